@@ -1,0 +1,39 @@
+"""Legendre decomposition: nonnegative tensors of any order, decomposed by information geometry.
+
+The method of Sugiyama, Nakahara and Tsuda, *Legendre Decomposition for Tensors* (NeurIPS 2018): the answer is unique, minimises
+the KL divergence, and comes with its certificate.
+"""
+
+from legendre.basis import B1 as B1
+from legendre.basis import B2 as B2
+from legendre.basis import B3 as B3
+from legendre.basis import Basis as Basis
+from legendre.basis import boltzmann as boltzmann
+from legendre.basis import cells as cells
+from legendre.basis import empty as empty
+from legendre.basis import full as full
+from legendre.basis import interactions as interactions
+from legendre.coordinates import entropy as entropy
+from legendre.coordinates import from_eta as from_eta
+from legendre.coordinates import from_theta as from_theta
+from legendre.coordinates import kl as kl
+from legendre.coordinates import psi as psi
+from legendre.coordinates import to_eta as to_eta
+from legendre.coordinates import to_theta as to_theta
+from legendre.decompose import decompose as decompose
+from legendre.decomposition import Decomposition as Decomposition
+from legendre.decomposition import load as load
+from legendre.errors import ConvergenceWarning as ConvergenceWarning
+from legendre.errors import InvalidBasis as InvalidBasis
+from legendre.errors import InvalidFile as InvalidFile
+from legendre.errors import InvalidSetting as InvalidSetting
+from legendre.errors import InvalidSupport as InvalidSupport
+from legendre.errors import InvalidTensor as InvalidTensor
+from legendre.errors import LegendreError as LegendreError
+from legendre.solvers import Gradient as Gradient
+from legendre.solvers import MProjection as MProjection
+from legendre.solvers import Natural as Natural
+from legendre.solvers import Step as Step
+from legendre.status import Status as Status
+
+__version__ = "0.1.0"

@@ -1,0 +1,59 @@
+"""The basis of a Boltzmann machine, B(V) with B(E) (the paper's Section 2.4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from legendre.arrays import IntArray, unique_cells
+from legendre.basis.core import Basis
+from legendre.basis.interactions import check_modes, mode_sets
+from legendre.errors import InvalidBasis
+from legendre.intake import Observation
+
+
+@dataclass(frozen=True)
+class Boltzmann(Basis):
+    """One cell per node (its bias) and one per edge or hyperedge (its weight), on a 2 x ... x 2 tensor."""
+
+    edges: tuple[tuple[int, ...], ...]
+
+    def select(self, data: Observation) -> IntArray:
+        """List the nodes' cells, then the edges' in the order given."""
+        order = len(data.shape)
+        if any(length != 2 for length in data.shape):
+            raise InvalidBasis(
+                f"boltzmann: every mode must have 2 levels, X has shape {data.shape}. "
+                "For variables with more levels use interactions(edges)."
+            )
+        check_modes("boltzmann", self.edges, order)
+        groups = [(k,) for k in range(order)] + list(self.edges)
+        cells = np.zeros((len(groups), order), dtype=np.int64)
+        for row, group in zip(cells, groups, strict=True):
+            row[list(group)] = 1
+        return unique_cells(cells)
+
+    def __repr__(self) -> str:
+        return f"boltzmann({list(self.edges)})"
+
+
+def boltzmann(edges: Iterable[Iterable[int]]) -> Basis:
+    """Make the basis of a Boltzmann machine: theta holds its biases, then its weights; exp(psi) is Z.
+
+    Parameters
+    ----------
+    edges
+        Pairs of modes; larger sets are higher-order interactions. Every mode gets a bias.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose(np.arange(1, 9).reshape(2, 2, 2), ld.boltzmann([(0, 1), (1, 2)])).basis.tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
+    """
+    groups = mode_sets("boltzmann", edges)
+    if () in groups:
+        raise InvalidBasis("boltzmann: an edge has no node. Every edge names at least one mode.")
+    return Boltzmann(groups)

@@ -1,0 +1,180 @@
+"""`Basis`: a recipe for a set of cells, with set algebra, and the recipes that need no definition of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.arrays import AnyArray, IntArray, cell_name, frozen, member, unique_cells
+from legendre.errors import InvalidBasis
+from legendre.intake import Observation
+
+
+class Basis(ABC):
+    """A decomposition basis B, not yet tied to a tensor.
+
+    Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
+    """
+
+    @abstractmethod
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
+
+    def __or__(self, other: object) -> Basis:
+        return Union(self, other) if isinstance(other, Basis) else NotImplemented
+
+    def __and__(self, other: object) -> Basis:
+        return Intersection(self, other) if isinstance(other, Basis) else NotImplemented
+
+    def __sub__(self, other: object) -> Basis:
+        return Difference(self, other) if isinstance(other, Basis) else NotImplemented
+
+
+@dataclass(frozen=True)
+class Union(Basis):
+    """Cells of either basis: those of the left one first."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis, then what the right one adds."""
+        return unique_cells(np.concatenate([self.left.select(data), self.right.select(data)]))
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} | {self.right!r}"
+
+
+@dataclass(frozen=True)
+class Intersection(Basis):
+    """Cells of both bases."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis that the right one has too."""
+        cells = self.left.select(data)
+        return cells[member(cells, self.right.select(data))]
+
+    def __repr__(self) -> str:
+        return f"({self.left!r}) & ({self.right!r})"
+
+
+@dataclass(frozen=True)
+class Difference(Basis):
+    """Cells of the left basis that the right one has not."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis less those of the right one."""
+        cells = self.left.select(data)
+        return cells[~member(cells, self.right.select(data))]
+
+    def __repr__(self) -> str:
+        return f"({self.left!r}) - ({self.right!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells(Basis):
+    """Exactly these cells. They may lie outside the support: zeta is defined on the whole grid."""
+
+    index: IntArray = field(repr=False)
+
+    def select(self, data: Observation) -> IntArray:
+        """Check the cells against the tensor's shape and return them in the order given."""
+        order = len(data.shape)
+        if len(self.index) == 0:
+            return np.empty((0, order), dtype=np.int64)
+        if self.index.shape[1] != order:
+            raise InvalidBasis(
+                f"basis cells have {self.index.shape[1]} coordinates, X has {order} modes (shape {data.shape}); "
+                "a cell needs one coordinate per mode."
+            )
+        outside = np.flatnonzero(((self.index < 0) | (self.index >= data.shape)).any(axis=1))
+        if len(outside):
+            raise InvalidBasis(
+                f"{len(outside)} of {len(self.index)} basis cells are outside X's grid {data.shape}, "
+                f"e.g. {cell_name(self.index[outside[0]])}. Indices start at 0."
+            )
+        if not self.index.any(axis=1).all():
+            raise InvalidBasis(
+                f"the basis holds the bottom cell {cell_name([0] * order)}. Leave it out: its parameter is -psi, "
+                "fixed by normalisation."
+            )
+        return unique_cells(self.index)
+
+    def __repr__(self) -> str:
+        return f"cells(<{len(self.index)} cells>)"
+
+
+@dataclass(frozen=True)
+class Full(Basis):
+    """Omega without the bottom."""
+
+    def select(self, data: Observation) -> IntArray:
+        """List every cell of the support but the bottom."""
+        cells = data.support.cells()
+        return cells[cells.any(axis=1)]
+
+    def __repr__(self) -> str:
+        return "full()"
+
+
+def cells(index: ArrayLike) -> Basis:
+    """Make a basis of explicit cells.
+
+    Parameters
+    ----------
+    index
+        k x N integers, 0-based; theta will come in this order (repeats are dropped).
+
+    Examples
+    --------
+    >>> cells([[0, 1], [1, 0]])
+    cells(<2 cells>)
+    """
+    try:
+        array: AnyArray = np.asarray(index)
+    except ValueError:
+        raise InvalidBasis("basis cells have different numbers of coordinates; each needs one per mode.") from None
+    if array.size == 0:
+        return empty()
+    if array.ndim != 2:
+        raise InvalidBasis(
+            f"basis cells must be a k x N array, one row per cell; got shape {array.shape}. For a single cell pass [cell]."
+        )
+    if array.dtype.kind not in "iu":
+        whole = array.dtype.kind == "f" and bool(np.all(array == np.round(array)))
+        hint = " Pass them .astype(int)." if whole else ""
+        raise InvalidBasis(f"basis cells must be integers, got dtype {array.dtype}.{hint}")
+    return Cells(frozen(array.astype(np.int64)))
+
+
+def full() -> Basis:
+    """Give every cell of Omega except the bottom a parameter: the decomposition then returns P itself.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 4]], ld.full()).tensor().round(9).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return Full()
+
+
+def empty() -> Basis:
+    """Give no cell a parameter: the decomposition is uniform on Omega.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 4]], ld.empty()).tensor().tolist()
+    [[2.5, 2.5], [2.5, 2.5]]
+    """
+    return Cells(np.empty((0, 0), dtype=np.int64))

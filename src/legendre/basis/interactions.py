@@ -1,0 +1,101 @@
+"""Many-body bases: all cells whose non-zero coordinates lie in one of the given sets of modes.
+
+On a full grid this is the hierarchical log-linear model with those margins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from legendre.arrays import IntArray
+from legendre.basis.core import Basis
+from legendre.errors import InvalidBasis
+from legendre.intake import Observation
+
+
+@dataclass(frozen=True)
+class Interactions(Basis):
+    """Cells whose set of non-zero coordinates is contained in one of `sets` (or has at most `sets` members).
+
+    The cells need not lie in the support: the model is the same log-linear model whatever cells are left out.
+    """
+
+    sets: int | tuple[tuple[int, ...], ...]
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells in C order."""
+        order = len(data.shape)
+        if isinstance(self.sets, int):
+            if self.sets > order:
+                raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
+            groups = list(combinations(range(order), self.sets))
+        else:
+            groups = [tuple(sorted(group)) for group in self.sets]
+            check_modes("interactions", groups, order)
+        parts = {part for group in groups for size in range(1, len(group) + 1) for part in combinations(group, size)}
+        cells = [_block(data.shape, part) for part in sorted(parts)]
+        if not cells:
+            return np.empty((0, order), dtype=np.int64)
+        every = np.concatenate(cells)
+        return every[np.lexsort(every.T[::-1])]
+
+    def __repr__(self) -> str:
+        sets = self.sets if isinstance(self.sets, int) else [tuple(s) for s in self.sets]
+        return f"interactions({sets})"
+
+
+def interactions(sets: int | Iterable[Iterable[int]]) -> Basis:
+    """Make the basis of all interactions up to an order, or within the given sets of modes.
+
+    Parameters
+    ----------
+    sets
+        An order (2: all two-body interactions and what they contain), or a list of sets of modes.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose(np.arange(1, 9).reshape(2, 2, 2), ld.interactions([(0, 1), (1, 2)])).basis.tolist()
+    [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]]
+    """
+    if isinstance(sets, bool) or isinstance(sets, (float, str)):
+        raise InvalidBasis(f"interactions({sets!r}): pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)].")
+    if isinstance(sets, (int, np.integer)):
+        if sets < 1:
+            raise InvalidBasis(f"interactions({sets}): the order must be at least 1. For no parameters use empty().")
+        return Interactions(int(sets))
+    return Interactions(mode_sets("interactions", sets))
+
+
+def mode_sets(name: str, sets: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
+    """Read sets of modes; modes are checked against a tensor later, by `check_modes`."""
+    try:
+        groups = tuple(tuple(group) for group in sets)
+    except TypeError:
+        raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
+    for group in groups:
+        if any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) for k in group):
+            raise InvalidBasis(f"{name}: modes are integers counted from 0, got {group}.")
+        if len(set(group)) < len(group):
+            raise InvalidBasis(f"{name}: {group} names a mode twice.")
+    return tuple(tuple(int(k) for k in group) for group in groups)
+
+
+def check_modes(name: str, groups: Iterable[tuple[int, ...]], order: int) -> None:
+    """Refuse sets that name a mode the tensor has not."""
+    for group in groups:
+        if any(not 0 <= k < order for k in group):
+            raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
+
+
+def _block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
+    """All cells whose non-zero coordinates are exactly the modes of `part`."""
+    sizes = [shape[k] - 1 for k in part]
+    cells = np.zeros((int(np.prod(sizes)), len(shape)), dtype=np.int64)
+    if len(cells):
+        cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
+    return cells

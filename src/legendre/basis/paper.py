@@ -1,0 +1,150 @@
+"""The paper's bases B1, B2(l) and B3(l) (its Section 3), for any order; a third-order tensor is the special case.
+
+All three keep B inside Omega+, the support without the bottom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from legendre.arrays import AnyArray, IntArray, unique_cells
+from legendre.basis.core import Basis
+from legendre.errors import InvalidBasis
+from legendre.intake import Observation
+
+
+@dataclass(frozen=True)
+class B1(Basis):
+    """The axes of the grid: cells with at most one coordinate away from 0. It fits each mode's margins.
+
+    Examples
+    --------
+    >>> from legendre.intake import observe
+    >>> B1().select(observe(np.ones((3, 2)))).tolist()
+    [[0, 1], [1, 0], [2, 0]]
+    """
+
+    def select(self, data: Observation) -> IntArray:
+        """List the axes' cells that lie in the support."""
+        return _inside([_line(data.shape, {k: np.arange(n)}) for k, n in enumerate(data.shape)], data)
+
+
+@dataclass(frozen=True)
+class B2(Basis):
+    """Rows and columns of each slice: one in-slice coordinate in C_k(l), the others 0, every slice.
+
+    ``C_k(l) = {c * floor(I_k / l) : c = 1..l}``, counted from 1 as in the paper. Where ``l > I_k`` every index is taken.
+
+    Parameters
+    ----------
+    l
+        How many rows (and how many columns) of a slice.
+    axis
+        The mode that numbers the slices; the paper's is the third.
+
+    Examples
+    --------
+    >>> from legendre.intake import observe
+    >>> B2(1).select(observe(np.ones((2, 3, 2)))).tolist()
+    [[0, 2, 0], [0, 2, 1], [1, 0, 0], [1, 0, 1]]
+    """
+
+    l: int  # noqa: E741 - the paper's name
+    axis: int = -1
+
+    def __post_init__(self) -> None:
+        _check_size("B2", self.l)
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells that lie in the support."""
+        slices = _axis("B2", self.axis, data.shape)
+        lines = []
+        for k, length in enumerate(data.shape):
+            if k == slices:
+                continue
+            count = min(self.l, length)
+            chosen = np.arange(1, count + 1) * (length // count) - 1
+            lines.append(_line(data.shape, {k: chosen, slices: np.arange(data.shape[slices])}))
+        return _inside(lines, data)
+
+
+@dataclass(frozen=True)
+class B3(Basis):
+    """The l largest entries of each slice. Ties: the larger value first, then the smaller index (in C order).
+
+    Only cells of the support compete; the bottom competes but is then left out, as in the paper.
+
+    Parameters
+    ----------
+    l
+        How many cells of each slice.
+    axis
+        The mode that numbers the slices; the paper's is the third.
+
+    Examples
+    --------
+    >>> from legendre.intake import observe
+    >>> B3(1).select(observe([[1, 2], [3, 2]])).tolist()
+    [[0, 1], [1, 0]]
+    """
+
+    l: int  # noqa: E741 - the paper's name
+    axis: int = -1
+
+    def __post_init__(self) -> None:
+        _check_size("B3", self.l)
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells that lie in the support."""
+        slices = _axis("B3", self.axis, data.shape)
+        mask = data.support.mask
+        chosen = []
+        for j in range(data.shape[slices]):
+            values = data.values.take(j, axis=slices).ravel()
+            inside = np.arange(values.size) if mask is None else np.flatnonzero(mask.take(j, axis=slices))
+            best = inside[_top(values[inside], self.l)]
+            in_slice = data.shape[:slices] + data.shape[slices + 1 :]
+            places = list(np.unravel_index(best, in_slice)) if in_slice else []
+            places.insert(slices, np.full(len(best), j))
+            chosen.append(np.stack(places, axis=1))
+        return _inside(chosen, data)
+
+
+def _top(values: AnyArray, count: int) -> IntArray:
+    """Positions of the `count` largest values; of equal ones at the cut, those of smaller index."""
+    if count >= len(values):
+        return np.arange(len(values))
+    cut = np.partition(values, len(values) - count)[len(values) - count]
+    above = np.flatnonzero(values > cut)
+    return np.concatenate([above, np.flatnonzero(values == cut)[: count - len(above)]])
+
+
+def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:
+    """Cells whose coordinates run through the given values in the given modes and are 0 elsewhere."""
+    axes = [free.get(k, np.zeros(1, dtype=np.int64)) for k in range(len(shape))]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape)).astype(np.int64)
+
+
+def _inside(parts: list[IntArray], data: Observation) -> IntArray:
+    """Gather the parts in C order, less what lies outside Omega+."""
+    if not parts:
+        return np.empty((0, len(data.shape)), dtype=np.int64)
+    cells = unique_cells(np.concatenate(parts).astype(np.int64))
+    cells = cells[cells.any(axis=1)]
+    cells = cells[data.support.contains(cells)]
+    return cells[np.lexsort(cells.T[::-1])]
+
+
+def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
+    if not -len(shape) <= axis < len(shape):
+        raise InvalidBasis(f"{name}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, or -1 for the last.")
+    return axis % len(shape)
+
+
+def _check_size(name: str, l: object) -> None:  # noqa: E741 - the paper's name
+    if isinstance(l, bool) or not isinstance(l, (int, np.integer)):
+        raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {l!r}.")
+    if l < 1:
+        raise InvalidBasis(f"{name}({l}): l must be at least 1. For no parameters at all use empty().")

@@ -1,0 +1,82 @@
+"""The string form of a basis, ``"B1 + B2(10) + B3(10)"``, and whatever else a caller may pass as one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from numpy.typing import ArrayLike
+
+from legendre.basis.boltzmann import boltzmann
+from legendre.basis.core import Basis, cells, empty, full
+from legendre.basis.interactions import interactions
+from legendre.basis.paper import B1, B2, B3
+from legendre.errors import InvalidBasis, unknown_name
+
+BUILDERS: dict[str, Callable[..., Basis]] = {
+    "B1": B1,
+    "B2": B2,
+    "B3": B3,
+    "boltzmann": boltzmann,
+    "empty": empty,
+    "full": full,
+    "interactions": interactions,
+}
+
+
+def as_basis(basis: Basis | str | ArrayLike) -> Basis:
+    """Read a `Basis`, a string or index vectors.
+
+    Strings hold builder names with their arguments, joined by ``+`` or ``|`` (union), ``&`` and ``-``, with
+    Python's precedence: ``+`` and ``-`` bind tighter than ``&``, ``&`` tighter than ``|``.
+
+    Examples
+    --------
+    >>> as_basis("B1 + B2(10) + B3(10)")
+    B1() | B2(l=10, axis=-1) | B3(l=10, axis=-1)
+    """
+    if isinstance(basis, Basis):
+        return basis
+    if not isinstance(basis, str):
+        return cells(basis)
+    try:
+        tree = ast.parse(basis.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InvalidBasis(f"cannot read the basis {basis!r}. Write it like 'B1 + B2(10) + B3(10)'.") from None
+    return _build(tree.body, basis)
+
+
+def _build(node: ast.expr, text: str) -> Basis:
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.BitOr(), right=right):
+            return _build(left, text) | _build(right, text)
+        case ast.BinOp(left=left, op=ast.BitAnd(), right=right):
+            return _build(left, text) & _build(right, text)
+        case ast.BinOp(left=left, op=ast.Sub(), right=right):
+            return _build(left, text) - _build(right, text)
+        case ast.Name(id=name):
+            return _call(name, [], {}, text)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+            named = {word.arg: _literal(word.value, text) for word in keywords if word.arg}
+            return _call(name, [_literal(arg, text) for arg in args], named, text)
+    raise InvalidBasis(
+        f"cannot read {ast.unparse(node)!r} in the basis {text!r}. Write it like 'B1 + B2(10) + B3(10)'."
+    )
+
+
+def _literal(node: ast.expr, text: str) -> object:
+    try:
+        value: object = ast.literal_eval(node)
+    except ValueError:
+        raise InvalidBasis(f"{ast.unparse(node)!r} in the basis {text!r} is not a number or a list of modes.") from None
+    return value
+
+
+def _call(name: str, args: list[object], named: dict[str, object], text: str) -> Basis:
+    if name not in BUILDERS:
+        raise InvalidBasis(unknown_name("basis", name, BUILDERS))
+    try:
+        return BUILDERS[name](*args, **named)
+    except TypeError as problem:
+        reason = str(problem).removeprefix(f"{name}.__init__() ").removeprefix(f"{name}() ")
+        raise InvalidBasis(f"{name} in the basis {text!r}: {reason}.") from None

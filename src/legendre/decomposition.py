@@ -1,0 +1,197 @@
+"""The result: what was asked, how it ended, and the certificate. Everything else is a view of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.engines import GridEngine, Point
+from legendre.errors import InvalidFile
+from legendre.intake import Observation
+from legendre.model import Model
+from legendre.solvers.loop import Step
+from legendre.status import Status
+from legendre.storage import read_arrays, write_arrays
+from legendre.views import pack, report
+from legendre.views import tensor as tensors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decomposition:
+    """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
+
+    Attributes
+    ----------
+    basis
+        The cells of B, k x N, 0-based; `theta` and `eta` come in this order.
+    theta, eta, psi
+        Natural parameters and expectations on B, and the normaliser: eqs. (1) to (3).
+    total
+        The sum of X over the support; ``X ~ total * q``.
+    status, converged
+        How the fit ended; the status is its own explanation.
+    residual
+        ``max|eta - eta_hat|`` on B, which is 0 exactly at the minimum of KL(P, Q).
+    gap
+        Newton-decrement bound of KL(P, Q) above its minimum.
+    rank
+        The number of independent parameters on the support (on the face, at the boundary).
+    history
+        One `Step` per iteration, the start first.
+    vanishing_cells
+        Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
+    recession
+        A direction in theta along which those cells lose their probability; Q is the limit of ``theta + t * recession``.
+
+    Notes
+    -----
+    `kl` and `rmse` read X when they are first asked for; X is held by reference, not copied.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    >>> fit
+    <Decomposition of 2x2: 2 parameters, CONVERGED after 3 steps, max|eta - eta_hat| = 1.1e-16>
+    >>> fit.tensor().round(6).tolist()
+    [[1.2, 1.8], [2.8, 4.2]]
+    """
+
+    model: Model
+    point: Point
+    eta_hat: FloatArray
+    total: float
+    alive: BoolArray
+    recession: FloatArray
+    vanishing_cells: IntArray
+    missing: BoolArray | None
+    status: Status
+    rank: int
+    gap: float
+    history: tuple[Step, ...]
+    solver: str
+    tol: float
+    recipe: str
+    data: Observation | None = None
+    stored: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def basis(self) -> IntArray:
+        """The cells of B, k x N."""
+        return self.model.basis
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural parameters on B."""
+        return self.point.theta
+
+    @property
+    def eta(self) -> FloatArray:
+        """Expectations on B, eq. (3)."""
+        return self.point.eta
+
+    @property
+    def psi(self) -> float:
+        """The normaliser psi(theta)."""
+        return self.point.psi
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.model.support.shape
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @property
+    def n_iter(self) -> int:
+        """How many steps were taken."""
+        return self.history[-1].iteration
+
+    @property
+    def converged(self) -> bool:
+        """True when ``max|eta - eta_hat| <= tol``."""
+        return self.status.converged
+
+    @cached_property
+    def residual(self) -> float:
+        """``max|eta - eta_hat|`` on B."""
+        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+
+    @cached_property
+    def kl(self) -> float:
+        """KL(P, Q) in nats."""
+        if self.data is None:
+            return self.stored["kl"]
+        return tensors.kl_from(self.data, float(self.theta @ self.eta_hat) - self.psi)
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
+        return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
+
+    def tensor(self, *, extend: bool = False) -> FloatArray:
+        """Return Q in X's units.
+
+        Parameters
+        ----------
+        extend
+            False: 0 outside the support, except that cells that were NaN get the model's value. True: the model's
+            value everywhere.
+        """
+        return tensors.tensor(self, extend=extend)
+
+    def log_prob(self, cells: ArrayLike) -> FloatArray:
+        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
+        return tensors.log_prob(self, np.asarray(cells))
+
+    def theta_tensor(self) -> FloatArray:
+        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
+        return tensors.theta_tensor(self)
+
+    def eta_tensor(self) -> FloatArray:
+        """Return eta of every cell of the grid, eq. (3)."""
+        return tensors.eta_tensor(self)
+
+    def fisher(self) -> FloatArray:
+        """Return the Fisher information matrix G on B, eq. (5)."""
+        return GridEngine(self.model.on_face(self.alive)).fisher(self.point)
+
+    def summary(self) -> str:
+        """Return a table of the fit and its certificate."""
+        return report.summary(self)
+
+    def __repr__(self) -> str:
+        return report.one_line(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the decomposition (not X) to an npz file, whole or not at all."""
+        write_arrays(path, pack.pack(self))
+
+
+def load(path: str | os.PathLike[str]) -> Decomposition:
+    """Read a decomposition that `Decomposition.save` wrote.
+
+    Examples
+    --------
+    >>> import legendre as ld, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "fit.npz"
+    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
+    ...     ld.load(path).status.name
+    'CONVERGED'
+    """
+    arrays = read_arrays(path)
+    try:
+        return Decomposition(**pack.unpack(arrays))
+    except pack.Unreadable as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}") from None
+    except (KeyError, ValueError, IndexError, TypeError) as problem:
+        raise InvalidFile(f"cannot read {path}: a saved decomposition, but a damaged one ({problem}).") from None

@@ -1,0 +1,46 @@
+"""What can go wrong: every error says what, where, which value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LegendreError(ValueError):
+    """Base of every error that the library raises on purpose."""
+
+
+class InvalidTensor(LegendreError):
+    """X cannot be read as unnormalised probabilities."""
+
+
+class InvalidSupport(LegendreError):
+    """The sample space (or the base measure on it) does not fit X."""
+
+
+class InvalidBasis(LegendreError):
+    """The basis is not a set of cells of X's grid without the bottom."""
+
+
+class InvalidSetting(LegendreError):
+    """A solver, tolerance, limit or other setting is not valid."""
+
+
+class InvalidFile(LegendreError):
+    """A file cannot be read or written as asked."""
+
+
+class ConvergenceWarning(UserWarning):
+    """The result is returned, but without the certificate that was asked for."""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
+    """Say that `name` is not valid and which name was probably meant.
+
+    >>> unknown_name("solver", "naturel", ["gradient", "natural"])
+    "unknown solver 'naturel'; did you mean 'natural'? Valid: gradient, natural."
+    """
+    names = sorted(valid)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" did you mean '{close[0]}'?" if close else ""
+    return f"unknown {kind} '{name}';{hint} Valid: {', '.join(names)}."

@@ -1,0 +1,209 @@
+"""From whatever the caller has to a checked tensor on its sample space; the only module that sees raw input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen
+from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.support import Support
+
+SUPPORT_NAMES = ("all", "nonzero")
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """X, checked: what every later stage takes for granted.
+
+    Parameters
+    ----------
+    values
+        X in its own dtype (never copied, never changed); anything may stand outside the support.
+    missing
+        True where X is NaN; ``None`` when it is nowhere.
+    support
+        The sample space Omega: never holds a missing cell, nor one of base measure 0.
+    base
+        The base measure r on the grid, or ``None`` for the paper's r = 1.
+    total
+        The sum of X over Omega, so that ``P = X / total``.
+    """
+
+    values: AnyArray
+    missing: BoolArray | None
+    support: Support
+    base: FloatArray | None
+    total: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The grid ``(I_1, ..., I_N)``."""
+        return self.support.shape
+
+
+def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
+    """Check X, find Omega and the total.
+
+    Examples
+    --------
+    >>> data = observe([[1, 2], [float("nan"), 3]])
+    >>> data.support.n_cells, data.total
+    (3, 6.0)
+    """
+    values = _numeric(X, "X", InvalidTensor)
+    missing = _missing(values)
+    _check_entries(values, missing)
+    mask = _support_mask(values, missing, support)
+    measure = None if base is None else _base_measure(base, values, mask)
+    if measure is not None and not np.all(measure > 0):
+        mask = (measure > 0) if mask is None else mask & (measure > 0)
+    total = _total(values, mask)
+    return Observation(
+        values=frozen(values),
+        missing=missing,
+        support=Support(values.shape, mask),
+        base=measure,
+        total=total,
+    )
+
+
+def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+    """Return X as a real numeric array, or say why it is not one."""
+    if isinstance(X, np.ma.MaskedArray):
+        X = X.astype(np.float64).filled(np.nan)  # np.asarray would drop the mask without a word
+    try:
+        values = np.asarray(X)
+    except ValueError as problem:
+        raise error(
+            f"{name} is not a rectangular array ({problem}). Pad ragged rows with NaN: missing cells are left out."
+        ) from None
+    if values.dtype.kind not in "iuf":
+        raise error(f"{name} {_dtype_trouble(values)}")
+    if values.ndim == 0:
+        raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
+    if values.size == 0:
+        raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
+    return values
+
+
+def _dtype_trouble(values: AnyArray) -> str:
+    match values.dtype.kind:
+        case "b":
+            return "is boolean. If True counts as 1, pass it .astype(int); if it marks a sample space, pass it as support."
+        case "c":
+            return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
+        case "O":
+            where, what = _first_non_number(values)
+            return (
+                f"holds Python objects (dtype object), e.g. {where} = {what!r} of type {type(what).__name__}. "
+                "Convert it to numbers first; sparse arrays need .toarray()."
+            )
+        case _:
+            return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
+
+
+def _first_non_number(values: AnyArray) -> tuple[str, Any]:
+    for place, entry in np.ndenumerate(values):
+        if not isinstance(entry, (int, float)):
+            return (f"X{cell_name(place)}" if place else "X"), entry
+    return "X" + cell_name([0] * values.ndim), values.flat[0]
+
+
+def _missing(values: AnyArray) -> BoolArray | None:
+    # A sum is NaN or infinite as soon as one entry is: one pass tells that neither is there.
+    if values.dtype.kind != "f":
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        clean = np.isfinite(values.sum(dtype=np.float64))
+    if clean:
+        return None
+    missing = np.isnan(values)
+    if missing.all():
+        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
+    return missing if missing.any() else None
+
+
+def _check_entries(values: AnyArray, missing: BoolArray | None) -> None:
+    if values.dtype.kind == "u":
+        return
+    smallest = np.nanmin(values) if missing is not None else values.min()
+    if smallest < 0:
+        raise InvalidTensor(_negative_entries(values))
+    if values.dtype.kind == "f" and (missing is not None or not np.isfinite(values.max())):
+        infinite = np.argwhere(np.isinf(values))
+        if len(infinite):
+            raise InvalidTensor(
+                f"X has {len(infinite)} infinite entries, the first at X{cell_name(infinite[0])}. "
+                "If infinity marks a missing value, set those cells to NaN."
+            )
+
+
+def _negative_entries(values: AnyArray) -> str:
+    with np.errstate(invalid="ignore"):
+        count = int(np.count_nonzero(values < 0))
+    place = np.unravel_index(int(np.nanargmin(values)), values.shape)
+    entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
+    return (
+        f"X has {entries} is X{cell_name(place)} = {values[place]:g}. X is read as unnormalised probabilities, so every "
+        "entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+    )
+
+
+def _support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
+    if isinstance(support, str):
+        if support not in SUPPORT_NAMES:
+            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
+        if support == "all":
+            return None if missing is None else ~missing
+        return values > 0  # NaN > 0 is False: missing cells stay out
+    mask = np.asarray(support)
+    if mask.dtype != np.bool_:
+        raise InvalidSupport(
+            f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
+            "'all' or 'nonzero'."
+        )
+    if mask.shape != values.shape:
+        raise InvalidSupport(f"support has shape {mask.shape}, X has shape {values.shape}; they must be equal.")
+    if not mask.any():
+        raise InvalidSupport("support is empty: no cell is True. At least one cell is needed.")
+    return mask.copy() if missing is None else mask & ~missing
+
+
+def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
+    measure = _numeric(base, "base", InvalidSupport).astype(np.float64)
+    if measure.shape != values.shape:
+        raise InvalidSupport(f"base has shape {measure.shape}, X has shape {values.shape}; they must be equal.")
+    inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
+    bad = np.argwhere(inside & ~(np.isfinite(measure) & (measure >= 0)))
+    if len(bad):
+        place = tuple(bad[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
+        )
+    clash = np.argwhere(inside & (measure == 0) & (values > 0))
+    if len(clash):
+        place = tuple(clash[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = 0 where X{cell_name(place)} = {values[place]:g} > 0: the model gives that cell "
+            "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
+        )
+    return frozen(measure)
+
+
+def _total(values: AnyArray, mask: BoolArray | None) -> float:
+    if mask is not None and not mask.any():
+        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
+    with np.errstate(over="ignore"):
+        total = float(values.sum(dtype=np.float64) if mask is None else values.sum(dtype=np.float64, where=mask))
+    if total == 0:
+        where = "X" if mask is None else "X on the support"
+        raise InvalidTensor(f"{where} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
+    if not np.isfinite(total):
+        raise InvalidTensor(
+            f"the sum of X overflows float64 (largest entry {np.nanmax(values):g}). Divide X by its largest entry first."
+        )
+    return total

@@ -1,0 +1,92 @@
+"""Symmetric positive semidefinite systems by LAPACK: Cholesky, pivoted where that fails, never an inverse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import lapack
+
+from legendre.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """``D^-1/2 G D^-1/2 = L L'`` on the independent rows `columns`, D the diagonal of G."""
+
+    lower: FloatArray
+    scale: FloatArray
+    columns: IntArray
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Solve ``G x = right``; dependent entries of x are 0."""
+        if not len(self.columns):
+            return np.zeros_like(right)
+        part = right[self.columns] * self.scale
+        solution, _ = lapack.dpotrs(self.lower, part, lower=1)
+        out = np.zeros_like(right)
+        out[self.columns] = solution * self.scale
+        return out
+
+
+def factorise(g: FloatArray, n_cells: int) -> Factor:
+    """Factorise a Fisher matrix; `g` is overwritten.
+
+    The diagonal is scaled to 1 first: variances of features may differ by many orders of magnitude. Where Cholesky
+    meets a pivot at the level of rounding, LAPACK's pivoted Cholesky finds the numerical rank.
+
+    Parameters
+    ----------
+    g
+        k x k, symmetric.
+    n_cells
+        How many cells were summed to get an entry of g: with k it sets the level of rounding.
+
+    Examples
+    --------
+    >>> factor = factorise(np.array([[2.0, 1.0], [1.0, 2.0]]), 2)
+    >>> factor.solve(np.array([3.0, 3.0])).round(12).tolist()
+    [1.0, 1.0]
+    """
+    scale = _scale_to_unit_diagonal(g)
+    pivots_at_rounding = rounding_level(len(g), n_cells)
+    if not len(g):
+        return Factor(g, scale, np.arange(0))
+    if np.all(scale > 0):
+        lower, info = lapack.dpotrf(g, lower=1, clean=0, overwrite_a=0)
+        if info == 0 and float(np.diagonal(lower).min()) ** 2 > pivots_at_rounding:
+            return Factor(lower, scale, np.arange(len(g)))
+    columns, lower = _pivoted(g, pivots_at_rounding)
+    return Factor(lower, scale[columns], columns)
+
+
+def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
+    """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten.
+
+    Examples
+    --------
+    >>> independent_columns(np.array([[1.0, 1.0], [1.0, 1.0]]), 2).tolist()
+    [0]
+    """
+    _scale_to_unit_diagonal(g)
+    columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
+    return np.sort(columns)
+
+
+def rounding_level(size: int, n_cells: int) -> float:
+    """Pivots of a unit-diagonal matrix below this are indistinguishable from 0."""
+    return float(np.finfo(np.float64).eps) * max(size, int(np.sqrt(n_cells)), 16)
+
+
+def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
+    diagonal = np.diagonal(g)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(diagonal > 0, 1.0 / np.sqrt(diagonal), 0.0)
+    g *= scale[:, None]
+    g *= scale
+    return scale
+
+
+def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
+    lower, pivots, rank, _ = lapack.dpstrf(g, tol=tolerance, lower=1)
+    return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])

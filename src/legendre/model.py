@@ -1,0 +1,135 @@
+"""The model S_B on its quotient grid: everything about Omega and B that does not depend on the data.
+
+Every member of the model is constant (up to the base measure) on the boxes cut by the coordinates that B uses. Cells of
+one box are merged into one cell of weight ``w = sum of r over Omega ∩ box``; the problem on the merged grid is
+exactly the same problem, and often far smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k."""
+
+    shape: tuple[int, ...]
+    cuts: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
+        """Cut each mode where a cell of the basis starts.
+
+        Examples
+        --------
+        >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
+        (2, 2)
+        """
+        cuts = (np.union1d([0], column) for column in basis.T) if len(basis) else ([0] for _ in shape)
+        return cls(shape, tuple(np.asarray(cut, dtype=np.int64) for cut in cuts))
+
+    @property
+    def merged_shape(self) -> tuple[int, ...]:
+        """The shape of the merged grid."""
+        return tuple(len(cut) for cut in self.cuts)
+
+    def boxes(self, cells: IntArray) -> IntArray:
+        """Find the box of each cell (k x N), as merged coordinates."""
+        columns = [np.searchsorted(cut, cells[:, k], side="right") - 1 for k, cut in enumerate(self.cuts)]
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def merge(self, grid: AnyArray) -> FloatArray:
+        """Sum a grid over each box."""
+        out: AnyArray = grid
+        # The mode that shrinks most goes first, so that the later sums run over less.
+        for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
+            if len(self.cuts[axis]) < self.shape[axis]:
+                out = np.add.reduceat(out, self.cuts[axis], axis=axis, dtype=np.float64)
+        return np.array(out, dtype=np.float64)
+
+    def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
+        """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
+        first = np.searchsorted(self.cuts[0], np.arange(self.shape[0])[rows], side="right") - 1
+        out = merged[first]
+        for axis in range(1, len(self.shape)):
+            sides = np.diff(self.cuts[axis], append=self.shape[axis])
+            if len(sides) < self.shape[axis]:
+                out = np.repeat(out, sides, axis=axis)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it.
+
+    Parameters
+    ----------
+    support
+        The sample space Omega.
+    base
+        The base measure r, or ``None`` for r = 1.
+    basis
+        The cells of B, k x N.
+    quotient
+        The boxes that B cuts.
+    weights
+        The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `on_face`).
+    """
+
+    support: Support
+    base: FloatArray | None
+    basis: IntArray
+    quotient: Quotient
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, support: Support, base: FloatArray | None, basis: IntArray) -> Model:
+        """Merge the sample space along the basis."""
+        quotient = Quotient.of(support.shape, basis)
+        if base is not None:
+            weights = quotient.merge(base if support.mask is None else np.where(support.mask, base, 0.0))
+        elif support.mask is not None:
+            weights = quotient.merge(support.mask)
+        else:
+            weights = _volumes(quotient)
+        return cls(support, base, frozen(basis), quotient, frozen(weights))
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return len(self.basis)
+
+    @cached_property
+    def positions(self) -> IntArray:
+        """The cells of B in merged coordinates, k x N."""
+        return self.quotient.boxes(self.basis)
+
+    @cached_property
+    def alive(self) -> BoolArray:
+        """True for merged cells that can carry probability."""
+        return self.weights > 0
+
+    def on_face(self, alive: BoolArray) -> Model:
+        """Leave out the merged cells that vanish in the limit."""
+        return replace(self, weights=frozen(np.where(alive, self.weights, 0.0)))
+
+    def with_columns(self, columns: IntArray) -> Model:
+        """Keep some parameters only; the merged grid stays as it is."""
+        small = replace(self, basis=frozen(self.basis[columns]))
+        small.__dict__["positions"] = self.positions[columns]
+        return small
+
+
+def _volumes(quotient: Quotient) -> FloatArray:
+    volumes = np.ones((1,) * len(quotient.shape))
+    for axis, (cut, length) in enumerate(zip(quotient.cuts, quotient.shape, strict=True)):
+        sides = np.diff(cut, append=length).astype(np.float64)
+        volumes = volumes * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
+    return volumes

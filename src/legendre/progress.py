@@ -1,0 +1,26 @@
+"""A line on the terminal that tells how far a long fit is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from legendre.solvers.loop import Callback, Step
+
+
+@contextmanager
+def progress_line(also: Callback | None, max_iter: int) -> Iterator[Callback]:
+    """Show step and residual on standard error while the block runs."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("starting", total=None)
+
+        def show(step: Step) -> bool | None:
+            text = f"step {step.iteration} of at most {max_iter}   max|eta - eta_hat| = {step.residual:.2e}"
+            display.update(task, description=text)
+            return also(step) if also is not None else None
+
+        yield show

@@ -1,0 +1,33 @@
+"""From a name, a solver or "auto" to a solver."""
+
+from __future__ import annotations
+
+from legendre.errors import InvalidSetting, unknown_name
+from legendre.solvers.gradient import Gradient
+from legendre.solvers.mprojection import MProjection
+from legendre.solvers.natural import Natural
+from legendre.solvers.protocol import Solver
+
+SOLVERS: dict[str, type[Gradient] | type[Natural] | type[MProjection]] = {
+    "auto": Natural,
+    "gradient": Gradient,
+    "m-projection": MProjection,
+    "natural": Natural,
+}
+
+
+def choose(solver: str | Solver) -> Solver:
+    """Read the `solver` argument of `decompose`.
+
+    Examples
+    --------
+    >>> choose("natural")
+    Natural(max_iter=500, name='natural')
+    """
+    if not isinstance(solver, str):
+        if not (hasattr(solver, "start") and hasattr(solver, "advance")):
+            raise InvalidSetting(f"solver must be a name or a solver object, got {solver!r}.")
+        return solver
+    if solver not in SOLVERS:
+        raise InvalidSetting(unknown_name("solver", solver, SOLVERS))
+    return SOLVERS[solver]()

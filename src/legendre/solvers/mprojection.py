@@ -1,0 +1,102 @@
+"""The m-projection: move P along the flat family of distributions with its expectations until it meets the model.
+
+It optimises the other coordinates: about |Omega| - |B| of them, where the e-projection (the natural gradient) has |B|.
+Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, null_space
+
+from legendre.arrays import FloatArray
+from legendre.errors import InvalidSetting
+from legendre.existence import features, interior_point
+from legendre.solvers.protocol import State, Target
+
+LARGEST = 4000
+"""More merged cells than this make dense null spaces unreasonable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """The m-flat family ``{q : eta = eta_hat on B}`` on the merged cells: ``q + tangent z``."""
+
+    q: FloatArray
+    tangent: FloatArray
+    design: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class MProjection:
+    """Minimise ``KL(Q, uniform)`` over distributions with the data's expectations, by Newton's method.
+
+    Parameters
+    ----------
+    max_iter
+        Default budget of steps.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=MProjection()).converged
+    True
+    """
+
+    max_iter: int = 500
+    name: str = "m-projection"
+
+    def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
+        """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
+        model = target.problem.model
+        n_cells = int(model.alive.sum())
+        if n_cells > LARGEST:
+            raise InvalidSetting(
+                f"m-projection needs a dense basis of its tangent space; {n_cells} merged cells are more than {LARGEST}. "
+                "Use solver='natural'."
+            )
+        mass = target.problem.mass[model.alive]
+        q = mass if (mass > 0).all() else interior_point(target.problem)
+        design = np.hstack([np.ones((n_cells, 1)), features(model, model.alive)])
+        plane = Plane(q, null_space(design.T), design, model.weights[model.alive])
+        return _state(target, plane, step=0.0)
+
+    def advance(self, target: Target, state: State) -> State | None:
+        """Take one Newton step inside the plane, staying positive."""
+        plane: Plane = state.memory
+        if plane.tangent.shape[1] == 0:
+            return None
+        score = np.log(plane.q / plane.weights)
+        hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
+        slope = plane.tangent.T @ score
+        move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
+        step = _step_length(plane, move)
+        if step == 0.0:
+            return None
+        following = Plane(plane.q + step * move, plane.tangent, plane.design, plane.weights)
+        return _state(target, following, step)
+
+
+def _step_length(plane: Plane, move: FloatArray) -> float:
+    """Stay positive, then halve until the entropy objective's slope no longer points back hard."""
+    falling = move < 0
+    room = float((plane.q[falling] / -move[falling]).min(initial=np.inf))
+    step = min(1.0, 0.95 * room)
+    slope = float(move @ np.log(plane.q / plane.weights))
+    while step > 2.0**-50:
+        new_slope = float(move @ np.log((plane.q + step * move) / plane.weights))
+        if new_slope <= 0.9 * abs(slope):
+            return step
+        step /= 2
+    return 0.0
+
+
+def _state(target: Target, plane: Plane, step: float) -> State:
+    """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
+    root = np.sqrt(plane.q)
+    score = np.log(plane.q / plane.weights)
+    solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
+    return State(target.engine.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

@@ -1,0 +1,68 @@
+"""Arrays in one npz file: written whole or not at all, read without pickle."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from legendre.arrays import AnyArray
+from legendre.errors import InvalidFile
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
+    target = Path(path)
+    if target.is_dir():
+        raise InvalidFile(f"cannot write {target}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    except OSError as problem:
+        raise InvalidFile(f"cannot write {target}: {problem.strerror}. Choose a folder you may write to.") from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except OSError as problem:
+        raise InvalidFile(f"cannot write {target}: {problem.strerror}. What was there before is unchanged.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays to a compressed npz file."""
+    with replacing(path) as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
+    """Read all arrays of an npz file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InvalidFile(f"{path} holds a single array; a saved decomposition is an .npz file.")
+            return {name: archive[name] for name in archive.files}
+    except OSError as problem:
+        raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as problem:
+        if isinstance(problem, InvalidFile):
+            raise
+        raise InvalidFile(f"cannot read {path}: not an .npz file, or a damaged one ({problem}).") from None

@@ -1,0 +1,1 @@
+"""Views of a decomposition: tensors, the report, the file form."""

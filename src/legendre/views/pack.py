@@ -1,0 +1,104 @@
+"""A decomposition as named arrays, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.arrays import AnyArray, BoolArray
+from legendre.engines import GridEngine
+from legendre.existence import Face, vanishing_cells
+from legendre.model import Model
+from legendre.solvers.loop import Step
+from legendre.status import Status
+from legendre.support import Support
+
+if TYPE_CHECKING:
+    from legendre.decomposition import Decomposition
+
+FORMAT = "legendre-decomposition"
+VERSION = 1
+HISTORY = ("objective", "residual", "residual_norm", "step")
+
+
+class Unreadable(Exception):
+    """The arrays are not a decomposition, or one from a newer version."""
+
+
+def pack(fit: Decomposition) -> dict[str, Any]:
+    """List what cannot be computed again without X."""
+    arrays: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "shape": np.array(fit.shape, dtype=np.int64),
+        "basis": fit.basis,
+        "theta": fit.theta,
+        "eta_hat": fit.eta_hat,
+        "total": fit.total,
+        "alive": np.packbits(fit.alive),
+        "recession": fit.recession,
+        "status": fit.status.name,
+        "rank": fit.rank,
+        "gap": fit.gap,
+        "solver": fit.solver,
+        "tol": fit.tol,
+        "recipe": fit.recipe,
+        "history": np.array([[getattr(step, name) for name in HISTORY] for step in fit.history]),
+        "kl": fit.kl,
+        "rmse": fit.rmse,
+    }
+    optional = {"support": fit.model.support.mask, "missing": fit.missing}
+    arrays |= {name: np.packbits(mask) for name, mask in optional.items() if mask is not None}
+    if fit.model.base is not None:
+        arrays["base"] = fit.model.base
+    return arrays
+
+
+def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """Rebuild the fields of a decomposition; the model is merged and evaluated anew."""
+    _check_format(arrays)
+    shape = tuple(int(n) for n in arrays["shape"])
+    model = Model.of(Support(shape, _mask(arrays, "support", shape)), arrays.get("base"), arrays["basis"])
+    alive = _mask(arrays, "alive", model.weights.shape)
+    if alive is None or len(arrays["theta"]) != len(arrays["basis"]) or len(arrays["eta_hat"]) != len(arrays["basis"]):
+        raise Unreadable("a saved decomposition, but its parts do not fit together.")
+    history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
+    return {
+        "model": model,
+        "point": GridEngine(model.on_face(alive)).at(arrays["theta"]),
+        "eta_hat": arrays["eta_hat"],
+        "total": float(arrays["total"]),
+        "alive": alive,
+        "recession": arrays["recession"],
+        "vanishing_cells": vanishing_cells(model, Face(alive, arrays["recession"])),
+        "missing": _mask(arrays, "missing", shape),
+        "status": Status[str(arrays["status"])],
+        "rank": int(arrays["rank"]),
+        "gap": float(arrays["gap"]),
+        "history": history,
+        "solver": str(arrays["solver"]),
+        "tol": float(arrays["tol"]),
+        "recipe": str(arrays["recipe"]),
+        "stored": {"kl": float(arrays["kl"]), "rmse": float(arrays["rmse"])},
+    }
+
+
+def _check_format(arrays: dict[str, AnyArray]) -> None:
+    if str(arrays.get("format")) != FORMAT:
+        names = ", ".join(sorted(arrays)[:5]) or "nothing"
+        raise Unreadable(f"not a saved decomposition (it holds {names}).")
+    if int(arrays["version"]) > VERSION:
+        raise Unreadable(
+            f"its format version is {int(arrays['version'])}, this library reads up to {VERSION}. Update legendre."
+        )
+
+
+def _mask(arrays: dict[str, AnyArray], name: str, shape: tuple[int, ...]) -> BoolArray | None:
+    if name not in arrays:
+        return None
+    size = int(np.prod(shape))
+    bits = np.unpackbits(arrays[name], count=size)
+    if bits.size != size:
+        raise Unreadable(f"a saved decomposition, but its {name} is too short.")
+    return bits.reshape(shape).astype(np.bool_)

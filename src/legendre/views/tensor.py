@@ -1,0 +1,134 @@
+"""Q as a tensor, and how far it is from X."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name
+from legendre.errors import InvalidBasis
+from legendre.intake import Observation
+from legendre.zeta import zeta, zeta_adjoint
+
+if TYPE_CHECKING:
+    from legendre.decomposition import Decomposition
+
+BLOCK = 1 << 22
+"""Cells handled at a time where a whole extra tensor would be a waste."""
+
+
+def merged_density(fit: Decomposition) -> FloatArray:
+    """``q_v / r_v`` on every merged cell, in Omega or not; 0, or NaN if there is no limit, where theta diverges."""
+    model = fit.model
+    with np.errstate(over="ignore"):
+        density = np.exp(_on_merged(fit, fit.theta) - fit.psi)
+    if not fit.recession.any():
+        return density
+    fall = _on_merged(fit, fit.recession)
+    fall -= fall[model.alive & fit.alive].max()
+    fall[fit.alive] = 0.0
+    slack = 1e-6  # the direction comes from a linear program; a true change is at least of order 1
+    return np.where(fall < -slack, 0.0, np.where(fall > slack, np.nan, density))
+
+
+def _on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
+    grid = np.zeros(fit.model.weights.shape)
+    grid[tuple(fit.model.positions.T)] = vector
+    return zeta(grid)
+
+
+def rows_of(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Cut the first mode into blocks of moderate size."""
+    step = max(1, BLOCK // max(1, int(np.prod(shape[1:], dtype=np.int64))))
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def probability(fit: Decomposition, density: FloatArray, rows: slice, shown: BoolArray | None) -> FloatArray:
+    """Q on some rows of the grid; 0 where `shown` is False."""
+    q: FloatArray = np.array(fit.model.quotient.spread(density, rows), dtype=np.float64)
+    if fit.model.base is not None:
+        q *= fit.model.base[rows]
+    if shown is not None:
+        q[~shown[rows]] = 0.0
+    return q
+
+
+def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
+    """Q in X's units."""
+    shown = None if extend else _shown(fit)
+    density = merged_density(fit) * fit.total
+    out = np.empty(fit.shape)
+    for rows in rows_of(fit.shape):
+        out[rows] = probability(fit, density, rows, shown)
+    return out
+
+
+def _shown(fit: Decomposition) -> BoolArray | None:
+    mask = fit.model.support.mask
+    return mask if mask is None or fit.missing is None else mask | fit.missing
+
+
+def log_prob(fit: Decomposition, cells: AnyArray) -> FloatArray:
+    """Log probability of given cells; ``-inf`` outside the support and where Q vanishes."""
+    index = _checked(cells, fit.shape)
+    boxes = tuple(fit.model.quotient.boxes(index).T)
+    log_q = _on_merged(fit, fit.theta)[boxes] - fit.psi
+    if fit.model.base is not None:
+        with np.errstate(divide="ignore"):
+            log_q = log_q + np.log(fit.model.base[tuple(index.T)])
+    return np.where(fit.alive[boxes] & fit.model.support.contains(index), log_q, -np.inf)
+
+
+def _checked(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
+    index = np.atleast_2d(np.asarray(cells))
+    if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
+        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; got shape {index.shape}, dtype {index.dtype}.")
+    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
+    if len(outside):
+        raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")
+    return index.astype(np.int64)
+
+
+def theta_tensor(fit: Decomposition) -> FloatArray:
+    """The paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
+    out = np.zeros(fit.shape)
+    out[tuple(fit.basis.T)] = fit.theta
+    out[(0,) * out.ndim] = -fit.psi
+    return out
+
+
+def eta_tensor(fit: Decomposition) -> FloatArray:
+    """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
+    density, mask = merged_density(fit), fit.model.support.mask
+    q = np.concatenate([probability(fit, density, rows, mask) for rows in rows_of(fit.shape)])
+    return zeta_adjoint(q)
+
+
+def kl_from(data: Observation, cross: float) -> float:
+    """KL(P, Q) from ``cross = sum p log(q / r)``; the rest is one pass over X."""
+    own = 0.0
+    for rows in rows_of(data.shape):
+        x = data.values[rows].astype(np.float64)
+        inside = x > 0 if data.support.mask is None else data.support.mask[rows] & (x > 0)
+        x = x[inside] / data.total
+        log_ratio = np.log(x)
+        if data.base is not None:
+            log_ratio -= np.log(data.base[rows][inside])
+        own += float(x @ log_ratio)
+    return max(own - cross, 0.0)  # rounding may leave -1e-17
+
+
+def rmse_from(fit: Decomposition, data: Observation) -> float:
+    """Root mean square of X - Q in X's units, over every cell of X that is a number."""
+    density, mask = merged_density(fit) * fit.total, data.support.mask
+    square, count = 0.0, 0
+    for rows in rows_of(data.shape):
+        difference = data.values[rows] - probability(fit, density, rows, mask)
+        if data.missing is not None:
+            difference = difference[~data.missing[rows]]
+        square += float(np.vdot(difference, difference))
+        count += difference.size
+    return float(np.sqrt(square / count))
