@@ -1,7 +1,7 @@
 """Legendre decomposition: nonnegative tensors of any order, decomposed by information geometry.
 
-The method of Sugiyama, Nakahara and Tsuda, *Legendre Decomposition for Tensors* (NeurIPS 2018): the answer is unique, minimises
-the KL divergence, and comes with its certificate.
+The method of Sugiyama, Nakahara and Tsuda, *Legendre Decomposition for Tensors* (NeurIPS 2018): the answer is unique,
+minimises the KL divergence, and comes with its certificate.
 """
 
 from legendre.basis import B1 as B1

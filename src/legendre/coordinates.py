@@ -1,8 +1,8 @@
 """The dual coordinates theta and eta of a positive tensor as functions, back from either, and KL, entropy and psi.
 
 On Omega+ (the sample space without the bottom) theta and eta are each a complete coordinate system (the paper's
-Section 2.2). Here they are grids of X's shape: theta holds -psi at the bottom and 0 outside Omega, eta holds 1 at the bottom.
-Where the bottom is not in Omega, theta on Omega has one coordinate too many; it is fixed by psi = 0.
+Section 2.2). Here they are grids of X's shape: theta holds -psi at the bottom and 0 outside Omega, eta holds 1 at the
+bottom. Where the bottom is not in Omega, theta on Omega has one coordinate too many; it is fixed by psi = 0.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
 
     Examples
     --------
-    >>> to_theta([[1, 2], [3, 6]]).round(6).tolist()
-    [[-2.484907, 0.693147], [1.098612, 0.0]]
+    >>> to_theta([[1, 2], [3, 5]]).round(6).tolist()
+    [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
     data = observe(P, support)
     p = _probabilities(data)
@@ -76,7 +76,7 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
 
     Examples
     --------
-    >>> to_eta([[1, 2], [3, 4]]).tolist()
+    >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
     return zeta_adjoint(_probabilities(observe(P, support)))
@@ -92,10 +92,7 @@ def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
     """
     grid, mask = _parameters(eta, support)
     grid[(0,) * grid.ndim] = 1.0
-    if mask.all():
-        q = moebius_adjoint(grid)
-    else:
-        q = np.flip(_triangular(np.flip(grid), np.flip(mask)))
+    q = moebius_adjoint(grid) if mask.all() else np.flip(_triangular(np.flip(grid), np.flip(mask)))
     lowest = np.unravel_index(int(q.argmin()), q.shape)
     if q[lowest] < -1e-12:
         raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
@@ -155,7 +152,7 @@ def _log_density(grid: FloatArray) -> FloatArray:
 
 
 def _triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
-    """Solve ``sum of x_u over u <= v in Omega = values_v``: cells of one coordinate sum are independent of each other."""
+    """Solve ``sum of x_u over u <= v in Omega = values_v``: cells of one coordinate sum are incomparable."""
     level = np.indices(values.shape).sum(axis=0)
     x = np.zeros(values.shape)
     for s in range(int(level.max()) + 1):

@@ -20,7 +20,6 @@ from legendre.progress import progress_line
 from legendre.rank import independent
 from legendre.solvers import Solver, choose, run
 from legendre.solvers.loop import Callback, Outcome
-from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import Target
 from legendre.status import Status
 
@@ -101,7 +100,7 @@ def decompose(
         missing=data.missing,
         status=_status(outcome, face),
         rank=len(columns),
-        gap=newton_gap(target, outcome.point) if outcome.gap is None else outcome.gap,
+        gap=outcome.gap,
         history=outcome.history,
         solver=method.name,
         tol=tol,

@@ -46,7 +46,8 @@ class Decomposition:
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     recession
-        A direction in theta along which those cells lose their probability; Q is the limit of ``theta + t * recession``.
+        A direction in theta along which those cells lose their probability: Q is the limit of
+        ``theta + t * recession``.
 
     Notes
     -----
@@ -57,7 +58,7 @@ class Decomposition:
     >>> import legendre as ld
     >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
     >>> fit
-    <Decomposition of 2x2: 2 parameters, CONVERGED after 3 steps, max|eta - eta_hat| = 1.1e-16>
+    <Decomposition of 2x2: 2 parameters, CONVERGED after 4 steps, max|eta - eta_hat| = ...>
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """

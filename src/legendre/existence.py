@@ -1,25 +1,27 @@
-"""Is the minimum attained, and if not, which cells vanish in the limit?
+"""Existence: is the minimum attained, and if not, which cells vanish in the limit.
 
-The minimiser of KL(P, Q) has a finite theta exactly when eta_hat lies in the relative interior of the polytope of all eta
-on Omega. Otherwise eta_hat lies inside a face: the limit Q (the extended maximum likelihood estimate) lives on the
+The minimiser of KL(P, Q) has a finite theta exactly when eta_hat lies in the relative interior of the polytope of all
+eta on Omega. Otherwise eta_hat lies inside a face: the limit Q (the extended maximum likelihood estimate) lives on the
 cells of that face, and there the problem is an ordinary one again. Only cells without data can vanish.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.linalg import independent_columns
 from legendre.model import Model
 from legendre.problem import Problem
-from legendre.rank import independent
-from legendre.zeta import zeta
+from legendre.rank import covariance, independent
+from legendre.zeta import moebius, zeta
 
-LARGEST_PROGRAM = 20_000_000
-"""The largest linear program (in matrix entries) that is solved to find a face."""
+LARGEST_PROGRAM = 50_000_000
+"""The largest linear program (cells times directions) that is solved to find a face."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,43 +52,113 @@ def find_face(problem: Problem) -> Face:
     >>> from legendre.intake import observe
     >>> face = find_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
     >>> face.alive.tolist(), face.recession.tolist()
-    ([[True, True], [False, False]], [-1.0, 0.0])
+    ([[True, True], [False, False]], [-2.0, 0.0])
     """
     model, positive = problem.model, problem.mass > 0
-    still = np.zeros(model.n_params)
     if positive[model.alive].all():
-        return Face(model.alive, still)
-    # eta_hat_u = 0: everything above u vanishes as theta_u -> -inf
-    recession = np.where(problem.eta_hat == 0, -1.0, 0.0)
-    alive = model.alive & (_grid(model, recession) == 0)
+        return Face(model.alive, np.zeros(model.n_params))
+    recession = _empty_above(problem) + _empty_margins(problem)
+    fall = _on_grid(model, recession)
+    alive = model.alive & (fall >= fall[positive].max())
     reduced = model.on_face(alive)
-    observed = reduced.on_face(positive)
-    if positive[alive].all() or len(independent(observed)) == len(independent(reduced)):
-        # features that are independent on the observed cells leave no direction that only the others feel
+    if positive[alive].all():
         return Face(alive, recession)
-    return _by_linear_program(reduced, positive, recession)
+    columns = independent(reduced)
+    directions = _unseen_directions(reduced.with_columns(columns), positive)
+    if not len(directions):
+        return Face(alive, recession)
+    everywhere = np.zeros((len(directions), model.n_params))
+    everywhere[:, columns] = directions
+    return _steepest_fall(reduced, positive, recession, everywhere)
 
 
-def _grid(model: Model, vector: FloatArray) -> FloatArray:
+def _empty_above(problem: Problem) -> FloatArray:
+    """``eta_hat_u = 0``: all that lies above u vanishes as theta_u falls."""
+    return np.where(problem.eta_hat == 0, -1.0, 0.0)
+
+
+def _empty_margins(problem: Problem) -> FloatArray:
+    """Where B fits a whole margin, the cells of its empty entries vanish: the direction is minus their indicator."""
+    model = problem.model
+    direction = np.zeros(model.weights.shape)
+    for modes in _fitted_margins(model):
+        others = tuple(k for k in range(direction.ndim) if k not in modes)
+        empty = problem.mass.sum(axis=others, keepdims=True) == 0
+        corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
+        direction[corner] -= moebius(empty.astype(np.float64))
+    on_basis: FloatArray = direction[tuple(model.positions.T)]
+    return on_basis
+
+
+def _fitted_margins(model: Model) -> list[tuple[int, ...]]:
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only."""
+    patterns, counts = np.unique(model.positions > 0, axis=0, return_counts=True)
+    shape = model.weights.shape
+    complete = {
+        modes
+        for modes, count in zip((tuple(np.flatnonzero(row).tolist()) for row in patterns), counts, strict=True)
+        if count == np.prod([shape[k] - 1 for k in modes])
+    }
+    complete |= {(k,) for k, length in enumerate(shape) if length == 1} | {()}
+    closed = [s for s in complete if all(part in complete for n in range(len(s)) for part in combinations(s, n))]
+    return sorted(s for s in closed if s and not any(set(s) < set(t) for t in closed))
+
+
+def _on_grid(model: Model, vector: FloatArray) -> FloatArray:
     grid = np.zeros(model.weights.shape)
     grid[tuple(model.positions.T)] = vector
     return zeta(grid)
 
 
-def _by_linear_program(model: Model, positive: BoolArray, recession: FloatArray) -> Face:
-    """Maximise how many empty cells fall, over directions under which no observed cell moves and no other rises.
+def _unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
+    """Span the directions in theta that change no observed cell (relative to the others) but some other one.
 
-    Directions form a cone, so that one program with each fall capped at 1 finds all cells that can fall.
+    There are as many as the parameters lose in rank when only the observed cells are looked at.
     """
+    g = covariance(model.on_face(positive))
+    kept = independent_columns(g.copy(), model.alive.size)
+    lost = np.setdiff1d(np.arange(model.n_params), kept)
+    directions = np.zeros((len(lost), model.n_params))
+    if len(lost):
+        directions[np.arange(len(lost)), lost] = 1.0
+        directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
+    # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
+    whole = np.rint(directions)
+    return np.where(np.abs(directions - whole) < 1e-9, whole, directions)
+
+
+def _steepest_fall(model: Model, positive: BoolArray, recession: FloatArray, directions: FloatArray) -> Face:
+    """Maximise how many empty cells fall, over combinations of the directions under which none rises.
+
+    Such combinations form a cone, so that one linear program with each fall capped at 1 finds all cells that can fall.
+    """
+    from scipy.optimize import linprog
+
     empty = model.alive & ~positive
-    if float(model.alive.sum()) * model.n_params > LARGEST_PROGRAM:
+    if float(empty.sum()) * len(directions) > LARGEST_PROGRAM:
         return Face(model.alive, recession, certain=False)
-    fall, direction = _steepest_fall(features(model, positive), features(model, empty))
-    falls = fall > 0.5
+    changes = np.empty((int(empty.sum()), len(directions)))
+    for column, direction in zip(changes.T, directions, strict=True):
+        grid = _on_grid(model, direction)
+        column[:] = grid[empty] - grid[positive][0]
+    rows, where = np.unique(np.round(changes, 9), axis=0, return_inverse=True)
+    n = len(rows)
+    # unknowns: the combination, and the fall of each distinct row
+    answer = linprog(
+        np.concatenate([np.zeros(len(directions)), -np.ones(n)]),
+        A_ub=np.hstack([rows, np.eye(n)]),
+        b_ub=np.zeros(n),
+        bounds=[(None, None)] * len(directions) + [(0.0, 1.0)] * n,
+        method="highs",
+    )
+    if answer.status != 0 or answer.x is None:
+        return Face(model.alive, recession, certain=False)
+    falls = answer.x[len(directions) :] > 0.5
     alive = model.alive.copy()
-    alive[empty] = ~falls
+    alive[empty] = ~falls[where.reshape(-1)]
     if not falls.any():
         return Face(alive, recession)
+    direction = answer.x[: len(directions)] @ directions
     # No cell rises by more than 2 sum|direction|: so much of the first direction lowers every cell that either lowers.
     return Face(alive, recession * (1 + 2 * np.abs(direction).sum()) + direction)
 
@@ -98,31 +170,6 @@ def features(model: Model, cells: BoolArray) -> FloatArray:
     for k in range(where.shape[1]):
         out *= model.positions[:, k] <= where[:, k, None]
     return out
-
-
-def _steepest_fall(observed: FloatArray, empty: FloatArray) -> tuple[FloatArray, FloatArray]:
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, eye_array, hstack
-
-    basis = _row_space(observed)
-    n_empty, n_params = empty.shape
-    # unknowns: the direction, its constant, and the fall of each empty cell
-    cost = np.concatenate([np.zeros(n_params + 1), -np.ones(n_empty)])
-    inequality = hstack([coo_array(np.hstack([empty, np.ones((n_empty, 1))])), eye_array(n_empty)])
-    equality = hstack([coo_array(basis), coo_array((len(basis), n_empty))])
-    bounds = [(None, None)] * (n_params + 1) + [(0.0, 1.0)] * n_empty
-    answer = linprog(
-        cost,
-        A_ub=inequality.tocsr(),
-        b_ub=np.zeros(n_empty),
-        A_eq=equality.tocsr(),
-        b_eq=np.zeros(len(basis)),
-        bounds=bounds,
-        method="highs",
-    )
-    if answer.status != 0:
-        raise LinAlgError(f"the linear program for the face failed: {answer.message}")
-    return answer.x[n_params + 1 :], answer.x[:n_params]
 
 
 def interior_point(problem: Problem) -> FloatArray:
@@ -141,17 +188,13 @@ def interior_point(problem: Problem) -> FloatArray:
     cost[-1] = -1.0
     right = np.concatenate([[1.0], problem.eta_hat])
     answer = linprog(cost, A_eq=equality, b_eq=right, bounds=(0, None), method="highs")
-    if answer.status != 0 or answer.x[-1] <= 0:
+    if answer.x is None or answer.x[-1] <= 0:
         raise LinAlgError(f"no positive distribution has the data's expectations: {answer.message}")
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
     correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
-    return q * (1 + design @ correction)
-
-
-def _row_space(observed: FloatArray) -> FloatArray:
-    """Distinct rows of the observed features, with the constant: the rest says nothing new."""
-    return np.unique(np.hstack([observed, np.ones((len(observed), 1))]), axis=0)
+    corrected: FloatArray = q * (1 + design @ correction)
+    return corrected
 
 
 def vanishing_cells(model: Model, face: Face) -> IntArray:

@@ -74,7 +74,8 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
 def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
     if isinstance(X, np.ma.MaskedArray):
-        X = X.astype(np.float64).filled(np.nan)  # np.asarray would drop the mask without a word
+        # np.asarray would drop the mask without a word
+        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
     try:
         values = np.asarray(X)
     except ValueError as problem:
@@ -93,7 +94,7 @@ def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidS
 def _dtype_trouble(values: AnyArray) -> str:
     match values.dtype.kind:
         case "b":
-            return "is boolean. If True counts as 1, pass it .astype(int); if it marks a sample space, pass it as support."
+            return "is boolean. If True counts as 1, pass it .astype(int); if it marks cells, pass it as support."
         case "c":
             return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
         case "O":
@@ -148,8 +149,8 @@ def _negative_entries(values: AnyArray) -> str:
     place = np.unravel_index(int(np.nanargmin(values)), values.shape)
     entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
     return (
-        f"X has {entries} is X{cell_name(place)} = {values[place]:g}. X is read as unnormalised probabilities, so every "
-        "entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+        f"X has {entries} is X{cell_name(place)} = {values[place]:g}. X is read as unnormalised probabilities, so "
+        "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
     )
 
 
@@ -204,6 +205,6 @@ def _total(values: AnyArray, mask: BoolArray | None) -> float:
         raise InvalidTensor(f"{where} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
     if not np.isfinite(total):
         raise InvalidTensor(
-            f"the sum of X overflows float64 (largest entry {np.nanmax(values):g}). Divide X by its largest entry first."
+            f"the sum of X overflows float64 (largest entry {np.nanmax(values):g}). Divide X by its largest entry."
         )
     return total

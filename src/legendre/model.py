@@ -118,7 +118,11 @@ class Model:
 
     def on_face(self, alive: BoolArray) -> Model:
         """Leave out the merged cells that vanish in the limit."""
-        return replace(self, weights=frozen(np.where(alive, self.weights, 0.0)))
+        return self.on_measure(np.where(alive, self.weights, 0.0))
+
+    def on_measure(self, weights: FloatArray) -> Model:
+        """Take other weights on the merged grid."""
+        return replace(self, weights=frozen(weights))
 
     def with_columns(self, columns: IntArray) -> Model:
         """Keep some parameters only; the merged grid stays as it is."""

@@ -1,14 +1,14 @@
-"""Which parameters are independent on the sample space?
+"""Rank: which parameters are independent on the sample space.
 
-The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique all the
-same; theta is made unique by holding the parameters left out here at 0.
+The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique all
+the same; theta is made unique by holding the parameters left out here at 0.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from legendre.arrays import IntArray
+from legendre.arrays import FloatArray, IntArray
 from legendre.engines.grid import GridEngine
 from legendre.linalg import independent_columns
 from legendre.model import Model
@@ -17,9 +17,9 @@ from legendre.model import Model
 def independent(model: Model) -> IntArray:
     """List the rows of the basis that are kept: a maximal independent set.
 
-    Where the bottom box and the box of every basis cell hold a cell of Omega the zeta matrix of those boxes is unitriangular, so
-    that nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance under the uniform
-    distribution on the merged cells tells: dependence does not depend on the distribution as long as it is positive.
+    Where the bottom box and the box of every basis cell hold a cell of Omega the zeta matrix of those boxes is
+    unitriangular, so that nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance
+    tells: whether features are dependent does not depend on the distribution as long as it is positive.
 
     Examples
     --------
@@ -32,11 +32,16 @@ def independent(model: Model) -> IntArray:
     bottom = (0,) * model.alive.ndim
     if model.alive[bottom] and model.alive[tuple(model.positions.T)].all():
         return every
-    counts = Model(model.support, None, model.basis, model.quotient, model.alive.astype(np.float64))
-    engine = GridEngine(counts)
+    return every[independent_columns(covariance(model), model.alive.size)]
+
+
+def covariance(model: Model) -> FloatArray:
+    """Compute the covariance of the features under the uniform distribution on the merged cells."""
+    n = int(model.alive.sum())
+    engine = GridEngine(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
-    reach = np.rint(np.diagonal(g) * int(model.alive.sum()) ** 2)
-    g[reach == 0] = 0
-    g[:, reach == 0] = 0
-    return every[independent_columns(g, model.alive.size)]
+    constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
+    g[constant] = 0.0
+    g[:, constant] = 0.0
+    return g

@@ -33,8 +33,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
     except OSError as problem:
         raise InvalidFile(f"cannot write {target}: {problem.strerror}. What was there before is unchanged.") from None
     finally:

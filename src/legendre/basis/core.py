@@ -147,7 +147,8 @@ def cells(index: ArrayLike) -> Basis:
         return empty()
     if array.ndim != 2:
         raise InvalidBasis(
-            f"basis cells must be a k x N array, one row per cell; got shape {array.shape}. For a single cell pass [cell]."
+            f"basis cells must be a k x N array, one row per cell; got shape {array.shape}. "
+            "For a single cell pass [cell]."
         )
     if array.dtype.kind not in "iu":
         whole = array.dtype.kind == "f" and bool(np.all(array == np.round(array)))

@@ -62,8 +62,10 @@ def interactions(sets: int | Iterable[Iterable[int]]) -> Basis:
     >>> ld.decompose(np.arange(1, 9).reshape(2, 2, 2), ld.interactions([(0, 1), (1, 2)])).basis.tolist()
     [[0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]]
     """
-    if isinstance(sets, bool) or isinstance(sets, (float, str)):
-        raise InvalidBasis(f"interactions({sets!r}): pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)].")
+    if isinstance(sets, (bool, float, str)):
+        raise InvalidBasis(
+            f"interactions({sets!r}): pass an order such as 2, or sets of modes such as [(0, 1), (1, 2)]."
+        )
     if isinstance(sets, (int, np.integer)):
         if sets < 1:
             raise InvalidBasis(f"interactions({sets}): the order must be at least 1. For no parameters use empty().")

@@ -35,7 +35,7 @@ class B1(Basis):
 class B2(Basis):
     """Rows and columns of each slice: one in-slice coordinate in C_k(l), the others 0, every slice.
 
-    ``C_k(l) = {c * floor(I_k / l) : c = 1..l}``, counted from 1 as in the paper. Where ``l > I_k`` every index is taken.
+    ``C_k(l) = {c * floor(I_k / l) : c = 1..l}``, counted from 1 as in the paper. Where ``l > I_k`` every index is in.
 
     Parameters
     ----------
@@ -139,7 +139,9 @@ def _inside(parts: list[IntArray], data: Observation) -> IntArray:
 
 def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
     if not -len(shape) <= axis < len(shape):
-        raise InvalidBasis(f"{name}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, or -1 for the last.")
+        raise InvalidBasis(
+            f"{name}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, or -1 for the last."
+        )
     return axis % len(shape)
 
 

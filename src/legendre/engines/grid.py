@@ -44,7 +44,7 @@ class GridEngine:
 
     @cached_property
     def _flat_positions(self) -> IntArray:
-        return np.ravel_multi_index(tuple(self.model.positions.T), self.model.weights.shape).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(self.model.positions.T), self.model.weights.shape), dtype=np.int64)
 
     def _on_grid(self, vector: FloatArray) -> FloatArray:
         grid = np.zeros(self.model.weights.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,6 +11,7 @@ from legendre.arrays import FloatArray
 from legendre.engines import Point
 from legendre.errors import InvalidSetting
 from legendre.solvers.linesearch import search
+from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import State, Target
 
 SWEEP_RATE = 4.0
@@ -27,8 +28,8 @@ class Gradient:
         The paper's epsilon. ``None``: for the sweep 4, the largest rate that can never raise KL; for the batch
         form the Barzilai-Borwein rate of the last step, shortened where KL would rise.
     form
-        ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is a
-        pass over B. ``"batch"``: all parameters at once.
+        ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
+        a pass over B. ``"batch"``: all parameters at once.
     max_iter
         Default budget of iterations.
 
@@ -63,6 +64,10 @@ class Gradient:
             step = self.learning_rate * target.gradient(state.point)
             return State(target.engine.at(state.point.theta - step), step=self.learning_rate)
         return _barzilai_borwein(target, state)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap."""
+        return replace(state, gap=newton_gap(target, state.point))
 
     def _sweep(self, target: Target, point: Point) -> State | None:
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate

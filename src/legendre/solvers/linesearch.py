@@ -26,9 +26,9 @@ class Landing:
 def search(target: Target, point: Point, direction: FloatArray, first: float = 1.0) -> Landing | None:
     """Backtrack from `first` until the objective falls enough; ``None`` when rounding hides every decrease.
 
-    A full step is kept whenever it is good. Near the minimum the decrease drowns in the rounding error of the objective;
-    its slope, ``(eta - eta_hat) . direction``, is known far better, and for a convex function a slope that has shrunk without
-    the objective rising beyond rounding is as good a proof of progress.
+    A full step is kept whenever it is good. Near the minimum the decrease drowns in the rounding error of the
+    objective; its slope, ``(eta - eta_hat) . direction``, is known far better, and for a convex function a slope that
+    has shrunk without the objective rising beyond rounding is as good a proof of progress.
     """
     start = target.objective(point)
     slope = float(target.gradient(point) @ direction)

@@ -43,18 +43,18 @@ Callback = Callable[[Step], bool | None]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where the loop ended, how, and on which way."""
+    """Where the loop ended, how, on which way, and how far above the minimum at most."""
 
     point: Point
     status: Status
     history: tuple[Step, ...]
-    gap: float | None
+    gap: float
 
 
 def run(
     solver: Solver, target: Target, theta: FloatArray, *, tol: float, max_iter: int, callback: Callback | None = None
 ) -> Outcome:
-    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, rounding stops progress or the callback says so."""
+    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, rounding stops progress or the callback does."""
     state = solver.start(target, theta)
     history = [_record(target, state, 0)]
     while True:
@@ -67,6 +67,7 @@ def run(
                 history.append(_record(target, state, len(history)))
                 continue
             status = Status.STALLED
+        state = solver.finish(target, state)
         return Outcome(state.point, status, tuple(history), state.gap)
 
 

@@ -6,7 +6,7 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, null_space
@@ -14,6 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, null_space
 from legendre.arrays import FloatArray
 from legendre.errors import InvalidSetting
 from legendre.existence import features, interior_point
+from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import State, Target
 
 LARGEST = 4000
@@ -55,8 +56,8 @@ class MProjection:
         n_cells = int(model.alive.sum())
         if n_cells > LARGEST:
             raise InvalidSetting(
-                f"m-projection needs a dense basis of its tangent space; {n_cells} merged cells are more than {LARGEST}. "
-                "Use solver='natural'."
+                f"m-projection needs a dense basis of its tangent space: {n_cells} merged cells are more than "
+                f"{LARGEST}. Use solver='natural'."
             )
         mass = target.problem.mass[model.alive]
         q = mass if (mass > 0).all() else interior_point(target.problem)
@@ -78,6 +79,10 @@ class MProjection:
             return None
         following = Plane(plane.q + step * move, plane.tangent, plane.design, plane.weights)
         return _state(target, following, step)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap."""
+        return replace(state, gap=newton_gap(target, state.point))
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:

@@ -39,28 +39,45 @@ class Natural:
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
         point = state.point
-        factor = factorise(target.engine.fisher(point), point.log_q.size)
-        direction = -factor.solve(target.gradient(point))
-        landing = search(target, point, direction)
-        if landing is None:
-            return None
-        return State(landing.point, step=landing.step, gap=_gap(target, point, landing.point, factor))
+        anchor = Anchor(point, factorise(target.engine.fisher(point), point.log_q.size))
+        landing = search(target, point, -anchor.factor.solve(target.gradient(point)))
+        return None if landing is None else _state(target, landing.point, anchor, landing.step)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Correct once more with the last factor: a sweep's cost, and cells far below tol gain their digits too."""
+        if state.memory is None:
+            return State(state.point, gap=newton_gap(target, state.point))
+        theta = state.point.theta - state.memory.factor.solve(target.gradient(state.point))
+        polished = target.engine.at(theta)
+        if target.residual(polished) >= target.residual(state.point):
+            return state
+        return _state(target, polished, state.memory, state.step)
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """A factorised Fisher matrix and the point it belongs to."""
+
+    point: Point
+    factor: Factor
 
 
 def newton_gap(target: Target, point: Point) -> float:
     """Half the squared Newton decrement, ``1/2 g' G^-1 g``: how far KL(P, Q) is above its minimum, to second order."""
-    gradient = target.gradient(point)
-    factor = factorise(target.engine.fisher(point), point.log_q.size)
-    return 0.5 * max(float(gradient @ factor.solve(gradient)), 0.0)
+    return _gap(target, point, Anchor(point, factorise(target.engine.fisher(point), point.log_q.size)))
 
 
-def _gap(target: Target, before: Point, after: Point, factor: Factor) -> float:
-    """Bound the decrement after a step with the factor from before it.
+def _state(target: Target, point: Point, anchor: Anchor, step: float) -> State:
+    return State(point, memory=anchor, step=step, gap=_gap(target, point, anchor))
 
-    Where no probability changed by more than a factor e^r, no variance did, so that ``G_after >= e^-r G_before``.
+
+def _gap(target: Target, point: Point, anchor: Anchor) -> float:
+    """Bound the decrement at `point` with the factor from an earlier one.
+
+    Where no probability changed by more than a factor e^r, no variance did, so that ``G >= e^-r G_anchor``.
     """
-    gradient = target.gradient(after)
-    inside = np.isfinite(before.log_q)
-    drift = float(np.abs(after.log_q[inside] - before.log_q[inside]).max(initial=0.0))
-    decrement = max(float(gradient @ factor.solve(gradient)), 0.0)
+    gradient = target.gradient(point)
+    inside = np.isfinite(point.log_q)
+    drift = float(np.abs(point.log_q[inside] - anchor.point.log_q[inside]).max(initial=0.0))
+    decrement = max(float(gradient @ anchor.factor.solve(gradient)), 0.0)
     return 0.5 * decrement * float(np.exp(min(drift, 700.0)))

@@ -50,13 +50,13 @@ class State:
     step
         The step length that led here.
     gap
-        A bound of KL(P, Q) above its minimum, where the solver has one.
+        A bound of KL(P, Q) above its minimum; infinite while the solver has none.
     """
 
     point: Point
     memory: Any = None
     step: float = 0.0
-    gap: float | None = None
+    gap: float = np.inf
 
 
 class Solver(Protocol):
@@ -78,4 +78,8 @@ class Solver(Protocol):
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one step; ``None`` when rounding leaves no better point."""
+        ...
+
+    def finish(self, target: Target, state: State) -> State:
+        """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""
         ...

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def one_line(fit: Decomposition) -> str:
-    """The repr: shape, parameters, how it ended, the certificate."""
+    """Say in one line: shape, parameters, how it ended, the certificate."""
     return (
         f"<Decomposition of {_shape(fit)}: {fit.n_params} parameters, {fit.status.name} after {fit.n_iter} steps, "
         f"max|eta - eta_hat| = {fit.residual:.1e}>"
@@ -17,7 +17,7 @@ def one_line(fit: Decomposition) -> str:
 
 
 def summary(fit: Decomposition) -> str:
-    """A table of what was asked, what came out, and how sure it is."""
+    """Tabulate what was asked, what came out, and how sure it is."""
     dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),

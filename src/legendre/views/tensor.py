@@ -93,7 +93,7 @@ def _checked(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
 
 
 def theta_tensor(fit: Decomposition) -> FloatArray:
-    """The paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
+    """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
     out = np.zeros(fit.shape)
     out[tuple(fit.basis.T)] = fit.theta
     out[(0,) * out.ndim] = -fit.psi
