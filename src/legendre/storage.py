@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from legendre.arrays import AnyArray
 from legendre.errors import InvalidFile
@@ -53,16 +54,27 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
         np.savez_compressed(stream, **arrays)
 
 
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
-    """Read all arrays of an npz file."""
+@contextmanager
+def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | NpzFile]:
+    """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InvalidFile(f"{path} holds a single array; a saved decomposition is an .npz file.")
-            return {name: archive[name] for name in archive.files}
+        with Path(path).open("rb") as stream:
+            yield np.load(stream, allow_pickle=False)
+    except InvalidFile:
+        raise
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as problem:
-        if isinstance(problem, InvalidFile):
-            raise
-        raise InvalidFile(f"cannot read {path}: not an .npz file, or a damaged one ({problem}).") from None
+        if "pickle" in str(problem):
+            reason = "it holds Python objects, or is not a NumPy file at all"
+        else:
+            reason = f"damaged or truncated ({problem})"
+        raise InvalidFile(f"cannot read {path}: {reason}.") from None
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, AnyArray]:
+    """Read all arrays of an npz file."""
+    with numpy_file(path) as content:
+        if not isinstance(content, NpzFile):
+            raise InvalidFile(f"{path} holds a single array; a saved decomposition is an .npz file.")
+        return {name: content[name] for name in content.files}

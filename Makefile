@@ -1,0 +1,32 @@
+# `make demo` and `make test` need Python 3.11+ and nothing else; both install into .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo
+	$(BIN)/legendre demo --output demo
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --cov --cov-report=term:skip-covered
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) demo .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,119 @@
+"""The commands. Errors are one sentence on standard error and exit code 2; no result is exit code 1."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from legendre import __version__
+from legendre.cli.demo import run_demo
+from legendre.cli.read import read_tensor
+from legendre.decompose import decompose
+from legendre.decomposition import load
+from legendre.errors import ConvergenceWarning, InvalidFile, LegendreError
+from legendre.storage import replacing
+
+app = typer.Typer(
+    help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"legendre {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    del version  # the callback has dealt with it
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("demo"),
+) -> None:
+    """Decompose images of handwritten digits at several basis sizes; print a table and write a picture."""
+    run_demo(output)
+
+
+@app.command()
+def fit(
+    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz or .csv file; NaN (empty in CSV) is missing.")],
+    basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
+    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
+    solver: Annotated[str, typer.Option(help="auto, natural, gradient or m-projection.")] = "auto",
+    tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
+    max_iter: Annotated[int | None, typer.Option(help="How many steps at most.")] = None,
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+) -> None:
+    """Decompose a tensor from a file, write the result and print its summary."""
+    _check_output(output, tensor)
+    X = read_tensor(tensor, key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
+        result = decompose(
+            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, progress=sys.stderr.isatty()
+        )
+    result.save(output)
+    typer.echo(result.summary())
+    typer.echo(f"written to {output}")
+    if not result.converged:
+        raise typer.Exit(1)
+
+
+@app.command()
+def show(
+    decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
+    tensor: Annotated[
+        Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units to this .npy file.")
+    ] = None,
+    extend: Annotated[bool, typer.Option("--extend", help="Q on every cell, not on the sample space only.")] = False,
+) -> None:
+    """Print the summary of a saved decomposition; write its tensor if asked."""
+    if tensor is not None:
+        _check_output(tensor, decomposition)
+    result = load(decomposition)
+    typer.echo(result.summary())
+    if tensor is not None:
+        with replacing(tensor) as stream:
+            np.save(stream, result.tensor(extend=extend))
+        typer.echo(f"tensor written to {tensor}")
+
+
+def _check_output(output: Path, source: Path) -> None:
+    """Refuse before the work is done what would be refused after it."""
+    if output.exists() and source.exists() and output.samefile(source):
+        raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
+    if not output.parent.is_dir():
+        raise InvalidFile(f"cannot write {output}: the folder {output.parent} does not exist.")
+    if output.is_dir():
+        raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except LegendreError as problem:
+        sys.exit(_fail(str(problem)))
+    except MemoryError as problem:
+        sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis."))
+
+
+def _fail(sentence: str) -> int:
+    typer.echo(f"legendre: {sentence}", err=True)
+    return 2
