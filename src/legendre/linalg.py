@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
 
 from legendre.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+ONE_THREAD_BELOW = 1000
+"""Smaller matrices are factorised by one thread: two gain little, and lose a hundredfold on a busy machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +62,12 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     pivots_at_rounding = rounding_level(len(g), n_cells)
     if not len(g):
         return Factor(g, scale, np.arange(0))
-    if np.all(scale > 0):
-        lower, info = lapack.dpotrf(g, lower=1, clean=0, overwrite_a=0)
-        if info == 0 and float(np.diagonal(lower).min()) ** 2 > pivots_at_rounding:
-            return Factor(lower, scale, np.arange(len(g)))
-    columns, lower = _pivoted(g, pivots_at_rounding)
+    with _few_threads(len(g)):
+        if np.all(scale > 0):
+            lower, info = lapack.dpotrf(g, lower=1, clean=0, overwrite_a=0)
+            if info == 0 and float(np.diagonal(lower).min()) ** 2 > pivots_at_rounding:
+                return Factor(lower, scale, np.arange(len(g)))
+        columns, lower = _pivoted(g, pivots_at_rounding)
     return Factor(lower, scale[columns], columns)
 
 
@@ -69,7 +80,8 @@ def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     [0]
     """
     _scale_to_unit_diagonal(g)
-    columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
+    with _few_threads(len(g)):
+        columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
     return np.sort(columns)
 
 
@@ -90,3 +102,20 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
     lower, pivots, rank, _ = lapack.dpstrf(g, tol=tolerance, lower=1)
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
+
+
+@contextmanager
+def _few_threads(size: int) -> Iterator[None]:
+    if size >= ONE_THREAD_BELOW:
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # finding the loaded libraries takes milliseconds, so it is done once
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
