@@ -8,12 +8,12 @@ cells of that face, and there the problem is an ordinary one again. Only cells w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.hierarchy import fitted_margins
 from legendre.linalg import independent_columns
 from legendre.model import Model
 from legendre.problem import Problem
@@ -81,27 +81,13 @@ def _empty_margins(problem: Problem) -> FloatArray:
     """Where B fits a whole margin, the cells of its empty entries vanish: the direction is minus their indicator."""
     model = problem.model
     direction = np.zeros(model.weights.shape)
-    for modes in _fitted_margins(model):
+    for modes in fitted_margins(model):
         others = tuple(k for k in range(direction.ndim) if k not in modes)
         empty = problem.mass.sum(axis=others, keepdims=True) == 0
         corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
         direction[corner] -= moebius(empty.astype(np.float64))
     on_basis: FloatArray = direction[tuple(model.positions.T)]
     return on_basis
-
-
-def _fitted_margins(model: Model) -> list[tuple[int, ...]]:
-    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only."""
-    patterns, counts = np.unique(model.positions > 0, axis=0, return_counts=True)
-    shape = model.weights.shape
-    complete = {
-        modes
-        for modes, count in zip((tuple(np.flatnonzero(row).tolist()) for row in patterns), counts, strict=True)
-        if count == np.prod([shape[k] - 1 for k in modes])
-    }
-    complete |= {(k,) for k, length in enumerate(shape) if length == 1} | {()}
-    closed = [s for s in complete if all(part in complete for n in range(len(s)) for part in combinations(s, n))]
-    return sorted(s for s in closed if s and not any(set(s) < set(t) for t in closed))
 
 
 def _on_grid(model: Model, vector: FloatArray) -> FloatArray:

@@ -7,12 +7,14 @@ from legendre.solvers.gradient import Gradient
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import Solver
+from legendre.solvers.scaling import Scaling
 
-SOLVERS: dict[str, type[Gradient] | type[Natural] | type[MProjection]] = {
+SOLVERS: dict[str, type[Gradient] | type[Natural] | type[MProjection] | type[Scaling]] = {
     "auto": Natural,
     "gradient": Gradient,
     "m-projection": MProjection,
     "natural": Natural,
+    "scaling": Scaling,
 }
 
 

@@ -1,0 +1,40 @@
+"""Hierarchical bases: those that fit whole margins, on the merged grid."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from legendre.model import Model
+
+Modes = tuple[int, ...]
+
+
+def fitted_margins(model: Model) -> list[Modes]:
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
+
+    Examples
+    --------
+    >>> from legendre.support import Support
+    >>> fitted_margins(Model.of(Support((2, 2, 2)), None, np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]])))
+    [(0, 1)]
+    """
+    shape = model.quotient.merged_shape
+    patterns = _patterns(model)
+    complete = {modes for modes, count in patterns.items() if count == np.prod([shape[k] - 1 for k in modes])}
+    closed = [s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))]
+    return sorted(s for s in closed if not any(set(s) < set(t) for t in closed))
+
+
+def margins_that_are_the_model(model: Model) -> list[Modes] | None:
+    """List the margins that B fits if B is nothing but those margins, else ``None``."""
+    margins = fitted_margins(model)
+    covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in _patterns(model))
+    return margins if margins and covered else None
+
+
+def _patterns(model: Model) -> dict[Modes, int]:
+    """Count the cells of B for each set of modes in which a cell's coordinates are not 0."""
+    rows, counts = np.unique(model.positions > 0, axis=0, return_counts=True)
+    return {tuple(np.flatnonzero(row).tolist()): int(n) for row, n in zip(rows, counts, strict=True)}
