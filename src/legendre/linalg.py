@@ -33,7 +33,8 @@ class Factor:
         if not len(self.columns):
             return np.zeros_like(right)
         part = right[self.columns] * self.scale
-        solution, _ = lapack.dpotrs(self.lower, part, lower=1)
+        with _few_threads(len(part)):
+            solution, _ = lapack.dpotrs(self.lower, part, lower=1)
         out = np.zeros_like(right)
         out[self.columns] = solution * self.scale
         return out
@@ -64,9 +65,13 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
         return Factor(g, scale, np.arange(0))
     with _few_threads(len(g)):
         if np.all(scale > 0):
-            lower, info = lapack.dpotrf(g, lower=1, clean=0, overwrite_a=0)
+            # In Fortran order LAPACK works in place; it leaves the other triangle, and the diagonal was 1.
+            lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
             if info == 0 and float(np.diagonal(lower).min()) ** 2 > pivots_at_rounding:
                 return Factor(lower, scale, np.arange(len(g)))
+            np.fill_diagonal(g, 1.0)
+            g = np.tril(g)
+            g += np.tril(g, -1).T
         columns, lower = _pivoted(g, pivots_at_rounding)
     return Factor(lower, scale[columns], columns)
 
@@ -100,7 +105,7 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 
 
 def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
-    lower, pivots, rank, _ = lapack.dpstrf(g, tol=tolerance, lower=1)
+    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
 
 

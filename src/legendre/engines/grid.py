@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,11 @@ from legendre.arrays import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model import Model
 from legendre.zeta import zeta, zeta_adjoint
+
+BLOCK = 128
+"""Rows of the Fisher matrix that are filled at a time."""
+KEPT = 1000
+"""Up to so many parameters the positions of all joins are kept between steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +73,33 @@ class GridEngine:
 
     def fisher(self, point: Point) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
-        positions = self.model.positions
         grid = point.eta_grid.ravel()
-        strides = np.array([s // 8 for s in point.eta_grid.strides], dtype=np.int64)
-        scaled = positions * strides
-        g = np.empty((self.n_params, self.n_params))
-        for row, (cell, eta) in enumerate(zip(scaled, point.eta, strict=True)):
-            join = np.maximum(scaled[: row + 1], cell).sum(axis=1)
-            g[row, : row + 1] = grid[join] - eta * point.eta[: row + 1]
-            g[: row + 1, row] = g[row, : row + 1]
+        k = self.n_params
+        g = np.empty((k, k))
+        for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
+            rows = slice(start, start + BLOCK)
+            np.take(grid, joins, out=g[rows, : start + len(joins)])
+            g[rows, : start + len(joins)] -= point.eta[rows, None] * point.eta[: start + len(joins)]
+            g[: start + len(joins), rows] = g[rows, : start + len(joins)].T
         return g
+
+    def _joins(self) -> Iterable[IntArray]:
+        """Flat positions of max(u, v), block row by block row up to the diagonal; kept while they are small."""
+        return self._kept_joins if self.n_params <= KEPT else self._fresh_joins()
+
+    @cached_property
+    def _kept_joins(self) -> list[IntArray]:
+        return list(self._fresh_joins())
+
+    def _fresh_joins(self) -> Iterator[IntArray]:
+        strides = np.array([s // 8 for s in np.empty(self.model.weights.shape).strides], dtype=np.int64)
+        scaled = (self.model.positions * strides).T.copy()
+        for start in range(0, self.n_params, BLOCK):
+            stop = min(start + BLOCK, self.n_params)
+            joins = np.zeros((stop - start, stop), dtype=np.int64)
+            for mode in scaled:
+                joins += np.maximum(mode[start:stop, None], mode[:stop])
+            yield joins
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""

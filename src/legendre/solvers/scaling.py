@@ -113,7 +113,8 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
     """
-    left, ordered = list(modes), []
+    left = list(modes)
+    ordered: list[Modes] = []
     while left:
         seen = {mode for group in ordered for mode in group}
         best = max(left, key=lambda group: len(seen.intersection(group)))
