@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, frozen
+from legendre.arrays import FloatArray, IntArray, frozen
 from legendre.basis import Basis, as_basis
 from legendre.decomposition import Decomposition
-from legendre.engines import GridEngine
+from legendre.engines import GridEngine, Point
 from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.existence import Face, find_face, vanishing_cells
 from legendre.intake import observe
@@ -87,11 +88,9 @@ def decompose(
     target = Target(GridEngine(reduced.model), reduced)
     with progress_line(callback, limit) if progress else nullcontext(callback) as watch:
         outcome = run(method, target, first[columns], tol=tol, max_iter=limit, callback=watch)
-    theta = np.zeros(problem.model.n_params)
-    theta[columns] = outcome.point.theta
     fit = Decomposition(
         model=problem.model,
-        point=GridEngine(problem.model.on_face(face.alive)).at(frozen(theta)),
+        point=_on_all(problem, face, columns, outcome.point),
         eta_hat=problem.eta_hat,
         total=data.total,
         alive=face.alive,
@@ -100,7 +99,7 @@ def decompose(
         missing=data.missing,
         status=_status(outcome, face),
         rank=len(columns),
-        gap=outcome.gap,
+        newton_gap=outcome.gap,
         history=outcome.history,
         solver=method.name,
         tol=tol,
@@ -125,10 +124,21 @@ def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
     k = problem.model.n_params
     if start is None:
         return np.zeros(k)
-    theta = np.asarray(start, dtype=np.float64)
-    if theta.shape != (k,) or not np.isfinite(theta).all():
-        raise InvalidSetting(f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}.")
-    return theta
+    theta = np.asarray(start)
+    if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
+        raise InvalidSetting(
+            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
+        )
+    return theta.astype(np.float64)
+
+
+def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
+    """Put the parameters that were held at 0 back in."""
+    if len(columns) < problem.model.n_params:
+        theta = np.zeros(problem.model.n_params)
+        theta[columns] = point.theta
+        point = GridEngine(problem.model.on_face(face.alive)).at(theta)
+    return replace(point, theta=frozen(point.theta), eta=frozen(point.eta))
 
 
 def _status(outcome: Outcome, face: Face) -> Status:

@@ -38,7 +38,7 @@ class Decomposition:
     residual
         ``max|eta - eta_hat|`` on B, which is 0 exactly at the minimum of KL(P, Q).
     gap
-        Newton-decrement bound of KL(P, Q) above its minimum.
+        Upper bound of KL(P, Q) above its minimum.
     rank
         The number of independent parameters on the support (on the face, at the boundary).
     history
@@ -67,13 +67,13 @@ class Decomposition:
     point: Point
     eta_hat: FloatArray
     total: float
-    alive: BoolArray
+    alive: BoolArray | None
     recession: FloatArray
     vanishing_cells: IntArray
     missing: BoolArray | None
     status: Status
     rank: int
-    gap: float
+    newton_gap: float
     history: tuple[Step, ...]
     solver: str
     tol: float
@@ -125,6 +125,11 @@ class Decomposition:
     def residual(self) -> float:
         """``max|eta - eta_hat|`` on B."""
         return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+
+    @cached_property
+    def gap(self) -> float:
+        """Bound of KL(P, Q) above its minimum: the squared Newton decrement, or KL(P, Q) itself while that is less."""
+        return self.newton_gap if self.newton_gap < np.inf else self.kl
 
     @cached_property
     def kl(self) -> float:

@@ -7,7 +7,7 @@ cells of that face, and there the problem is an ordinary one again. Only cells w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -31,15 +31,15 @@ class Face:
     Parameters
     ----------
     alive
-        True for the merged cells that carry probability in the limit.
+        True for the merged cells that carry probability in the limit; ``None`` when all of Omega does.
     recession
         A direction in theta along which KL falls for ever: the cells outside the face lose all probability on the way.
         Zero when the minimum is attained.
     certain
-        False when the question was too large to be decided; then `alive` is all of Omega.
+        False when the question was too large to be decided; cells that surely vanish are left out all the same.
     """
 
-    alive: BoolArray
+    alive: BoolArray | None
     recession: FloatArray
     certain: bool = True
 
@@ -54,22 +54,33 @@ def find_face(problem: Problem) -> Face:
     >>> face.alive.tolist(), face.recession.tolist()
     ([[True, True], [False, False]], [-2.0, 0.0])
     """
-    model, positive = problem.model, problem.mass > 0
+    model = problem.model
+    if problem.data.positive or _observed(problem):
+        return Face(None, np.zeros(model.n_params))
+    positive = problem.mass > 0
     if positive[model.alive].all():
-        return Face(model.alive, np.zeros(model.n_params))
+        return Face(None, np.zeros(model.n_params))
     recession = _empty_above(problem) + _empty_margins(problem)
     fall = _on_grid(model, recession)
     alive = model.alive & (fall >= fall[positive].max())
-    reduced = model.on_face(alive)
+    face = Face(None, np.zeros(model.n_params)) if (alive == model.alive).all() else Face(alive, recession)
     if positive[alive].all():
-        return Face(alive, recession)
+        return face
+    reduced = model.on_face(alive)
     columns = independent(reduced)
     directions = _unseen_directions(reduced.with_columns(columns), positive)
     if not len(directions):
-        return Face(alive, recession)
+        return face
     everywhere = np.zeros((len(directions), model.n_params))
     everywhere[:, columns] = directions
-    return _steepest_fall(reduced, positive, recession, everywhere)
+    return _steepest_fall(reduced, positive, face, everywhere)
+
+
+def _observed(problem: Problem) -> bool:
+    """Tell whether the bottom and every cell of B have data: then the observed cells alone make B independent."""
+    data = problem.data
+    cells = np.concatenate([np.zeros((1, len(data.shape)), dtype=np.int64), problem.model.basis])
+    return bool(data.support.contains(cells).all() and (data.values[tuple(cells.T)] > 0).all())
 
 
 def _empty_above(problem: Problem) -> FloatArray:
@@ -113,7 +124,7 @@ def _unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
     return np.where(np.abs(directions - whole) < 1e-9, whole, directions)
 
 
-def _steepest_fall(model: Model, positive: BoolArray, recession: FloatArray, directions: FloatArray) -> Face:
+def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
     """Maximise how many empty cells fall, over combinations of the directions under which none rises.
 
     Such combinations form a cone, so that one linear program with each fall capped at 1 finds all cells that can fall.
@@ -122,7 +133,7 @@ def _steepest_fall(model: Model, positive: BoolArray, recession: FloatArray, dir
 
     empty = model.alive & ~positive
     if float(empty.sum()) * len(directions) > LARGEST_PROGRAM:
-        return Face(model.alive, recession, certain=False)
+        return replace(face, certain=False)
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):
         grid = _on_grid(model, direction)
@@ -138,15 +149,15 @@ def _steepest_fall(model: Model, positive: BoolArray, recession: FloatArray, dir
         method="highs",
     )
     if answer.status != 0 or answer.x is None:
-        return Face(model.alive, recession, certain=False)
+        return replace(face, certain=False)
     falls = answer.x[len(directions) :] > 0.5
+    if not falls.any():
+        return face
     alive = model.alive.copy()
     alive[empty] = ~falls[where.reshape(-1)]
-    if not falls.any():
-        return Face(alive, recession)
     direction = answer.x[: len(directions)] @ directions
     # No cell rises by more than 2 sum|direction|: so much of the first direction lowers every cell that either lowers.
-    return Face(alive, recession * (1 + 2 * np.abs(direction).sum()) + direction)
+    return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
 
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
@@ -185,9 +196,9 @@ def interior_point(problem: Problem) -> FloatArray:
 
 def vanishing_cells(model: Model, face: Face) -> IntArray:
     """List the cells of Omega outside the face, in the original grid."""
-    gone = model.alive & ~face.alive
-    if not gone.any():
+    if face.alive is None:
         return np.empty((0, len(model.support.shape)), dtype=np.int64)
+    gone = model.alive & ~face.alive
     everywhere = model.quotient.spread(gone)
     if model.support.mask is not None:
         everywhere = everywhere & model.support.mask

@@ -31,6 +31,8 @@ class Observation:
         The base measure r on the grid, or ``None`` for the paper's r = 1.
     total
         The sum of X over Omega, so that ``P = X / total``.
+    positive
+        True when X > 0 on all of Omega: then the minimum is attained.
     """
 
     values: AnyArray
@@ -38,6 +40,7 @@ class Observation:
     support: Support
     base: FloatArray | None
     total: float
+    positive: bool
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,6 +71,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         support=Support(values.shape, mask),
         base=measure,
         total=total,
+        positive=_positive(values, mask),
     )
 
 
@@ -83,7 +87,7 @@ def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidS
             f"{name} is not a rectangular array ({problem}). Pad ragged rows with NaN: missing cells are left out."
         ) from None
     if values.dtype.kind not in "iuf":
-        raise error(f"{name} {_dtype_trouble(values)}")
+        raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
     if values.size == 0:
@@ -91,14 +95,14 @@ def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidS
     return values
 
 
-def _dtype_trouble(values: AnyArray) -> str:
+def _dtype_trouble(values: AnyArray, name: str) -> str:
     match values.dtype.kind:
         case "b":
             return "is boolean. If True counts as 1, pass it .astype(int); if it marks cells, pass it as support."
         case "c":
             return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
         case "O":
-            where, what = _first_non_number(values)
+            where, what = _first_non_number(values, name)
             return (
                 f"holds Python objects (dtype object), e.g. {where} = {what!r} of type {type(what).__name__}. "
                 "Convert it to numbers first; sparse arrays need .toarray()."
@@ -107,11 +111,11 @@ def _dtype_trouble(values: AnyArray) -> str:
             return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
 
 
-def _first_non_number(values: AnyArray) -> tuple[str, Any]:
+def _first_non_number(values: AnyArray, name: str) -> tuple[str, Any]:
     for place, entry in np.ndenumerate(values):
         if not isinstance(entry, (int, float)):
-            return (f"X{cell_name(place)}" if place else "X"), entry
-    return "X" + cell_name([0] * values.ndim), values.flat[0]
+            return (f"{name}{cell_name(place)}" if place else name), entry
+    return name + cell_name([0] * values.ndim), values.flat[0]
 
 
 def _missing(values: AnyArray) -> BoolArray | None:
@@ -193,6 +197,10 @@ def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> 
             "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
         )
     return frozen(measure)
+
+
+def _positive(values: AnyArray, mask: BoolArray | None) -> bool:
+    return bool(values.min() > 0 if mask is None else (values[mask] > 0).all())
 
 
 def _total(values: AnyArray, mask: BoolArray | None) -> float:

@@ -7,6 +7,7 @@ exactly the same problem, and often far smaller.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -79,27 +80,27 @@ class Model:
         The cells of B, k x N.
     quotient
         The boxes that B cuts.
-    weights
-        The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `on_face`).
+    measure
+        The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `on_face`). ``None`` on a
+        full grid without a base measure, where it is a product over modes that need not be multiplied out.
     """
 
     support: Support
     base: FloatArray | None
     basis: IntArray
     quotient: Quotient
-    weights: FloatArray
+    measure: FloatArray | None
 
     @classmethod
     def of(cls, support: Support, base: FloatArray | None, basis: IntArray) -> Model:
         """Merge the sample space along the basis."""
         quotient = Quotient.of(support.shape, basis)
+        measure = None
         if base is not None:
-            weights = quotient.merge(base if support.mask is None else np.where(support.mask, base, 0.0))
+            measure = frozen(quotient.merge(base if support.mask is None else np.where(support.mask, base, 0.0)))
         elif support.mask is not None:
-            weights = quotient.merge(support.mask)
-        else:
-            weights = _volumes(quotient)
-        return cls(support, base, frozen(basis), quotient, frozen(weights))
+            measure = frozen(quotient.merge(support.mask))
+        return cls(support, base, frozen(basis), quotient, measure)
 
     @property
     def n_params(self) -> int:
@@ -111,23 +112,40 @@ class Model:
         """The cells of B in merged coordinates, k x N."""
         return self.quotient.boxes(self.basis)
 
+    @property
+    def n_merged(self) -> int:
+        """The number of merged cells."""
+        return math.prod(self.quotient.merged_shape)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each box, as a grid."""
+        return frozen(_volumes(self.quotient)) if self.measure is None else self.measure
+
     @cached_property
     def alive(self) -> BoolArray:
         """True for merged cells that can carry probability."""
         return self.weights > 0
 
-    def on_face(self, alive: BoolArray) -> Model:
-        """Leave out the merged cells that vanish in the limit."""
-        return self.on_measure(np.where(alive, self.weights, 0.0))
+    @property
+    def n_alive(self) -> int:
+        """The number of merged cells that can carry probability."""
+        return self.n_merged if self.measure is None else int(np.count_nonzero(self.alive))
+
+    def on_face(self, alive: BoolArray | None) -> Model:
+        """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""
+        return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
 
     def on_measure(self, weights: FloatArray) -> Model:
         """Take other weights on the merged grid."""
-        return replace(self, weights=frozen(weights))
+        other = replace(self, measure=frozen(weights))
+        other.__dict__["positions"] = self.positions
+        return other
 
     def with_columns(self, columns: IntArray) -> Model:
         """Keep some parameters only; the merged grid stays as it is."""
         small = replace(self, basis=frozen(self.basis[columns]))
-        small.__dict__["positions"] = self.positions[columns]
+        small.__dict__["positions"] = self.positions[columns]  # the cuts are those of the whole basis
         return small
 
 

@@ -29,10 +29,12 @@ def independent(model: Model) -> IntArray:
     [0]
     """
     every = np.arange(model.n_params)
+    if model.measure is None:
+        return every
     bottom = (0,) * model.alive.ndim
     if model.alive[bottom] and model.alive[tuple(model.positions.T)].all():
         return every
-    return every[independent_columns(covariance(model), model.alive.size)]
+    return every[independent_columns(covariance(model), model.n_merged)]
 
 
 def covariance(model: Model) -> FloatArray:

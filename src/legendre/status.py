@@ -19,8 +19,8 @@ class Status(Enum):
     )
     OUT_OF_STEPS = "Stopped at max_iter with max|eta - eta_hat| above tol. Raise max_iter or loosen tol."
     STALLED = (
-        "No step brought max|eta - eta_hat| further down: what remains is rounding error. "
-        "Loosen tol to the residual reached."
+        "No step brought max|eta - eta_hat| further down. What remains is rounding error (loosen tol to the residual "
+        "reached), or a learning rate was too large (lower it)."
     )
     STOPPED = "The callback asked to stop before max|eta - eta_hat| <= tol."
 

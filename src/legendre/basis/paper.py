@@ -56,6 +56,7 @@ class B2(Basis):
 
     def __post_init__(self) -> None:
         _check_size("B2", self.l)
+        _check_axis("B2", self.axis)
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
@@ -95,6 +96,7 @@ class B3(Basis):
 
     def __post_init__(self) -> None:
         _check_size("B3", self.l)
+        _check_axis("B3", self.axis)
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
@@ -143,6 +145,11 @@ def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
             f"{name}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, or -1 for the last."
         )
     return axis % len(shape)
+
+
+def _check_axis(name: str, axis: object) -> None:
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise InvalidBasis(f"{name}: axis must be an integer, got {axis!r}.")
 
 
 def _check_size(name: str, l: object) -> None:  # noqa: E741 - the paper's name

@@ -57,8 +57,9 @@ def _build(node: ast.expr, text: str) -> Basis:
         case ast.Name(id=name):
             return _call(name, [], {}, text)
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-            named = {word.arg: _literal(word.value, text) for word in keywords if word.arg}
-            return _call(name, [_literal(arg, text) for arg in args], named, text)
+            if all(word.arg for word in keywords):
+                named = {str(word.arg): _literal(word.value, text) for word in keywords}
+                return _call(name, [_literal(arg, text) for arg in args], named, text)
     raise InvalidBasis(
         f"cannot read {ast.unparse(node)!r} in the basis {text!r}. Write it like 'B1 + B2(10) + B3(10)'."
     )
@@ -67,7 +68,7 @@ def _build(node: ast.expr, text: str) -> Basis:
 def _literal(node: ast.expr, text: str) -> object:
     try:
         value: object = ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError):
         raise InvalidBasis(f"{ast.unparse(node)!r} in the basis {text!r} is not a number or a list of modes.") from None
     return value
 

@@ -20,6 +20,14 @@ KEPT = 1000
 
 
 @dataclass(frozen=True, eq=False)
+class Grids:
+    """log q and eta of every merged cell."""
+
+    log_q: FloatArray
+    eta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class GridEngine:
     """Answers the five questions on a dense merged grid, in the log domain.
 
@@ -69,11 +77,11 @@ class GridEngine:
         log_q -= np.log(mass)
         eta_grid = zeta_adjoint(q)
         eta = eta_grid.ravel()[self._flat_positions]
-        return Point(theta, eta, peak + float(np.log(mass)), log_q, eta_grid)
+        return Point(theta, eta, peak + float(np.log(mass)), Grids(log_q, eta_grid))
 
     def fisher(self, point: Point) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
-        grid = point.eta_grid.ravel()
+        grid = point.cache.eta.ravel()
         k = self.n_params
         g = np.empty((k, k))
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
@@ -105,6 +113,16 @@ class GridEngine:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
         change = self._on_grid(vector)
         change -= float(point.eta @ vector)
-        change *= np.exp(point.log_q)
+        change *= np.exp(point.cache.log_q)
         product: FloatArray = zeta_adjoint(change).ravel()[self._flat_positions]
         return product
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells."""
+        log_q: FloatArray = point.cache.log_q
+        return log_q
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
+        change = self._on_grid(vector)[self.model.alive]
+        return float(change.max() - change.min())

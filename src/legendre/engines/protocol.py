@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from legendre.arrays import FloatArray
 
@@ -20,17 +20,14 @@ class Point:
         Expectations on B, eq. (3).
     psi
         The normaliser psi(theta) of eq. (1).
-    log_q
-        Log probability of each merged cell; ``-inf`` where it is 0.
-    eta_grid
-        eta of every merged cell, from which the Fisher matrix is read.
+    cache
+        What the engine that made the point may want to have again; no one else looks at it.
     """
 
     theta: FloatArray
     eta: FloatArray
     psi: float
-    log_q: FloatArray
-    eta_grid: FloatArray
+    cache: Any = None
 
 
 class Engine(Protocol):
@@ -42,7 +39,7 @@ class Engine(Protocol):
         ...
 
     def at(self, theta: FloatArray) -> Point:
-        """Compute psi, eta and the probabilities at theta."""
+        """Compute psi and eta at theta."""
         ...
 
     def fisher(self, point: Point) -> FloatArray:
@@ -51,4 +48,12 @@ class Engine(Protocol):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G times a vector without forming G."""
+        ...
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Compute the log probability of each merged cell; ``-inf`` where it is 0."""
+        ...
+
+    def swing(self, vector: FloatArray) -> float:
+        """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""
         ...

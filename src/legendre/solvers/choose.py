@@ -24,7 +24,7 @@ def choose(solver: str | Solver) -> Solver:
     Examples
     --------
     >>> choose("natural")
-    Natural(max_iter=500, name='natural')
+    Natural(max_iter=500, patience=5)
     """
     if not isinstance(solver, str):
         if not (hasattr(solver, "start") and hasattr(solver, "advance")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -32,6 +32,8 @@ class Gradient:
         a pass over B. ``"batch"``: all parameters at once.
     max_iter
         Default budget of iterations.
+    patience
+        Steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -43,7 +45,8 @@ class Gradient:
     learning_rate: float | None = None
     form: Literal["sweep", "batch"] = "sweep"
     max_iter: int = 100_000
-    name: str = "gradient"
+    patience: int = 1000
+    name: str = field(default="gradient", init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.form not in ("sweep", "batch"):

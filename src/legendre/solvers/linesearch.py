@@ -10,9 +10,11 @@ from legendre.arrays import FloatArray
 from legendre.engines import Point
 from legendre.solvers.protocol import Target
 
-SUFFICIENT = 1e-4
+SUFFICIENT = 0.1
 """The share of the predicted decrease that a step must bring (Armijo)."""
-SHORTEST = 2.0**-60
+OVERSHOT = 0.5
+"""A step has gone too far when the slope behind it is steeper than this share of the slope before it."""
+SHORTEST = 2.0**-80
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,24 +26,33 @@ class Landing:
 
 
 def search(target: Target, point: Point, direction: FloatArray, first: float = 1.0) -> Landing | None:
-    """Backtrack from `first` until the objective falls enough; ``None`` when rounding hides every decrease.
+    """Backtrack from `first` until the objective has fallen enough and the step does not overshoot.
 
-    A full step is kept whenever it is good. Near the minimum the decrease drowns in the rounding error of the
-    objective; its slope, ``(eta - eta_hat) . direction``, is known far better, and for a convex function a slope that
-    has shrunk without the objective rising beyond rounding is as good a proof of progress.
+    A full step is kept whenever it is good. A step far beyond the minimum on the line may still lower the objective,
+    yet land where one cell has all the probability and the Fisher matrix says nothing: too small a share of the
+    predicted decrease, or a steep slope behind it, give it away. Near the minimum the decrease drowns in the rounding
+    error of the objective; the slope, ``(eta - eta_hat) . direction``, is known far better and decides alone. ``None``
+    when no step is good.
     """
     start = target.objective(point)
     slope = float(target.gradient(point) @ direction)
-    rounding = 8 * np.finfo(np.float64).eps * (abs(point.psi) + float(np.abs(point.theta) @ np.abs(target.eta_hat)) + 1)
-    step = first
+    blur = rounding(target, point)
+    step = first if slope < 0 else 0.0
     while step > SHORTEST:
         trial = target.engine.at(point.theta + step * direction)
         rise = target.objective(trial) - start
         new_slope = float(target.gradient(trial) @ direction)
-        if rise <= SUFFICIENT * step * slope or (rise <= rounding and abs(new_slope) < 0.9 * abs(slope)):
+        falls = rise <= SUFFICIENT * step * slope or abs(rise) <= blur
+        if falls and new_slope <= OVERSHOT * abs(slope):
             return Landing(trial, step)
         step *= _shrink(slope, new_slope)
     return None
+
+
+def rounding(target: Target, point: Point) -> float:
+    """Bound the rounding error of the objective at a point."""
+    size = abs(point.psi) + float(np.abs(point.theta) @ target.eta_hat) + 1.0
+    return 8 * float(np.finfo(np.float64).eps) * size
 
 
 def _shrink(slope: float, new_slope: float) -> float:

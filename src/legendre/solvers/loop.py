@@ -54,21 +54,39 @@ class Outcome:
 def run(
     solver: Solver, target: Target, theta: FloatArray, *, tol: float, max_iter: int, callback: Callback | None = None
 ) -> Outcome:
-    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, rounding stops progress or the callback does."""
+    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback says so."""
     state = solver.start(target, theta)
     history = [_record(target, state, 0)]
+    watch = Watch(state, history[0])
     while True:
         stop = callback is not None and bool(callback(history[-1]))
-        status = _judge(history[-1], tol=tol, max_iter=max_iter, stop=stop)
+        status = _judge(history[-1], tol=tol, max_iter=max_iter, stop=stop, stalled=watch.idle >= solver.patience)
         if status is None:
             following = solver.advance(target, state)
             if following is not None:
                 state = following
                 history.append(_record(target, state, len(history)))
+                watch.see(state, history[-1])
                 continue
             status = Status.STALLED
-        state = solver.finish(target, state)
-        return Outcome(state.point, status, tuple(history), state.gap)
+        final = solver.finish(target, watch.best if status is Status.STALLED else state)
+        return Outcome(final.point, status, tuple(history), final.gap)
+
+
+class Watch:
+    """Looks out for progress: the state of lowest residual, and for how many steps nothing has improved."""
+
+    def __init__(self, state: State, step: Step) -> None:
+        self.best, self.residual, self.objective, self.idle = state, step.residual, step.objective, 0
+
+    def see(self, state: State, step: Step) -> None:
+        """Take note of a step."""
+        blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
+        lower = step.objective < self.objective - blur
+        self.idle = 0 if lower or step.residual < 0.999 * self.residual else self.idle + 1
+        self.objective = min(self.objective, step.objective)
+        if step.residual < self.residual:
+            self.best, self.residual = state, step.residual
 
 
 def _record(target: Target, state: State, iteration: int) -> Step:
@@ -82,11 +100,13 @@ def _record(target: Target, state: State, iteration: int) -> Step:
     )
 
 
-def _judge(last: Step, *, tol: float, max_iter: int, stop: bool) -> Status | None:
+def _judge(last: Step, *, tol: float, max_iter: int, stop: bool, stalled: bool) -> Status | None:
     if last.residual <= tol:
         return Status.CONVERGED
     if stop:
         return Status.STOPPED
+    if stalled:
+        return Status.STALLED
     if last.iteration >= max_iter:
         return Status.OUT_OF_STEPS
     return None

@@ -6,7 +6,7 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, null_space
@@ -39,6 +39,8 @@ class MProjection:
     ----------
     max_iter
         Default budget of steps.
+    patience
+        Steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -48,7 +50,8 @@ class MProjection:
     """
 
     max_iter: int = 500
-    name: str = "m-projection"
+    patience: int = 5
+    name: str = field(default="m-projection", init=False, repr=False)
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
         """Begin at P, or at a positive distribution with the same expectations where P has zeros."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class Natural:
     ----------
     max_iter
         Default budget of steps.
+    patience
+        Steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -30,7 +32,8 @@ class Natural:
     """
 
     max_iter: int = 500
-    name: str = "natural"
+    patience: int = 5
+    name: str = field(default="natural", init=False, repr=False)
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
@@ -39,19 +42,19 @@ class Natural:
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
         point = state.point
-        anchor = Anchor(point, factorise(target.engine.fisher(point), point.log_q.size))
+        anchor = Anchor(point, factorise(target.engine.fisher(point), target.problem.model.n_merged))
         landing = search(target, point, -anchor.factor.solve(target.gradient(point)))
-        return None if landing is None else _state(target, landing.point, anchor, landing.step)
+        return None if landing is None else State(landing.point, memory=anchor, step=landing.step)
 
     def finish(self, target: Target, state: State) -> State:
         """Correct once more with the last factor: a sweep's cost, and cells far below tol gain their digits too."""
-        if state.memory is None:
-            return State(state.point, gap=newton_gap(target, state.point))
-        theta = state.point.theta - state.memory.factor.solve(target.gradient(state.point))
+        anchor: Anchor | None = state.memory
+        if anchor is None:
+            return replace(state, gap=newton_gap(target, state.point))
+        theta = state.point.theta - anchor.factor.solve(target.gradient(state.point))
         polished = target.engine.at(theta)
-        if target.residual(polished) >= target.residual(state.point):
-            return state
-        return _state(target, polished, state.memory, state.step)
+        best = polished if target.residual(polished) < target.residual(state.point) else state.point
+        return replace(state, point=best, gap=_gap(target, best, anchor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,21 +66,23 @@ class Anchor:
 
 
 def newton_gap(target: Target, point: Point) -> float:
-    """Half the squared Newton decrement, ``1/2 g' G^-1 g``: how far KL(P, Q) is above its minimum, to second order."""
-    return _gap(target, point, Anchor(point, factorise(target.engine.fisher(point), point.log_q.size)))
+    """Bound KL(P, Q) above its minimum by the squared Newton decrement; infinite where it bounds nothing.
 
-
-def _state(target: Target, point: Point, anchor: Anchor, step: float) -> State:
-    return State(point, memory=anchor, step=step, gap=_gap(target, point, anchor))
+    Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` less its mean. Then ``m = q (1 + a)`` has the
+    expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
+    minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
+    """
+    return _gap(target, point, Anchor(point, factorise(target.engine.fisher(point), target.problem.model.n_merged)))
 
 
 def _gap(target: Target, point: Point, anchor: Anchor) -> float:
-    """Bound the decrement at `point` with the factor from an earlier one.
+    """Bound the gap at `point` with the factor from an earlier one.
 
     Where no probability changed by more than a factor e^r, no variance did, so that ``G >= e^-r G_anchor``.
     """
     gradient = target.gradient(point)
-    inside = np.isfinite(point.log_q)
-    drift = float(np.abs(point.log_q[inside] - anchor.point.log_q[inside]).max(initial=0.0))
-    decrement = max(float(gradient @ anchor.factor.solve(gradient)), 0.0)
-    return 0.5 * decrement * float(np.exp(min(drift, 700.0)))
+    direction = anchor.factor.solve(gradient)
+    drift = target.engine.swing(point.theta - anchor.point.theta)
+    if target.engine.swing(direction) * np.exp(min(drift, 700.0)) > 1.0:
+        return np.inf
+    return max(float(gradient @ direction), 0.0) * float(np.exp(drift))

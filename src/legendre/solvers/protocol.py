@@ -72,6 +72,11 @@ class Solver(Protocol):
         """How many steps are allowed when the caller does not say."""
         ...
 
+    @property
+    def patience(self) -> int:
+        """How many steps without any progress end the fit."""
+        ...
+
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
         ...

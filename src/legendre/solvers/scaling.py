@@ -6,7 +6,7 @@ full grid are solved by one cycle in the right order: the closed form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -59,6 +59,8 @@ class Scaling:
     ----------
     max_iter
         Default budget of cycles over the margins.
+    patience
+        Steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -69,7 +71,8 @@ class Scaling:
     """
 
     max_iter: int = 10_000
-    name: str = "scaling"
+    patience: int = 5
+    name: str = field(default="scaling", init=False, repr=False)
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta; refuse a basis that is not a set of margins."""
@@ -82,7 +85,7 @@ class Scaling:
         point = target.engine.at(theta)
         margins = tuple(_margin(target.problem, s) for s in in_running_order(modes))
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
-        return State(point, memory=Scales(theta, margins, np.exp(point.log_q), none))
+        return State(point, memory=Scales(theta, margins, np.exp(target.engine.log_probabilities(point)), none))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Fit every margin once."""

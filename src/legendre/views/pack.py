@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,11 +37,10 @@ def pack(fit: Decomposition) -> dict[str, Any]:
         "theta": fit.theta,
         "eta_hat": fit.eta_hat,
         "total": fit.total,
-        "alive": np.packbits(fit.alive),
         "recession": fit.recession,
         "status": fit.status.name,
         "rank": fit.rank,
-        "gap": fit.gap,
+        "gap": fit.newton_gap,
         "solver": fit.solver,
         "tol": fit.tol,
         "recipe": fit.recipe,
@@ -48,7 +48,7 @@ def pack(fit: Decomposition) -> dict[str, Any]:
         "kl": fit.kl,
         "rmse": fit.rmse,
     }
-    optional = {"support": fit.model.support.mask, "missing": fit.missing}
+    optional = {"support": fit.model.support.mask, "missing": fit.missing, "alive": fit.alive}
     arrays |= {name: np.packbits(mask) for name, mask in optional.items() if mask is not None}
     if fit.model.base is not None:
         arrays["base"] = fit.model.base
@@ -60,9 +60,8 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
     _check_format(arrays)
     shape = tuple(int(n) for n in arrays["shape"])
     model = Model.of(Support(shape, _mask(arrays, "support", shape)), arrays.get("base"), arrays["basis"])
-    alive = _mask(arrays, "alive", model.weights.shape)
-    if alive is None or len(arrays["theta"]) != len(arrays["basis"]) or len(arrays["eta_hat"]) != len(arrays["basis"]):
-        raise Unreadable("a saved decomposition, but its parts do not fit together.")
+    alive = _mask(arrays, "alive", model.quotient.merged_shape)
+    _check_parts(arrays)
     history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
     return {
         "model": model,
@@ -75,7 +74,7 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
         "missing": _mask(arrays, "missing", shape),
         "status": Status[str(arrays["status"])],
         "rank": int(arrays["rank"]),
-        "gap": float(arrays["gap"]),
+        "newton_gap": float(arrays["gap"]),
         "history": history,
         "solver": str(arrays["solver"]),
         "tol": float(arrays["tol"]),
@@ -94,11 +93,17 @@ def _check_format(arrays: dict[str, AnyArray]) -> None:
         )
 
 
+def _check_parts(arrays: dict[str, AnyArray]) -> None:
+    k = len(arrays["basis"])
+    parts = [arrays[name] for name in ("theta", "eta_hat", "recession")]
+    if any(part.shape != (k,) or not np.isfinite(part).all() for part in parts) or not len(arrays["history"]):
+        raise Unreadable("a saved decomposition, but its parts do not fit together.")
+
+
 def _mask(arrays: dict[str, AnyArray], name: str, shape: tuple[int, ...]) -> BoolArray | None:
     if name not in arrays:
         return None
-    size = int(np.prod(shape))
-    bits = np.unpackbits(arrays[name], count=size)
-    if bits.size != size:
-        raise Unreadable(f"a saved decomposition, but its {name} is too short.")
-    return bits.reshape(shape).astype(np.bool_)
+    size, stored = math.prod(shape), arrays[name]
+    if len(stored) != -(-size // 8):
+        raise Unreadable(f"a saved decomposition, but its {name} has {len(stored)} bytes for {size} cells.")
+    return np.unpackbits(stored, count=size).reshape(shape).astype(np.bool_)

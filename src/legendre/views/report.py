@@ -48,6 +48,6 @@ def _support(fit: Decomposition) -> str:
     for length in fit.shape:
         size *= length
     inside = fit.model.support.n_cells
-    merged = f", merged into {int(fit.model.alive.sum())}"
+    merged = f", merged into {fit.model.n_alive}"
     missing = f", {int(fit.missing.sum())} missing" if fit.missing is not None else ""
     return f"{inside} of {size} cells{missing}{merged}"

@@ -21,20 +21,19 @@ BLOCK = 1 << 22
 
 def merged_density(fit: Decomposition) -> FloatArray:
     """``q_v / r_v`` on every merged cell, in Omega or not; 0, or NaN if there is no limit, where theta diverges."""
-    model = fit.model
     with np.errstate(over="ignore"):
         density = np.exp(_on_merged(fit, fit.theta) - fit.psi)
-    if not fit.recession.any():
+    if fit.alive is None:
         return density
     fall = _on_merged(fit, fit.recession)
-    fall -= fall[model.alive & fit.alive].max()
+    fall -= fall[fit.alive].max()
     fall[fit.alive] = 0.0
     slack = 1e-6  # the direction comes from a linear program; a true change is at least of order 1
     return np.where(fall < -slack, 0.0, np.where(fall > slack, np.nan, density))
 
 
 def _on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
-    grid = np.zeros(fit.model.weights.shape)
+    grid = np.zeros(fit.model.quotient.merged_shape)
     grid[tuple(fit.model.positions.T)] = vector
     return zeta(grid)
 
@@ -79,7 +78,10 @@ def log_prob(fit: Decomposition, cells: AnyArray) -> FloatArray:
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             log_q = log_q + np.log(fit.model.base[tuple(index.T)])
-    return np.where(fit.alive[boxes] & fit.model.support.contains(index), log_q, -np.inf)
+    inside = fit.model.support.contains(index)
+    if fit.alive is not None:
+        inside = inside & fit.alive[boxes]
+    return np.where(inside, log_q, -np.inf)
 
 
 def _checked(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:

@@ -1,0 +1,23 @@
+"""Reproducible property tests: the same examples on every run and every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+settings.register_profile(
+    "reproducible",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    database=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("reproducible")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20180317)

@@ -1,0 +1,106 @@
+"""Bases that cannot be: each error names the value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import legendre as ld
+
+X = np.arange(1.0, 13.0).reshape(3, 4)
+
+AT_THE_TENSOR: list[tuple[Any, str]] = [
+    ([[0, 1], [3, 0]], r"1 of 2 basis cells are outside X's grid \(3, 4\), e\.g\. \[3, 0\]\. Indices start at 0"),
+    ([[0, -1]], r"1 of 1 basis cells are outside X's grid \(3, 4\), e\.g\. \[0, -1\]"),
+    ([[0, 1], [0, 0]], r"the basis holds the bottom cell \[0, 0\]\. Leave it out: its parameter is -psi"),
+    ([[0, 1, 2]], r"basis cells have 3 coordinates, X has 2 modes \(shape \(3, 4\)\)"),
+    ([[0.0, 1.0]], r"must be integers, got dtype float64\. Pass them \.astype\(int\)\."),
+    ([[0.5, 1.0]], r"must be integers, got dtype float64\.$"),
+    ([[True, False]], r"must be integers, got dtype bool\."),
+    ([["a", "b"]], r"must be integers, got dtype <U1\."),
+    ([0, 1], r"must be a k x N array, one row per cell; got shape \(2,\)\. For a single cell pass \[cell\]"),
+    ([[0, 1], [1]], "basis cells have different numbers of coordinates; each needs one per mode"),
+    (None, r"must be a k x N array, one row per cell; got shape \(\)"),
+    (ld.interactions(3), r"interactions\(3\): X has 2 modes, so at most interactions\(2\)"),
+    (ld.interactions([(0, 2)]), r"interactions: \(0, 2\) names a mode that X has not; X has 2 modes, 0 to 1"),
+    (ld.interactions([(-1,)]), r"interactions: \(-1,\) names a mode that X has not"),
+    (ld.boltzmann([(0, 1)]), r"boltzmann: every mode must have 2 levels, X has shape \(3, 4\).*use interactions"),
+    (ld.B2(1, axis=2), r"B2: axis=2, but X has 2 modes: 0 to 1, or -1 for the last"),
+    (ld.B3(1, axis=-3), r"B3: axis=-3, but X has 2 modes"),
+    ("B2(1, axis='rows')", r"axis.*'rows'"),
+    ("B3(1, axis=1.0)", r"axis.*1\.0"),
+]
+
+
+@pytest.mark.parametrize(("basis", "message"), AT_THE_TENSOR, ids=str)
+def test_a_basis_that_does_not_fit_the_tensor(basis: Any, message: str) -> None:
+    with pytest.raises(ld.InvalidBasis, match=message):
+        ld.decompose(X, basis)
+
+
+ALONE: list[tuple[Callable[[], Any], str]] = [
+    (lambda: ld.B2(0), r"B2\(0\): l must be at least 1\. For no parameters at all use empty\(\)"),
+    (lambda: ld.B3(-4), r"B3\(-4\): l must be at least 1"),
+    (lambda: ld.B2(True), r"B2\(l\): l must be an integer >= 1, got True"),
+    (lambda: ld.B3(2.0), r"B3\(l\): l must be an integer >= 1, got 2\.0"),  # type: ignore[arg-type]
+    (lambda: ld.B3("2"), r"B3\(l\): l must be an integer >= 1, got '2'"),  # type: ignore[arg-type]
+    (lambda: ld.interactions(0), r"interactions\(0\): the order must be at least 1"),
+    (lambda: ld.interactions(True), r"interactions\(True\): pass an order such as 2, or sets of modes"),
+    (lambda: ld.interactions(1.5), r"interactions\(1\.5\): pass an order"),  # type: ignore[arg-type]
+    (lambda: ld.interactions("01"), r"interactions\('01'\): pass an order"),  # type: ignore[arg-type]
+    (lambda: ld.interactions([0, 1]), r"interactions: expected sets of modes such as .* got \[0, 1\]"),  # type: ignore[list-item]
+    (lambda: ld.interactions([(0, 0)]), r"interactions: \(0, 0\) names a mode twice"),
+    (lambda: ld.interactions([(0.0,)]), r"interactions: modes are integers counted from 0, got \(0\.0,\)"),  # type: ignore[list-item]
+    (lambda: ld.boltzmann([(0, True)]), r"boltzmann: modes are integers counted from 0, got \(0, True\)"),
+    (lambda: ld.boltzmann([()]), "boltzmann: an edge has no node"),
+    (lambda: ld.boltzmann(3), r"boltzmann: expected sets of modes .* got 3"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("build", "message"), ALONE, ids=[message for _, message in ALONE])
+def test_a_basis_that_no_tensor_has(build: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ld.InvalidBasis, match=message):
+        build()
+
+
+STRINGS = [
+    ("B4", r"unknown basis 'B4'; did you mean 'B[123]'\? Valid: B1, B2, B3, boltzmann, empty, full, interactions\."),
+    ("interaction(2)", "unknown basis 'interaction'; did you mean 'interactions'?"),
+    ("Boltzman([(0, 1)])", "unknown basis 'Boltzman'; did you mean 'boltzmann'?"),
+    ("zzz", r"unknown basis 'zzz'; Valid: B1"),
+    ("", r"cannot read the basis ''\. Write it like 'B1 \+ B2\(10\) \+ B3\(10\)'"),
+    ("B1 +", r"cannot read the basis 'B1 \+'"),
+    ("B2", r"B2 in the basis 'B2': missing 1 required positional argument: 'l'"),
+    ("B2(1, 2, 3)", r"B2 in the basis 'B2\(1, 2, 3\)': takes from"),
+    ("B2(k=3)", r"B2 in the basis 'B2\(k=3\)': got an unexpected keyword argument 'k'"),
+    ("B2(0)", r"B2\(0\): l must be at least 1"),
+    ("B2(True)", r"l must be an integer >= 1, got True"),
+    ("B2(n)", r"'n' in the basis 'B2\(n\)' is not a number or a list of modes"),
+    ("B1 * B2(1)", r"cannot read 'B1 \* B2\(1\)' in the basis 'B1 \* B2\(1\)'"),
+    ("3", r"cannot read '3' in the basis '3'"),
+    ("-B1", r"cannot read '-B1' in the basis '-B1'"),
+    ("[[0, 1]]", r"cannot read '\[\[0, 1\]\]'"),
+    ("__import__('os').getcwd()", r"cannot read"),
+    ("B2(**{'l': 1})", r"in the basis"),
+    ("B2(*[1])", r"'\*\[1\]' in the basis .* is not a number or a list of modes"),
+    ("B3(1, **{'axis': 0})", r"in the basis"),
+    ("B2({[1]})", r"in the basis"),
+    ("(" * 500 + "B1" + ")" * 500, r"cannot read the basis"),
+    ("B1\x00", r"cannot read the basis"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), STRINGS, ids=[text[:20] for text, _ in STRINGS])
+def test_strings_that_cannot_be_read(text: str, message: str) -> None:
+    with pytest.raises(ld.InvalidBasis, match=message):
+        ld.decompose(X, text)
+
+
+def test_every_error_is_a_value_error() -> None:
+    for error in (ld.InvalidBasis, ld.InvalidFile, ld.InvalidSetting, ld.InvalidSupport, ld.InvalidTensor):
+        assert issubclass(error, ld.LegendreError)
+    assert issubclass(ld.LegendreError, ValueError)
+    assert issubclass(ld.ConvergenceWarning, UserWarning)

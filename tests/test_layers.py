@@ -1,0 +1,145 @@
+"""Data flows one way: a module imports only from modules above it in this list."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import legendre
+
+ROOT = Path(legendre.__file__).parent
+
+# One layer per line; a module may import from earlier lines and from its own.
+LAYERS = [
+    ["errors"],
+    ["arrays"],
+    ["support"],
+    ["intake"],
+    ["basis.core"],
+    ["basis.interactions", "basis.paper"],
+    ["basis.boltzmann"],
+    ["basis.parse"],
+    ["basis"],
+    ["zeta"],
+    ["coordinates"],
+    ["model"],
+    ["hierarchy"],
+    ["problem"],
+    ["engines.protocol"],
+    ["engines.grid"],
+    ["engines"],
+    ["linalg"],
+    ["rank"],
+    ["existence"],
+    ["status"],
+    ["solvers.protocol"],
+    ["solvers.linesearch"],
+    ["solvers.loop"],
+    ["solvers.natural"],
+    ["solvers.gradient", "solvers.mprojection", "solvers.scaling"],
+    ["solvers.choose"],
+    ["solvers"],
+    ["storage"],
+    ["progress"],
+    ["views"],
+    ["views.pack", "views.report", "views.tensor"],
+    ["decomposition"],
+    ["decompose"],
+    ["cli"],
+]
+LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def level(module: str) -> int:
+    """Find the layer; all of the command line is one layer, above everything."""
+    return LEVEL["cli" if module.split(".")[0] == "cli" else module]
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk the tree, except blocks that only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        yield child
+        yield from run_time_nodes(child)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """List what a module imports of the package, `from package import submodule` resolved to the submodule."""
+    for node in run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "legendre")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the layer"
+            if node.module is not None and node.module.split(".")[0] == "legendre":
+                for alias in node.names:
+                    longer = f"{node.module}.{alias.name}"
+                    inside = ROOT.joinpath(*longer.split(".")[1:])
+                    yield longer if inside.is_dir() or inside.with_suffix(".py").is_file() else node.module
+
+
+def test_every_module_is_listed() -> None:
+    found = {module_name(path) for path in MODULES} - {""}
+    below_cli = {module for module in found if module.split(".")[0] != "cli"}
+    assert below_cli == set(LEVEL) - {"cli"}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if module_name(path)], ids=module_name)
+def test_imports_point_upwards(path: Path) -> None:
+    here = module_name(path)
+    for imported in imports(path):
+        name = imported.removeprefix("legendre").removeprefix(".")
+        if not name:
+            assert here.split(".")[0] == "cli", f"{here} imports the package itself"
+            continue
+        assert level(name) < level(here) or here.split(".")[0] == name.split(".")[0] == "cli", f"{here} imports {name}"
+
+
+def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        "from typing import TYPE_CHECKING\nimport numpy\nfrom legendre.views import pack\n"
+        "if TYPE_CHECKING:\n    from legendre.decompose import decompose\n"
+        "def late():\n    from legendre.solvers.loop import run\n"
+    )
+    assert list(imports(file)) == ["legendre.views.pack", "legendre.solvers.loop"]
+
+
+def loaded_by(statement: str) -> set[str]:
+    """List the modules that a fresh interpreter has loaded after the statement."""
+    code = f"import sys\n{statement}\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_is_light() -> None:
+    heavy = {"numba", "matplotlib", "typer", "rich", "dask", "sklearn", "scipy.optimize", "scipy.sparse"}
+    assert loaded_by("import legendre") & heavy == set()
+
+
+def test_fitting_a_positive_tensor_is_light() -> None:
+    heavy = {"numba", "matplotlib", "typer", "rich", "dask", "sklearn", "scipy.optimize"}
+    loaded = loaded_by("import legendre; legendre.decompose([[1, 2], [3, 4]], 'B1').summary()")
+    assert loaded & heavy == set()
+
+
+def test_the_public_names_are_there() -> None:
+    expected = {
+        "B1", "B2", "B3", "Basis", "boltzmann", "cells", "empty", "full", "interactions",
+        "entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta",
+        "decompose", "Decomposition", "load", "Gradient", "MProjection", "Natural", "Step", "Status",
+        "ConvergenceWarning", "InvalidBasis", "InvalidFile", "InvalidSetting", "InvalidSupport", "InvalidTensor",
+        "LegendreError",
+    }  # fmt: skip
+    assert {name for name in expected if hasattr(legendre, name)} == expected
