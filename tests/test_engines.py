@@ -91,3 +91,22 @@ def test_the_engine_does_not_change_theta(rng: np.random.Generator) -> None:
     engine.fisher(point)
     assert point.theta is theta
     assert_array_equal(point.cache.eta.ravel()[:1], [1.0])
+
+
+@given(problems(), seeds)
+def test_the_swing_bounds_the_tilt_of_log_q(case: Case, seed: int) -> None:
+    move = np.random.default_rng(seed).normal(size=len(case.basis))
+    tilt = case.Z @ move
+    assert engine_of(case).swing(move) >= tilt.max() - tilt.min() - 1e-12
+
+
+@pytest.mark.parametrize(("block", "kept"), [(1, 1000), (3, 1000), (3, 0), (128, 0)])
+def test_blocks_do_not_change_the_fisher_matrix(block: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = NAMED["cube"]
+    theta = np.linspace(-1, 1, len(case.basis))
+    monkeypatch.setattr("legendre.engines.grid.BLOCK", block)
+    monkeypatch.setattr("legendre.engines.grid.KEPT", kept)
+    engine = engine_of(case)
+    G = fisher_matrix(case.omega, case.basis, distribution(case.Z, theta, case.r))
+    for _ in range(2):  # the second time from what was kept
+        assert_allclose(engine.fisher(engine.at(theta)), G, atol=1e-13)

@@ -252,11 +252,10 @@ def test_the_gap_of_a_converged_fit_is_tiny(case: Case) -> None:
 @settings(max_examples=40)
 @given(problems(max_cells=24, weighted=True), seeds)
 def test_the_gap_bounds_kl_above_its_minimum_near_it(case: Case, seed: int) -> None:
-    """The decrement is exact to second order, so that near the minimum a few percent cover the third."""
     best = case.fit()
     start = best.theta + 1e-3 * np.random.default_rng(seed).normal(size=len(case.basis))
     early = case.fit(start=start, tol=1.0)
-    assert early.kl - best.kl <= 1.05 * early.gap + 1e-14
+    assert early.kl - best.kl <= early.gap + 1e-14
 
 
 @pytest.mark.parametrize("X", [[1e-6, 1.0], [1.0, 2.0], [1.0, 1e3, 1.0], [5.0, 1.0, 1e-3]], ids=str)
@@ -302,7 +301,7 @@ def test_the_same_input_gives_the_same_bits(case: Case) -> None:
 
 
 def test_names_and_settings() -> None:
-    assert sorted(SOLVERS) == ["auto", "gradient", "m-projection", "natural", "scaling"]
+    assert {"auto", "gradient", "m-projection", "natural", "scaling"} <= set(SOLVERS)
     assert choose("auto") == ld.Natural()
     mine = ld.Gradient(form="batch", max_iter=7)
     assert choose(mine) is mine

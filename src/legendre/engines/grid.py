@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
-from legendre.engines.protocol import Point
+from legendre.engines.protocol import Point, Preconditioner
 from legendre.model import Model
 from legendre.zeta import zeta, zeta_adjoint
 
@@ -25,6 +25,17 @@ class Grids:
 
     log_q: FloatArray
     eta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """A diagonal preconditioner."""
+
+    inverse: FloatArray
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Multiply."""
+        return self.inverse * vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +127,11 @@ class GridEngine:
         change *= np.exp(point.cache.log_q)
         product: FloatArray = zeta_adjoint(change).ravel()[self._flat_positions]
         return product
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+        """Take the inverse of G's diagonal: simple, for small problems and as a twin for tests."""
+        variance = point.eta * (1.0 - point.eta)
+        return Diagonal(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""

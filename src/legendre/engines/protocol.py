@@ -30,6 +30,14 @@ class Point:
     cache: Any = None
 
 
+class Preconditioner(Protocol):
+    """Something near the inverse of the Fisher matrix, and positive definite."""
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Apply it to a vector."""
+        ...
+
+
 class Engine(Protocol):
     """What a solver may ask."""
 
@@ -48,6 +56,10 @@ class Engine(Protocol):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G times a vector without forming G."""
+        ...
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
+        """Approximate the inverse of G at a point; `last` is what this engine gave for an earlier one."""
         ...
 
     def log_probabilities(self, point: Point) -> FloatArray:

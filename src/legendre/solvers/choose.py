@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from legendre.errors import InvalidSetting, unknown_name
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.natural import Natural
+from legendre.solvers.natural_cg import NaturalCG
 from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import Scaling
 
-SOLVERS: dict[str, type[Gradient] | type[Natural] | type[MProjection] | type[Scaling]] = {
+SOLVERS: dict[str, Callable[[], Solver]] = {
     "auto": Natural,
     "gradient": Gradient,
     "m-projection": MProjection,
     "natural": Natural,
+    "natural-cg": NaturalCG,
     "scaling": Scaling,
 }
 

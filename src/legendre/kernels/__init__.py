@@ -1,0 +1,1 @@
+"""Compiled kernels. Only engines import them, and only for problems that are worth the wait for the compiler."""

@@ -1,0 +1,126 @@
+"""Algorithm 2 for large bases: the natural gradient by preconditioned conjugate gradients.
+
+The Fisher matrix is never formed. Each system ``G d = eta_hat - eta`` is solved only as accurately as the quadratic
+model deserves (inexact Newton), and the line search guards the convex objective.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from legendre.arrays import FloatArray
+from legendre.engines import Point
+from legendre.engines.protocol import Preconditioner
+from legendre.solvers.linesearch import search
+from legendre.solvers.protocol import State, Target
+
+FORCING = 0.3
+"""Most of a system's residual that may be left unsolved."""
+
+
+class Memory(NamedTuple):
+    """The last preconditioner and the size of the last right-hand side in its norm."""
+
+    preconditioner: Preconditioner
+    size: float
+
+
+@dataclass(frozen=True)
+class NaturalCG:
+    """Natural gradient without a Fisher matrix: O(|Omega| + |B|) memory.
+
+    Parameters
+    ----------
+    tol
+        What max|eta - eta_hat| a system need not be solved beyond; a third of `decompose`'s tol is sensible.
+    max_products
+        Fisher-vector products at most in one step.
+    max_iter
+        Default budget of steps.
+    patience
+        Steps without any progress after which what remains is rounding error.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=NaturalCG()).converged
+    True
+    """
+
+    tol: float = 3e-11
+    max_products: int = 20_000
+    max_iter: int = 500
+    patience: int = 5
+    name: str = field(default="natural-cg", init=False, repr=False)
+
+    def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin at theta."""
+        return State(target.engine.at(theta))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        """Take one inexact natural-gradient step."""
+        point, last = state.point, state.memory
+        pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
+        before = math.inf if last is None else last.size
+        direction, size = self._solve(target, point, pre, before)
+        landing = search(target, point, direction)
+        return None if landing is None else State(landing.point, memory=Memory(pre, size), step=landing.step)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap with one more solve."""
+        point = state.point
+        if target.residual(point) == 0.0:
+            return replace(state, gap=0.0)
+        pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
+        direction, _ = self._solve(target, point, pre, math.inf)
+        if target.engine.swing(direction) > 1.0:
+            return state
+        # what the solve leaves out is at most the forcing's share of the decrement
+        decrement = float(-target.gradient(point) @ direction)
+        return replace(state, gap=max(decrement, 0.0) / (1.0 - FORCING**2))
+
+    def _solve(self, target: Target, point: Point, pre: Preconditioner, before: float) -> tuple[FloatArray, float]:
+        """Solve ``G d = eta_hat - eta`` as far as `_forcing` asks; returns d and the size of the right-hand side.
+
+        Every iterate is a descent direction; a direction without curvature (dependent parameters) ends the solve.
+        """
+        residual = -target.gradient(point)
+        z = pre.apply(residual)
+        step, solution = z.copy(), np.zeros_like(residual)
+        rz = _dot(residual, z)
+        size = math.sqrt(rz)
+        goal = (_forcing(size, before) * size) ** 2
+        for _ in range(self.max_products):
+            product = target.engine.fisher_product(point, step)
+            curvature = _dot(step, product)
+            if not curvature > 0.0:
+                break
+            length = rz / curvature
+            solution += length * step
+            residual -= length * product
+            z = pre.apply(residual)
+            rz, old = _dot(residual, z), rz
+            if rz <= goal or np.abs(residual).max(initial=0.0) <= self.tol:
+                break
+            step *= rz / old
+            step += z
+        return solution, size
+
+
+def _forcing(size: float, before: float) -> float:
+    """Which part of the right-hand side may be left unsolved, given its norm now and one step before.
+
+    In the preconditioner's norm the size is about the Newton decrement: the root mean square of the coming change of
+    log q, and so of what the quadratic model neglects. Where some cells move far more than the average the neglect is
+    larger and shows in slow progress; the second term (Eisenstat and Walker's choice 2) then saves products.
+    """
+    return min(FORCING, max(size, 0.9 * (size / before) ** 2))
+
+
+def _dot(a: FloatArray, b: FloatArray) -> float:
+    """Inner product whose rounding does not depend on BLAS's threads."""
+    return float(np.einsum("i,i->", a, b))
