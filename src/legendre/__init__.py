@@ -30,9 +30,14 @@ from legendre.errors import InvalidSetting as InvalidSetting
 from legendre.errors import InvalidSupport as InvalidSupport
 from legendre.errors import InvalidTensor as InvalidTensor
 from legendre.errors import LegendreError as LegendreError
+from legendre.plan import Plan as Plan
+from legendre.plan import plan as plan
+from legendre.solvers import Closed as Closed
 from legendre.solvers import Gradient as Gradient
 from legendre.solvers import MProjection as MProjection
 from legendre.solvers import Natural as Natural
+from legendre.solvers import NaturalCG as NaturalCG
+from legendre.solvers import Scaling as Scaling
 from legendre.solvers import Step as Step
 from legendre.status import Status as Status
 

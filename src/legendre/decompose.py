@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray, IntArray, frozen
-from legendre.basis import Basis, as_basis
+from legendre.basis import Basis
 from legendre.decomposition import Decomposition
-from legendre.engines import GridEngine, Point
+from legendre.engines import Point, engine_for
 from legendre.errors import ConvergenceWarning, InvalidSetting
-from legendre.existence import Face, find_face, vanishing_cells
-from legendre.intake import observe
+from legendre.existence import Face, vanishing_cells
+from legendre.plan import plan as make_plan
 from legendre.problem import Problem
 from legendre.progress import progress_line
-from legendre.rank import independent
-from legendre.solvers import Solver, choose, run
+from legendre.solvers import Solver
 from legendre.solvers.loop import Callback, Outcome
-from legendre.solvers.protocol import Target
 from legendre.status import Status
 
 
@@ -51,8 +48,9 @@ def decompose(
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
     solver
-        ``"auto"``, ``"natural"`` (Algorithm 2), ``"gradient"`` (Algorithm 1), ``"m-projection"``, or a solver object
-        with settings, e.g. ``ld.Gradient(learning_rate=0.1)``.
+        ``"auto"`` (by structure and size; `plan` tells which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
+        without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
+        solver object with settings, e.g. ``ld.Gradient(learning_rate=0.1)``.
     tol
         The fit has converged when ``max|eta - eta_hat| <= tol`` on B.
     max_iter
@@ -76,48 +74,39 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    method = choose(solver)
-    limit = _settings(tol, max_iter, method)
-    data = observe(X, support, base)
-    recipe = as_basis(basis)
-    problem = Problem.of(data, recipe.select(data))
-    first = _start(start, problem)
-    face = find_face(problem)
-    columns = independent(problem.model.on_face(face.alive))
-    reduced = problem.reduced(face.alive, columns)
-    target = Target(GridEngine(reduced.model), reduced)
-    with progress_line(callback, limit) if progress else nullcontext(callback) as watch:
-        outcome = run(method, target, first[columns], tol=tol, max_iter=limit, callback=watch)
+    _check_limit(max_iter)
+    plan = make_plan(X, basis, support=support, base=base, solver=solver, tol=tol)
+    first = _start(start, plan.problem)[plan.columns]
+    with progress_line(callback) if progress else nullcontext(callback) as watch:
+        outcome, found_by = plan.run(first, max_iter, watch)
+    problem, face = plan.problem, plan.face
     fit = Decomposition(
         model=problem.model,
-        point=_on_all(problem, face, columns, outcome.point),
+        point=_on_all(problem, face, plan.columns, outcome.point),
         eta_hat=problem.eta_hat,
-        total=data.total,
+        total=problem.data.total,
         alive=face.alive,
         recession=face.recession,
         vanishing_cells=vanishing_cells(problem.model, face),
-        missing=data.missing,
+        missing=problem.data.missing,
         status=_status(outcome, face),
-        rank=len(columns),
+        rank=len(plan.columns),
         newton_gap=outcome.gap,
         history=outcome.history,
-        solver=method.name,
-        tol=tol,
-        recipe=repr(recipe),
-        data=data,
+        solver=found_by,
+        tol=plan.tol,
+        recipe=repr(plan.recipe),
+        data=problem.data,
     )
     _warn(fit)
     return fit
 
 
-def _settings(tol: float, max_iter: int | None, method: Solver) -> int:
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
-        raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
+def _check_limit(max_iter: int | None) -> None:
     if max_iter is None:
-        return method.max_iter
+        return
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")
-    return int(max_iter)
 
 
 def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
@@ -137,8 +126,8 @@ def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Po
     if len(columns) < problem.model.n_params:
         theta = np.zeros(problem.model.n_params)
         theta[columns] = point.theta
-        point = GridEngine(problem.model.on_face(face.alive)).at(theta)
-    return replace(point, theta=frozen(point.theta), eta=frozen(point.eta))
+        point = engine_for(problem.model.on_face(face.alive)).at(theta)
+    return Point(frozen(point.theta), frozen(point.eta), point.psi)
 
 
 def _status(outcome: Outcome, face: Face) -> Status:

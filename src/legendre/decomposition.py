@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
-from legendre.engines import GridEngine, Point
+from legendre.engines import Point, engine_for
 from legendre.errors import InvalidFile
 from legendre.intake import Observation
 from legendre.model import Model
@@ -58,7 +58,7 @@ class Decomposition:
     >>> import legendre as ld
     >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
     >>> fit
-    <Decomposition of 2x2: 2 parameters, CONVERGED after 4 steps, max|eta - eta_hat| = ...>
+    <Decomposition of 2x2: 2 parameters, CONVERGED after 0 steps, max|eta - eta_hat| = ...>
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
@@ -168,7 +168,8 @@ class Decomposition:
 
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""
-        return GridEngine(self.model.on_face(self.alive)).fisher(self.point)
+        engine = engine_for(self.model.on_face(self.alive))
+        return engine.fisher(engine.at(self.theta))
 
     def summary(self) -> str:
         """Return a table of the fit and its certificate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,8 @@ from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.support import Support
 
 SUPPORT_NAMES = ("all", "nonzero")
+LARGE = 1 << 22
+"""Arrays with more cells than this are read by compiled code."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,8 @@ class Observation:
         The sum of X over Omega, so that ``P = X / total``.
     positive
         True when X > 0 on all of Omega: then the minimum is attained.
+    first_margin
+        X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
     """
 
     values: AnyArray
@@ -41,6 +45,7 @@ class Observation:
     base: FloatArray | None
     total: float
     positive: bool
+    first_margin: FloatArray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,21 +63,48 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     (3, 6.0)
     """
     values = _numeric(X, "X", InvalidTensor)
-    missing = _missing(values)
-    _check_entries(values, missing)
+    seen = scan(values)
+    missing = None if np.isfinite(seen.total) else _missing(values)
+    _check_entries(values, seen, missing)
     mask = _support_mask(values, missing, support)
     measure = None if base is None else _base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
-    total = _total(values, mask)
     return Observation(
         values=frozen(values),
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
-        total=total,
-        positive=_positive(values, mask),
+        total=_total(values, mask, seen),
+        positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
+        first_margin=seen.first_margin if mask is None else None,
     )
+
+
+class Scan(NamedTuple):
+    """What one pass over X tells: its sum (not finite as soon as one entry is not) and its smallest number.
+
+    For large arrays also the margin of the first mode, which that pass gives away.
+    """
+
+    total: float
+    smallest: float
+    first_margin: FloatArray | None = None
+
+
+def scan(values: AnyArray) -> Scan:
+    """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
+    if values.size >= LARGE:
+        from legendre.kernels.reading import aggregate
+
+        boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
+        found = aggregate(values, boxes)
+        total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
+        return Scan(total, found.minimum, found.sums.ravel())
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = float(values.sum(dtype=np.float64))
+    smallest = values.min() if np.isfinite(total) else np.nanmin(values, initial=np.inf)
+    return Scan(total, float(smallest))
 
 
 def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
@@ -119,32 +151,23 @@ def _first_non_number(values: AnyArray, name: str) -> tuple[str, Any]:
 
 
 def _missing(values: AnyArray) -> BoolArray | None:
-    # A sum is NaN or infinite as soon as one entry is: one pass tells that neither is there.
-    if values.dtype.kind != "f":
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        clean = np.isfinite(values.sum(dtype=np.float64))
-    if clean:
-        return None
     missing = np.isnan(values)
     if missing.all():
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
     return missing if missing.any() else None
 
 
-def _check_entries(values: AnyArray, missing: BoolArray | None) -> None:
-    if values.dtype.kind == "u":
-        return
-    smallest = np.nanmin(values) if missing is not None else values.min()
-    if smallest < 0:
+def _check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
+    if seen.smallest < 0:
         raise InvalidTensor(_negative_entries(values))
-    if values.dtype.kind == "f" and (missing is not None or not np.isfinite(values.max())):
-        infinite = np.argwhere(np.isinf(values))
-        if len(infinite):
-            raise InvalidTensor(
-                f"X has {len(infinite)} infinite entries, the first at X{cell_name(infinite[0])}. "
-                "If infinity marks a missing value, set those cells to NaN."
-            )
+    if np.isfinite(seen.total) and missing is None:
+        return
+    infinite = np.argwhere(np.isinf(values))
+    if len(infinite):
+        raise InvalidTensor(
+            f"X has {len(infinite)} infinite entries, the first at X{cell_name(infinite[0])}. "
+            "If infinity marks a missing value, set those cells to NaN."
+        )
 
 
 def _negative_entries(values: AnyArray) -> str:
@@ -199,15 +222,11 @@ def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> 
     return frozen(measure)
 
 
-def _positive(values: AnyArray, mask: BoolArray | None) -> bool:
-    return bool(values.min() > 0 if mask is None else (values[mask] > 0).all())
-
-
-def _total(values: AnyArray, mask: BoolArray | None) -> float:
+def _total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
     if mask is not None and not mask.any():
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     with np.errstate(over="ignore"):
-        total = float(values.sum(dtype=np.float64) if mask is None else values.sum(dtype=np.float64, where=mask))
+        total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
     if total == 0:
         where = "X" if mask is None else "X on the support"
         raise InvalidTensor(f"{where} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")

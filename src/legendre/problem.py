@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
-from legendre.intake import Observation
+from legendre.intake import LARGE, Observation
 from legendre.model import Model
 from legendre.zeta import zeta_adjoint
+
+MERGING = 16
+"""A merged grid is formed when it has at most one cell for so many of X's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +46,8 @@ class Problem:
     def of(cls, data: Observation, basis: IntArray) -> Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis)
+        if data.values.size >= LARGE and data.support.mask is None and model.n_merged * MERGING > data.values.size:
+            return cls(data, model, frozen(_without_a_grid(data, model)))
         mass = _merged_mass(data, model)
         eta_hat = zeta_adjoint(mass)[tuple(model.positions.T)]
         problem = cls(data, model, frozen(eta_hat))
@@ -67,5 +73,60 @@ class Problem:
 
 def _merged_mass(data: Observation, model: Model) -> FloatArray:
     mask = data.support.mask
-    values = data.values if mask is None else np.where(mask, data.values, 0)
-    return frozen(model.quotient.merge(values) / data.total)
+    if data.values.size >= LARGE:
+        from legendre.kernels.reading import aggregate
+
+        sums = aggregate(data.values, _box_of_coordinate(model), mask).sums
+    else:
+        sums = model.quotient.merge(data.values if mask is None else np.where(mask, data.values, 0))
+    return frozen(sums / data.total)
+
+
+def _box_of_coordinate(model: Model) -> list[IntArray]:
+    quotient = model.quotient
+    pairs = zip(quotient.cuts, quotient.shape, strict=True)
+    return [np.searchsorted(cut, np.arange(length), side="right") - 1 for cut, length in pairs]
+
+
+def _without_a_grid(data: Observation, model: Model) -> FloatArray:
+    """Sum X above each cell of B in the memory of a few slabs: the merged grid would be about as large as X."""
+    if ((model.positions > 0).sum(axis=1) <= 1).all():
+        return _from_margins(data, model)
+    from legendre.kernels.reading import suffix_stats
+
+    return suffix_stats(data.values, model.quotient.cuts, model.positions).sums / data.total
+
+
+def _from_margins(data: Observation, model: Model) -> FloatArray:
+    """Read one-body expectations from the margins of X: one pass or two, whatever the order."""
+    half = _smaller_half(model.quotient.merged_shape)
+    eta = np.empty(model.n_params)
+    for group in (half, [k for k in range(len(data.shape)) if k not in half]):
+        sums = _margin(data, model, group)
+        for k in group:
+            margin = sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k))
+            rows = np.flatnonzero(model.positions[:, k])
+            eta[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
+    return eta / data.total
+
+
+def _margin(data: Observation, model: Model, modes: list[int]) -> FloatArray:
+    """Sum X over the boxes of some modes and over everything in the others."""
+    from legendre.kernels.reading import aggregate
+
+    if modes == [0] and data.first_margin is not None:
+        merged = np.add.reduceat(data.first_margin, model.quotient.cuts[0])
+        return merged.reshape(-1, *[1] * (len(data.shape) - 1))
+    boxes = [box if k in modes else np.zeros_like(box) for k, box in enumerate(_box_of_coordinate(model))]
+    return aggregate(data.values, boxes).sums
+
+
+def _smaller_half(shape: tuple[int, ...]) -> list[int]:
+    """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
+    cells, size = math.prod(shape), 1
+    half: list[int] = []
+    for k, length in enumerate(shape):
+        if half and size * length > math.isqrt(cells):
+            break
+        size, half = size * length, [*half, k]
+    return half

@@ -9,7 +9,7 @@ from legendre.solvers.loop import Callback, Step
 
 
 @contextmanager
-def progress_line(also: Callback | None, max_iter: int) -> Iterator[Callback]:
+def progress_line(also: Callback | None) -> Iterator[Callback]:
     """Show step and residual on standard error while the block runs."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -19,7 +19,7 @@ def progress_line(also: Callback | None, max_iter: int) -> Iterator[Callback]:
         task = display.add_task("starting", total=None)
 
         def show(step: Step) -> bool | None:
-            text = f"step {step.iteration} of at most {max_iter}   max|eta - eta_hat| = {step.residual:.2e}"
+            text = f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}"
             display.update(task, description=text)
             return also(step) if also is not None else None
 

@@ -5,6 +5,7 @@ All three keep B inside Omega+, the support without the bottom.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,10 @@ import numpy as np
 from legendre.arrays import AnyArray, IntArray, unique_cells
 from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis
-from legendre.intake import Observation
+from legendre.intake import LARGE, Observation
+
+TOGETHER = 32
+"""Slices copied at a time."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +106,39 @@ class B3(Basis):
         """List the cells that lie in the support."""
         slices = _axis("B3", self.axis, data.shape)
         mask = data.support.mask
+        if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.isnative:
+            return _inside([_largest(data.values, slices)], data)
+        in_slice = data.shape[:slices] + data.shape[slices + 1 :]
         chosen = []
-        for j in range(data.shape[slices]):
-            values = data.values.take(j, axis=slices).ravel()
+        for j, values in enumerate(_slices(data.values, slices)):
             inside = np.arange(values.size) if mask is None else np.flatnonzero(mask.take(j, axis=slices))
             best = inside[_top(values[inside], self.l)]
-            in_slice = data.shape[:slices] + data.shape[slices + 1 :]
             places = list(np.unravel_index(best, in_slice)) if in_slice else []
             places.insert(slices, np.full(len(best), j))
             chosen.append(np.stack(places, axis=1))
         return _inside(chosen, data)
+
+
+def _slices(values: AnyArray, axis: int) -> Iterator[AnyArray]:
+    """Yield the slices as vectors; some are copied together, for a single one may lie scattered over all of memory."""
+    table = np.moveaxis(values, axis, 0)
+    for start in range(0, len(table), TOGETHER):
+        yield from np.ascontiguousarray(table[start : start + TOGETHER]).reshape(
+            len(table[start : start + TOGETHER]), -1
+        )
+
+
+def _largest(values: AnyArray, slices: int) -> IntArray:
+    """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
+    from legendre.kernels.top import largest_rows
+
+    table = np.moveaxis(values, slices, -1)
+    rows, columns = table.shape[:-1], table.shape[-1]
+    where = np.empty(columns, dtype=np.int64)
+    largest_rows(np.ascontiguousarray(table).reshape(-1, columns), where)
+    places = list(np.unravel_index(where, rows))
+    places.insert(slices, np.arange(columns))
+    return np.stack(places, axis=1)
 
 
 def _top(values: AnyArray, count: int) -> IntArray:

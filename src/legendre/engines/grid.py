@@ -97,7 +97,7 @@ class GridEngine:
         g = np.empty((k, k))
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
             rows = slice(start, start + BLOCK)
-            np.take(grid, joins, out=g[rows, : start + len(joins)])
+            np.take(grid, joins, out=g[rows, : start + len(joins)], mode="clip")  # "raise" would copy
             g[rows, : start + len(joins)] -= point.eta[rows, None] * point.eta[: start + len(joins)]
             g[: start + len(joins), rows] = g[rows, : start + len(joins)].T
         return g

@@ -41,7 +41,7 @@ class Vecchia:
     shape: tuple[int, ...]
     m: int = 64
     candidates: int = 240
-    gain: float = 0.003
+    gain: float = 0.002
 
     def __post_init__(self) -> None:
         strides = np.cumprod((1, *self.shape[:0:-1]))[::-1]

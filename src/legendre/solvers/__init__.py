@@ -1,10 +1,14 @@
 """Solvers: they ask an engine for psi, eta and the Fisher matrix, and know nothing else of the problem."""
 
 from legendre.solvers.choose import choose as choose
+from legendre.solvers.choose import read_solver as read_solver
+from legendre.solvers.closed import Closed as Closed
 from legendre.solvers.gradient import Gradient as Gradient
 from legendre.solvers.loop import Outcome as Outcome
 from legendre.solvers.loop import Step as Step
 from legendre.solvers.loop import run as run
 from legendre.solvers.mprojection import MProjection as MProjection
 from legendre.solvers.natural import Natural as Natural
+from legendre.solvers.natural_cg import NaturalCG as NaturalCG
 from legendre.solvers.protocol import Solver as Solver
+from legendre.solvers.scaling import Scaling as Scaling

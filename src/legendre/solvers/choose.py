@@ -1,10 +1,15 @@
-"""From a name, a solver or "auto" to a solver."""
+"""From a name, a solver or "auto" to the solvers that will run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from legendre.engines.choose import LARGEST_MATRIX
+from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting, unknown_name
+from legendre.hierarchy import margins_that_are_the_model
+from legendre.model import Model
+from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.natural import Natural
@@ -13,27 +18,51 @@ from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import Scaling
 
 SOLVERS: dict[str, Callable[[], Solver]] = {
-    "auto": Natural,
+    "closed": Closed,
     "gradient": Gradient,
     "m-projection": MProjection,
     "natural": Natural,
     "natural-cg": NaturalCG,
     "scaling": Scaling,
 }
+SCALING_FROM = 300
+"""From so many parameters on, cycles over margins are cheaper than Cholesky factors."""
+SCALING_CYCLES = 60
+"""Where scaling needs more cycles than this it converges slowly, and natural-gradient steps take over."""
 
 
-def choose(solver: str | Solver) -> Solver:
-    """Read the `solver` argument of `decompose`.
+def read_solver(solver: str | Solver) -> Solver | None:
+    """Read the `solver` argument of `decompose`; ``None`` is "auto".
 
     Examples
     --------
-    >>> choose("natural")
+    >>> read_solver("natural")
     Natural(max_iter=500, patience=5)
     """
     if not isinstance(solver, str):
         if not (hasattr(solver, "start") and hasattr(solver, "advance")):
             raise InvalidSetting(f"solver must be a name or a solver object, got {solver!r}.")
         return solver
+    if solver == "auto":
+        return None
     if solver not in SOLVERS:
-        raise InvalidSetting(unknown_name("solver", solver, SOLVERS))
+        raise InvalidSetting(unknown_name("solver", solver, ["auto", *SOLVERS]))
     return SOLVERS[solver]()
+
+
+def choose(model: Model, tol: float) -> list[Solver]:
+    """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from legendre.support import Support
+    >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])), 1e-10)
+    [Closed(max_iter=10, patience=2)]
+    """
+    newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG(tol=tol / 3)
+    if ProductEngine.applies(model):
+        return [Closed()]
+    if model.n_params >= SCALING_FROM and margins_that_are_the_model(model) is not None:
+        return [Scaling(max_iter=SCALING_CYCLES), newton]
+    return [newton]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.arrays import AnyArray, BoolArray
-from legendre.engines import GridEngine
+from legendre.engines import engine_for
 from legendre.existence import Face, vanishing_cells
 from legendre.model import Model
 from legendre.solvers.loop import Step
@@ -65,7 +65,7 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
     history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
     return {
         "model": model,
-        "point": GridEngine(model.on_face(alive)).at(arrays["theta"]),
+        "point": engine_for(model.on_face(alive)).at(arrays["theta"]),
         "eta_hat": arrays["eta_hat"],
         "total": float(arrays["total"]),
         "alive": alive,

@@ -1,0 +1,107 @@
+"""What the operating system and LAPACK can tell: memory, threads, versions, and the time of one factorisation."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import lapack
+
+PACKAGES = ("legendre", "numpy", "scipy", "numba", "tensorly", "pyttb")
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process; on systems without /proc the peak so far."""
+    return _status_bytes("VmRSS")
+
+
+def peak_bytes() -> int:
+    """Return the peak of the resident memory since `reset_peak`; on systems without /proc since the start."""
+    return _status_bytes("VmHWM")
+
+
+def reset_peak() -> None:
+    """Forget the peak so far, where the system can."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def limit_memory(share: float = 0.85) -> None:
+    """Make a request for more than this share of the machine's memory fail, rather than take the machine down."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (int(share * total), resource.RLIM_INFINITY))
+
+
+def best_of(work: Callable[[], object], repeats: int) -> float:
+    """Return the shortest time of several runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def dpotrf_seconds(n: int, repeats: int = 3) -> float:
+    """Time LAPACK's Cholesky factorisation of an n x n matrix, in place."""
+    A = np.empty((n, n), order="F")
+    times = []
+    for _ in range(repeats):
+        A[:] = 0.5
+        np.fill_diagonal(A, n)
+        start = time.perf_counter()
+        _, info = lapack.dpotrf(A, lower=1, overwrite_a=1, clean=0)
+        times.append(time.perf_counter() - start)
+        assert info == 0
+    return min(times)
+
+
+def threads() -> str:
+    """Say how many threads numba and the linear algebra may use."""
+    import numba
+    from threadpoolctl import threadpool_info
+
+    pools = {f"{pool['internal_api']} {pool['num_threads']}" for pool in threadpool_info()}
+    return ", ".join(sorted({f"numba {numba.get_num_threads()}"} | pools))
+
+
+def machine() -> str:
+    """Name the processor and the number of its cores that may be used."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{_processor()}, {cores} cores"
+
+
+def versions() -> str:
+    """List what is installed."""
+    found = [f"python {platform.python_version()}"]
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _status_bytes(field: str) -> int:
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(line for line in status.read_text().splitlines() if line.startswith(field + ":"))
+        return 1024 * int(line.split()[1])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,130 @@
+"""The named problems. Data sets are read from the folder that LEGENDRE_DATA names and are not part of the project."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from legendre.arrays import AnyArray
+
+ROOT = Path(__file__).resolve().parent.parent
+LEVELS = ("quick", "default", "full")
+PAPER_TOL = 1e-5
+TIGHT_TOL = 1e-9
+
+
+class DataMissing(Exception):
+    """A data file that is not part of this project is not there."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A tensor, a basis and a tolerance.
+
+    Parameters
+    ----------
+    name
+        What the rows call it.
+    shape
+        The shape of X.
+    basis
+        In the string form of `legendre.decompose`.
+    tol
+        The fit has to reach ``max|eta - eta_hat| <= tol``.
+    level
+        The smallest set it belongs to: "quick" is in all, "full" only in the full one.
+    source
+        File and key of a data set; None is a uniform random float64 tensor, seed 0.
+    support
+        As in `legendre.decompose`.
+    limit
+        Seconds after which a measurement is given up.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    basis: str
+    tol: float
+    level: str = "default"
+    source: tuple[str, str] | None = None
+    support: str = "all"
+    limit: float = 120.0
+
+    @property
+    def cells(self) -> int:
+        """The number of cells of X."""
+        return math.prod(self.shape)
+
+    def tensor(self) -> AnyArray:
+        """Make or read X."""
+        if self.source is None:
+            return np.random.default_rng(0).random(self.shape)
+        file, key = self.source
+        path = data_folder() / file
+        if not path.is_file():
+            raise DataMissing(f"{file} is not in the folder that LEGENDRE_DATA names")
+        with np.load(path, allow_pickle=False) as archive:
+            values: AnyArray = archive[key]
+        return values
+
+
+def data_folder() -> Path:
+    """Where the data sets lie."""
+    named = os.environ.get("LEGENDRE_DATA")
+    return Path(named) if named else ROOT.parent / "shared" / "data"
+
+
+def cube(side: int, basis: str, tol: float, level: str = "default", limit: float = 120.0) -> Problem:
+    """Make a cubic uniform random problem."""
+    suffix = "" if tol == PAPER_TOL else f" to {tol:.0e}".replace("e-0", "e-")
+    return Problem(f"{side}^3 {basis}{suffix}", (side,) * 3, basis, tol, level, limit=limit)
+
+
+GROWTH_SIDES = (20, 50, 100, 200, 300, 400, 500)
+GROWTH_SIZES = (1, 4, 20, 100, 400, 1000)
+
+CELLS_SWEEP = tuple(
+    cube(side, "B3(1)", PAPER_TOL, "quick" if side in (20, 100, 200) else "default") for side in GROWTH_SIDES
+)
+"""One parameter per slice, more and more cells."""
+
+PARAMS_SWEEP = tuple(
+    cube(50, f"B3({size})", TIGHT_TOL, {20: "quick", 1000: "full"}.get(size, "default"), 300.0) for size in GROWTH_SIZES
+)
+"""The same tensor, more and more parameters."""
+
+FACES = Problem(
+    "faces B1+B2(20)+B3(20)",
+    (92, 112, 20),
+    "B1 + B2(20) + B3(20)",
+    TIGHT_TOL,
+    "quick",
+    ("orl_faces.npz", "faces"),
+)
+MNIST = Problem(
+    "MNIST 3 B3(10)", (28, 28, 500), "B3(10)", PAPER_TOL, "default", ("mnist500.npz", "digit_3"), support="nonzero"
+)
+
+SINGLE = (
+    cube(500, "B1", PAPER_TOL),
+    cube(20, "B3(20)", PAPER_TOL, "quick"),
+    cube(20, "B3(40)", PAPER_TOL, "quick"),
+    cube(200, "B3(30)", PAPER_TOL),
+    cube(100, "B3(1000)", TIGHT_TOL, limit=180.0),
+    cube(200, "B3(5000)", TIGHT_TOL, "full", limit=1800.0),
+    cube(100, "interactions(2)", TIGHT_TOL),
+    Problem("29^4 interactions(2)", (29,) * 4, "interactions(2)", TIGHT_TOL, "quick"),
+    FACES,
+    MNIST,
+)
+
+PROBLEMS = {problem.name: problem for problem in (*CELLS_SWEEP, *SINGLE, *PARAMS_SWEEP)}
+
+
+def selected(level: str) -> list[Problem]:
+    """List the problems of a set."""
+    return [problem for problem in PROBLEMS.values() if LEVELS.index(problem.level) <= LEVELS.index(level)]

@@ -1,0 +1,130 @@
+"""What a measurement says, and the CSV files that keep it: rows are only ever added."""
+
+from __future__ import annotations
+
+import csv
+import types
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method on one problem; empty where something does not apply.
+
+    Parameters
+    ----------
+    run
+        When the run started; rows of one run can be compared.
+    method, problem, cells, params
+        Who did what; `params` is |B|, or the number of factor entries of a peer.
+    status
+        A status of the package, DONE for a peer, or why there is no number. FAILED: the residual is above tol.
+    n_iter, residual, tol, rmse, kl
+        What came out.
+    seconds, median_seconds, first_seconds, repeats
+        The fastest and the median of the repeats; the first run, which may load compiled code.
+    sum_seconds, ratio_to_sum
+        One ``X.sum()`` in the same process.
+    dpotrf_seconds, ratio_to_dpotrf
+        One Cholesky factorisation of a |B| x |B| matrix by LAPACK in the same process; the ratio is that of the fit.
+    step_seconds
+        The median time between two steps.
+    peak_extra_mb, x_mb
+        Peak resident memory less that right after X was made, and X itself, in MB of 10^6 bytes.
+    solver, threads, machine, versions, note
+        The circumstances.
+    """
+
+    run: str
+    method: str
+    problem: str
+    cells: int
+    status: str
+    tol: float
+    params: int | None = None
+    n_iter: int | None = None
+    residual: float | None = None
+    rmse: float | None = None
+    kl: float | None = None
+    seconds: float | None = None
+    median_seconds: float | None = None
+    first_seconds: float | None = None
+    repeats: int | None = None
+    sum_seconds: float | None = None
+    ratio_to_sum: float | None = None
+    dpotrf_seconds: float | None = None
+    ratio_to_dpotrf: float | None = None
+    step_seconds: float | None = None
+    peak_extra_mb: float | None = None
+    x_mb: float | None = None
+    solver: str = ""
+    threads: str = ""
+    machine: str = ""
+    versions: str = ""
+    note: str = ""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the row counts: it has a time, and the residual that was asked for."""
+        return self.seconds is not None and self.status != "FAILED"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A property that is checked and not timed: `value` must not exceed `limit`."""
+
+    run: str
+    check: str
+    problem: str
+    status: str
+    value: float | None
+    limit: float
+    note: str = ""
+
+
+Record = TypeVar("Record", Row, Check)
+
+
+def append(path: Path, record: Row | Check) -> None:
+    """Add a line; a file with other columns is moved aside first."""
+    names = [field.name for field in fields(record)]
+    if path.is_file() and _header(path) != names:
+        path.replace(_free_name(path))
+    fresh = not path.is_file()
+    with path.open("a", newline="") as stream:
+        writer = csv.DictWriter(stream, names, lineterminator="\n")
+        if fresh:
+            writer.writeheader()
+        writer.writerow({name: "" if value is None else value for name, value in asdict(record).items()})
+
+
+def read(path: Path, kind: type[Record]) -> list[Record]:
+    """Read all lines of a file; a file that is not there has none."""
+    if not path.is_file():
+        return []
+    hints = get_type_hints(kind)
+    with path.open(newline="") as stream:
+        return [
+            kind(**{name: _value(text, hints[name]) for name, text in line.items()}) for line in csv.DictReader(stream)
+        ]
+
+
+def _value(text: str, hint: Any) -> Any:
+    options = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
+    if text == "" and type(None) in options:
+        return None
+    return options[0](text)
+
+
+def _header(path: Path) -> list[str]:
+    with path.open(newline="") as stream:
+        return next(csv.reader(stream), [])
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (other := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
+        number += 1
+    return other

@@ -1,0 +1,31 @@
+"""Which engine for which model: by size and structure only, so that the same input gives the same answer."""
+
+from __future__ import annotations
+
+from legendre.engines.grid import GridEngine
+from legendre.engines.product import ProductEngine
+from legendre.engines.protocol import Engine
+from legendre.model import Model
+
+SMALL_CELLS, SMALL_BASIS = 100_000, 1_500
+"""Up to here NumPy takes milliseconds, and waiting for a compiler does not pay."""
+LARGEST_MATRIX = 10_000
+"""The largest basis for which a Fisher matrix is formed."""
+
+
+def engine_for(model: Model, *, products: bool = False) -> Engine:
+    """Choose an engine; `products` says that Fisher-vector products will be asked for.
+
+    Compiled engines are imported only here, and only when they are chosen: that import loads the compiler.
+    """
+    if ProductEngine.applies(model):
+        return ProductEngine(model)
+    if model.n_merged <= SMALL_CELLS and model.n_params <= SMALL_BASIS:
+        return GridEngine(model)
+    if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
+        from legendre.engines.stream import StreamEngine
+
+        return StreamEngine(model)
+    from legendre.engines.sheet import SheetEngine
+
+    return SheetEngine(model)

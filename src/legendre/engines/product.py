@@ -1,0 +1,122 @@
+"""The product engine: one-body bases on a full grid, where Q is an outer product and no grid is ever formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.arrays import FloatArray, IntArray
+from legendre.engines.grid import Diagonal, GridEngine
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One mode: the rows of B that lie along it, sorted, and the log length of its intervals."""
+
+    rows: IntArray
+    log_lengths: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProductEngine:
+    """Answers the five questions mode by mode: modes are independent under Q.
+
+    Parameters
+    ----------
+    model
+        A model for which `applies` is true.
+
+    Examples
+    --------
+    >>> from legendre.support import Support
+    >>> engine = ProductEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
+    >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
+    [0.75]
+    """
+
+    model: Model
+
+    @staticmethod
+    def applies(model: Model) -> bool:
+        """Tell whether every cell of B lies on an axis of a full grid without a base measure, and every cut is used."""
+        one_body = model.n_params > 0 and bool(((model.positions > 0).sum(axis=1) == 1).all())
+        cuts = sum(model.quotient.merged_shape) - len(model.quotient.merged_shape)
+        return model.measure is None and one_body and cuts == model.n_params
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @cached_property
+    def lines(self) -> list[Line]:
+        """The modes that carry parameters; row j of a line starts interval j + 1."""
+        quotient, positions = self.model.quotient, self.model.positions
+        out = []
+        for k, (cut, length) in enumerate(zip(quotient.cuts, quotient.shape, strict=True)):
+            rows = np.flatnonzero(positions[:, k])
+            sides = np.diff(cut, append=length).astype(np.float64)
+            out.append(Line(rows[np.argsort(positions[rows, k])], np.log(sides)))
+        return out
+
+    def at(self, theta: FloatArray) -> Point:
+        """Normalise each mode on its own: psi is a sum, eta a suffix sum along the mode."""
+        psi, eta, parts = 0.0, np.empty(self.n_params), []
+        for line in self.lines:
+            log_q = line.log_lengths.copy()
+            log_q[1:] += np.cumsum(theta[line.rows])
+            peak = float(log_q.max())
+            q = np.exp(log_q - peak)
+            total = float(q.sum())
+            parts.append(q / total)
+            psi += peak + float(np.log(total))
+            eta[line.rows] = np.cumsum(parts[-1][::-1])[::-1][1:]
+        return Point(theta, eta, psi, parts)
+
+    def fisher(self, point: Point) -> FloatArray:
+        """Fill the diagonal blocks; parameters of different modes are uncorrelated."""
+        g = np.zeros((self.n_params, self.n_params))
+        for line in self.lines:
+            eta = point.eta[line.rows]
+            later = np.maximum.outer(np.arange(len(eta)), np.arange(len(eta)))
+            g[np.ix_(line.rows, line.rows)] = eta[later] - np.multiply.outer(eta, eta)
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute G x mode by mode with two running sums."""
+        out = np.empty(self.n_params)
+        for line, q in zip(self.lines, point.cache, strict=True):
+            change = np.concatenate([[0.0], np.cumsum(vector[line.rows])])
+            change -= float(q @ change)
+            out[line.rows] = np.cumsum((q * change)[::-1])[::-1][1:]
+        return out
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+        """Take the inverse of G's diagonal."""
+        return Diagonal(1.0 / (point.eta * (1.0 - point.eta)))
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells, as a grid."""
+        return GridEngine(self.model).at(point.theta).cache.log_q  # type: ignore[no-any-return]
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)``: the ranges of the modes add up."""
+        sums = [np.cumsum(vector[line.rows]) for line in self.lines]
+        return float(sum(s.max(initial=0.0) - s.min(initial=0.0) for s in sums))
+
+    def closed_form(self, eta_hat: FloatArray) -> FloatArray:
+        """Theta of the outer product of the data's margins; -inf never occurs, for empty margins are no full grid."""
+        theta = np.empty(self.n_params)
+        for line in self.lines:
+            theta[line.rows] = np.diff(np.log(margin(eta_hat[line.rows])) - line.log_lengths)
+        return theta
+
+
+def margin(eta: FloatArray) -> FloatArray:
+    """Return the probabilities of a mode's intervals from its expectations."""
+    tails = np.concatenate([[1.0], eta, [0.0]])
+    return -np.diff(tails)

@@ -1,0 +1,96 @@
+"""The stream engine: compiled sweeps slab by slab, for full grids that are better not formed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.arrays import FloatArray, IntArray
+from legendre.engines.grid import Diagonal, GridEngine
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.kernels import stream as kernels
+from legendre.kernels.sheet import mirror
+from legendre.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class StreamEngine:
+    """Answers the five questions in the memory of a few slabs (and of G), on a full grid without a base measure.
+
+    Parameters
+    ----------
+    model
+        A model whose measure is a product over modes (``model.measure is None``).
+    """
+
+    model: Model
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @cached_property
+    def _lengths(self) -> list[FloatArray]:
+        quotient = self.model.quotient
+        return [
+            np.diff(cut, append=length).astype(np.float64)
+            for cut, length in zip(quotient.cuts, quotient.shape, strict=True)
+        ]
+
+    @cached_property
+    def _plan(self) -> kernels.StreamPlan:
+        return kernels.stream_plan(self._lengths, self.model.positions)
+
+    @property
+    def order(self) -> IntArray:
+        """The order of parameters in which G needs no permutation."""
+        return self._plan.order
+
+    def at(self, theta: FloatArray) -> Point:
+        """Sweep once; at theta = 0 there is a closed form."""
+        if not theta.any():
+            psi, eta = kernels.uniform(self._lengths, self.model.positions)
+            return Point(theta, eta, psi)
+        psi, sorted_eta = kernels.evaluate(self._plan, theta[self.order])
+        eta = np.empty(self.n_params)
+        eta[self.order] = sorted_eta
+        return Point(theta, eta, psi)
+
+    def fisher(self, point: Point) -> FloatArray:
+        """Read G from eta at joins, eq. (5), on the way of one more sweep."""
+        g = np.empty((self.n_params, self.n_params))
+        if not point.theta.any():
+            kernels.uniform(self._lengths, self.model.positions, g)
+            mirror(g)
+            return g
+        kernels.evaluate(self._plan, point.theta[self.order], g)
+        mirror(g)
+        if np.array_equal(self.order, np.arange(self.n_params)):
+            return g
+        back = np.argsort(self.order)
+        return g[np.ix_(back, back)]
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute G x by forming G: a basis that large belongs to the sheet engine."""
+        product: FloatArray = self.fisher(point) @ vector
+        return product
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+        """Take the inverse of G's diagonal."""
+        return Diagonal(1.0 / (point.eta * (1.0 - point.eta)))
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells, as a grid after all."""
+        log_q: FloatArray = GridEngine(self.model).at(point.theta).cache.log_q
+        return log_q
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)``, by a sweep only where the sum of its entries' sizes does not do."""
+        bound = float(np.abs(vector).sum())
+        if bound <= 0.1:
+            return bound
+        low, high = kernels.log_range(self._plan, vector[self.order])
+        return float(high - low)

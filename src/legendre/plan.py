@@ -1,0 +1,105 @@
+"""The plan: everything that is decided before the first step, and its price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.arrays import FloatArray, IntArray
+from legendre.basis import Basis, as_basis
+from legendre.engines import engine_for
+from legendre.errors import InvalidSetting
+from legendre.existence import Face, find_face
+from legendre.intake import observe
+from legendre.problem import Problem
+from legendre.rank import independent
+from legendre.solvers import Solver, choose, read_solver, run
+from legendre.solvers.loop import Callback, Outcome, Step
+from legendre.solvers.protocol import Target
+from legendre.status import Status
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A problem, the face it lives on, its independent parameters, an engine and the solvers that will run.
+
+    Print it to see what a fit will cost.
+    """
+
+    recipe: Basis
+    problem: Problem
+    face: Face
+    columns: IntArray
+    target: Target
+    solvers: tuple[Solver, ...]
+    tol: float
+
+    def run(self, theta: FloatArray, max_iter: int | None, callback: Callback | None) -> tuple[Outcome, str]:
+        """Run the solvers one after the other until one converges; return the outcome and who found it."""
+        history: tuple[Step, ...] = ()
+        for solver in self.solvers:
+            limit = self._limit(solver, None if max_iter is None else max_iter - len(history[1:]))
+            outcome = run(solver, self.target, theta, tol=self.tol, max_iter=limit, callback=callback)
+            done, fresh = len(history[1:]), outcome.history[1 if history else 0 :]
+            history += tuple(replace(step, iteration=step.iteration + done) for step in fresh)
+            theta = outcome.point.theta
+            if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
+                break
+        return replace(outcome, history=history), solver.name
+
+    def _limit(self, solver: Solver, left: int | None) -> int:
+        if left is None:
+            return solver.max_iter
+        return left if solver is self.solvers[-1] else min(left, solver.max_iter)
+
+    def __str__(self) -> str:
+        model, k = self.problem.model, len(self.columns)
+        engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
+        lines = [
+            f"{model.support.n_cells:,} cells in the sample space, merged into {model.n_alive:,}",
+            f"{model.n_params:,} parameters, {k:,} of them independent",
+            f"solver {', then '.join(s.name for s in self.solvers)} on the {engine} engine",
+            f"one sweep: {self.target.problem.model.n_merged * len(model.support.shape):.1e} additions",
+        ]
+        if self.solvers[0].name == "natural":
+            lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
+        return "\n".join(lines)
+
+
+def plan(
+    X: ArrayLike,
+    basis: Basis | str | ArrayLike,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-10,
+) -> Plan:
+    """Decide everything that `decompose` decides before its first step, without taking it.
+
+    Parameters are those of `decompose`.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> print(ld.plan(np.random.default_rng(0).random((20, 20, 20)), "B3(20)"))
+    8,000 cells in the sample space, merged into 8,000
+    400 parameters, 400 of them independent
+    solver natural on the grid engine
+    one sweep: 2.4e+04 additions
+    one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
+    """
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
+        raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
+    asked = read_solver(solver)
+    data = observe(X, support, base)
+    recipe = as_basis(basis)
+    problem = Problem.of(data, recipe.select(data))
+    face = find_face(problem)
+    columns = independent(problem.model.on_face(face.alive))
+    reduced = problem.reduced(face.alive, columns)
+    solvers = choose(reduced.model, tol) if asked is None else [asked]
+    engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
+    return Plan(recipe, problem, face, columns, Target(engine, reduced), tuple(solvers), float(tol))

@@ -1,0 +1,62 @@
+"""The closed form of one-body bases on a full grid: the outer product of the data's margins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from legendre.arrays import FloatArray
+from legendre.engines.product import ProductEngine, margin
+from legendre.errors import InvalidSetting
+from legendre.solvers.natural import Natural
+from legendre.solvers.protocol import State, Target
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Write the answer down; natural-gradient steps follow only if rounding left more than tol.
+
+    Parameters
+    ----------
+    max_iter
+        Default budget of steps.
+    patience
+        Steps without any progress after which what remains is rounding error.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=Closed()).n_iter
+    0
+    """
+
+    max_iter: int = 10
+    patience: int = 2
+    name: str = field(default="closed", init=False, repr=False)
+
+    def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
+        """Begin at the answer."""
+        if not isinstance(target.engine, ProductEngine):
+            raise InvalidSetting(
+                "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
+                "Use solver='auto'."
+            )
+        return State(target.engine.at(target.engine.closed_form(target.eta_hat)))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        """Take a natural-gradient step."""
+        return Natural().advance(target, state)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap as `natural.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
+        engine = target.engine
+        if not isinstance(engine, ProductEngine):
+            return state
+        changes = [
+            margin(target.eta_hat[line.rows]) / q - 1.0 for line, q in zip(engine.lines, state.point.cache, strict=True)
+        ]
+        if sum(float(change.min()) for change in changes) < -1.0:
+            return state
+        square = sum(float(q @ change**2) for q, change in zip(state.point.cache, changes, strict=True))
+        return replace(state, gap=float(np.float64(square)))
