@@ -181,7 +181,9 @@ def test_an_unfinished_fit_is_written_with_exit_code_1(
     tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "fit.npz"
-    code, out, _ = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", target, "--max-iter", "1")
+    code, out, _ = run(
+        monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", target, "--max-iter", "1", "--solver", "natural"
+    )
     assert code == 1
     assert "OUT_OF_STEPS: Stopped at max_iter" in out
     assert not ld.load(target).converged

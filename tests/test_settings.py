@@ -21,7 +21,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_iter": 2.0}, r"max_iter must be an integer >= 0, got 2\.0"),
     ({"max_iter": True}, "max_iter must be an integer >= 0, got True"),
     ({"max_iter": "5"}, "max_iter must be an integer >= 0, got '5'"),
-    ({"solver": "naturel"}, r"unknown solver 'naturel'; did you mean 'natural'\? Valid: auto, gradient, m-projection"),
+    (
+        {"solver": "naturel"},
+        r"unknown solver 'naturel'; did you mean 'natural'\? Valid: auto, closed, gradient, m-projection",
+    ),
     ({"solver": "mprojection"}, "did you mean 'm-projection'"),
     ({"solver": "xyz"}, "unknown solver 'xyz'; Valid: auto"),
     ({"solver": 3}, "solver must be a name or a solver object, got 3"),

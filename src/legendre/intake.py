@@ -67,6 +67,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     missing = None if np.isfinite(seen.total) else _missing(values)
     _check_entries(values, seen, missing)
     mask = _support_mask(values, missing, support)
+    mask = None if mask is not None and mask.all() else mask
     measure = None if base is None else _base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)

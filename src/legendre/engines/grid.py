@@ -96,10 +96,11 @@ class GridEngine:
         k = self.n_params
         g = np.empty((k, k))
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
-            rows = slice(start, start + BLOCK)
-            np.take(grid, joins, out=g[rows, : start + len(joins)], mode="clip")  # "raise" would copy
-            g[rows, : start + len(joins)] -= point.eta[rows, None] * point.eta[: start + len(joins)]
-            g[: start + len(joins), rows] = g[rows, : start + len(joins)].T
+            rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
+            block = grid.take(joins)
+            block -= point.eta[rows, None] * point.eta[columns]
+            g[rows, columns] = block
+            g[columns, rows] = block.T
         return g
 
     def _joins(self) -> Iterable[IntArray]:
@@ -140,5 +141,7 @@ class GridEngine:
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)`` over the cells that carry probability."""
-        change = self._on_grid(vector)[self.model.alive]
+        change = self._on_grid(vector)
+        if self.model.measure is not None:
+            change = change[self.model.alive]
         return float(change.max() - change.min())

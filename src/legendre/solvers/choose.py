@@ -37,7 +37,7 @@ def read_solver(solver: str | Solver) -> Solver | None:
     Examples
     --------
     >>> read_solver("natural")
-    Natural(max_iter=500, patience=5)
+    Natural(tol=0.0, max_iter=500, patience=5)
     """
     if not isinstance(solver, str):
         if not (hasattr(solver, "start") and hasattr(solver, "advance")):
@@ -60,7 +60,7 @@ def choose(model: Model, tol: float) -> list[Solver]:
     >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])), 1e-10)
     [Closed(max_iter=10, patience=2)]
     """
-    newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG(tol=tol / 3)
+    newton: Solver = Natural(tol=tol) if model.n_params <= LARGEST_MATRIX else NaturalCG(tol=tol / 3)
     if ProductEngine.applies(model):
         return [Closed()]
     if model.n_params >= SCALING_FROM and margins_that_are_the_model(model) is not None:

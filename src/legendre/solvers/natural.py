@@ -19,6 +19,8 @@ class Natural:
 
     Parameters
     ----------
+    tol
+        Where a step with the last factor is expected to bring max|eta - eta_hat| down to this, no new one is made.
     max_iter
         Default budget of steps.
     patience
@@ -31,6 +33,7 @@ class Natural:
     True
     """
 
+    tol: float = 0.0
     max_iter: int = 500
     patience: int = 5
     name: str = field(default="natural", init=False, repr=False)
@@ -42,9 +45,24 @@ class Natural:
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
         point = state.point
+        chord = self._chord(target, state)
+        if chord is not None:
+            return chord
         anchor = Anchor(point, factorise(target.engine.fisher(point), target.problem.model.n_merged))
         landing = search(target, point, -anchor.factor.solve(target.gradient(point)))
         return None if landing is None else State(landing.point, memory=anchor, step=landing.step)
+
+    def _chord(self, target: Target, state: State) -> State | None:
+        """Step with the last factor, if the last step's contraction promises that this ends the fit, and it does."""
+        anchor: Anchor | None = state.memory
+        if anchor is None:
+            return None
+        residual = target.residual(state.point)
+        if residual**2 > self.tol * target.residual(anchor.point):
+            return None
+        theta = state.point.theta - anchor.factor.solve(target.gradient(state.point))
+        point = target.engine.at(theta)
+        return State(point, memory=anchor, step=1.0) if target.residual(point) <= self.tol else None
 
     def finish(self, target: Target, state: State) -> State:
         """Correct once more with the last factor: a sweep's cost, and cells far below tol gain their digits too."""
