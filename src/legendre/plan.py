@@ -12,7 +12,7 @@ from legendre.basis import Basis, as_basis
 from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
-from legendre.intake import observe
+from legendre.intake import Observation, observe
 from legendre.problem import Problem
 from legendre.rank import independent
 from legendre.solvers import Solver, choose, read_solver, run
@@ -91,15 +91,23 @@ def plan(
     one sweep: 2.4e+04 additions
     one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
     """
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
-        raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
     asked = read_solver(solver)
-    data = observe(X, support, base)
-    recipe = as_basis(basis)
+    check_tol(tol)
+    return plan_on(observe(X, support, base), as_basis(basis), asked, float(tol))
+
+
+def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float) -> Plan:
+    """Plan for a tensor that has been read; ``asked = None`` leaves the choice of the solver to `choose`."""
     problem = Problem.of(data, recipe.select(data))
     face = find_face(problem)
     columns = independent(problem.model.on_face(face.alive))
     reduced = problem.reduced(face.alive, columns)
     solvers = choose(reduced.model, tol) if asked is None else [asked]
     engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
-    return Plan(recipe, problem, face, columns, Target(engine, reduced), tuple(solvers), float(tol))
+    return Plan(recipe, problem, face, columns, Target(engine, reduced), tuple(solvers), tol)
+
+
+def check_tol(tol: float) -> None:
+    """Refuse a tolerance that is none."""
+    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
+        raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")

@@ -90,11 +90,11 @@ class GridEngine:
         eta = eta_grid.ravel()[self._flat_positions]
         return Point(theta, eta, peak + float(np.log(mass)), Grids(log_q, eta_grid))
 
-    def fisher(self, point: Point) -> FloatArray:
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
         grid = point.cache.eta.ravel()
         k = self.n_params
-        g = np.empty((k, k))
+        g = np.empty((k, k)) if out is None else out
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
             block = grid.take(joins)

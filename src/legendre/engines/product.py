@@ -77,9 +77,10 @@ class ProductEngine:
             eta[line.rows] = np.cumsum(parts[-1][::-1])[::-1][1:]
         return Point(theta, eta, psi, parts)
 
-    def fisher(self, point: Point) -> FloatArray:
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Fill the diagonal blocks; parameters of different modes are uncorrelated."""
-        g = np.zeros((self.n_params, self.n_params))
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
+        g[:] = 0.0
         for line in self.lines:
             eta = point.eta[line.rows]
             later = np.maximum.outer(np.arange(len(eta)), np.arange(len(eta)))

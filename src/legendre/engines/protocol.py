@@ -50,8 +50,8 @@ class Engine(Protocol):
         """Compute psi and eta at theta."""
         ...
 
-    def fisher(self, point: Point) -> FloatArray:
-        """Compute the Fisher matrix G, eq. (5)."""
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Compute the Fisher matrix G, eq. (5), into `out` if it is given."""
         ...
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:

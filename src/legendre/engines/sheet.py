@@ -59,9 +59,9 @@ class SheetEngine:
         eta[layout.order] = eta_grid.ravel()[layout.flat]
         return Point(theta, eta, shift + math.log(total), Sheets(q, eta_grid))
 
-    def fisher(self, point: Point) -> FloatArray:
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
-        g = np.empty((self.n_params, self.n_params))
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
         kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
         kernels.mirror(g)
         return g

@@ -11,7 +11,7 @@ from legendre.arrays import FloatArray, IntArray
 from legendre.engines.grid import Diagonal, GridEngine
 from legendre.engines.protocol import Point, Preconditioner
 from legendre.kernels import stream as kernels
-from legendre.kernels.sheet import mirror
+from legendre.kernels.sheet import mirror, permute_rows
 from legendre.model import Model
 
 
@@ -59,19 +59,21 @@ class StreamEngine:
         eta[self.order] = sorted_eta
         return Point(theta, eta, psi)
 
-    def fisher(self, point: Point) -> FloatArray:
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), on the way of one more sweep."""
-        g = np.empty((self.n_params, self.n_params))
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
         if not point.theta.any():
             kernels.uniform(self._lengths, self.model.positions, g)
             mirror(g)
             return g
         kernels.evaluate(self._plan, point.theta[self.order], g)
         mirror(g)
-        if np.array_equal(self.order, np.arange(self.n_params)):
-            return g
-        back = np.argsort(self.order)
-        return g[np.ix_(back, back)]
+        if not np.array_equal(self.order, np.arange(self.n_params)):
+            back = np.argsort(self.order)
+            for row in g:  # columns, then rows: no second matrix
+                row[:] = row[back]
+            permute_rows(g, back)
+        return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G x by forming G: a basis that large belongs to the sheet engine."""

@@ -237,3 +237,21 @@ def mirror(g):
             for a in range(t * tile, min(k, (t + 1) * tile)):
                 for b in range(s * tile, min(a, (s + 1) * tile)):
                     g[b, a] = g[a, b]
+
+
+@njit(cache=True)
+def permute_rows(g, order):
+    """Put row order[i] in place i, in place: one cycle of the permutation after the other."""
+    done = np.zeros(len(order), np.bool_)
+    spare = np.empty(g.shape[1])
+    for first in range(len(order)):
+        if done[first]:
+            continue
+        spare[:] = g[first]
+        i = first
+        while order[i] != first:
+            g[i] = g[order[i]]
+            done[i] = True
+            i = order[i]
+        g[i] = spare
+        done[i] = True

@@ -40,39 +40,33 @@ class Natural:
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
-        return State(target.engine.at(theta))
+        return State(target.engine.at(theta), memory=Workspace())
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
-        point = state.point
-        chord = self._chord(target, state)
+        point, work = state.point, _workspace(state)
+        chord = self._chord(target, point, work)
         if chord is not None:
             return chord
-        anchor = Anchor(point, factorise(target.engine.fisher(point), target.problem.model.n_merged))
-        landing = search(target, point, -anchor.factor.solve(target.gradient(point)))
-        return None if landing is None else State(landing.point, memory=anchor, step=landing.step)
+        factor = work.factorise(target, point)
+        landing = search(target, point, -factor.solve(target.gradient(point)))
+        return None if landing is None else State(landing.point, memory=work, step=landing.step)
 
-    def _chord(self, target: Target, state: State) -> State | None:
+    def _chord(self, target: Target, point: Point, work: Workspace) -> State | None:
         """Step with the last factor, if the last step's contraction promises that this ends the fit, and it does."""
-        anchor: Anchor | None = state.memory
-        if anchor is None:
+        if work.anchor is None or target.residual(point) ** 2 > self.tol * target.residual(work.anchor.point):
             return None
-        residual = target.residual(state.point)
-        if residual**2 > self.tol * target.residual(anchor.point):
-            return None
-        theta = state.point.theta - anchor.factor.solve(target.gradient(state.point))
-        point = target.engine.at(theta)
-        return State(point, memory=anchor, step=1.0) if target.residual(point) <= self.tol else None
+        after = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
+        return State(after, memory=work, step=1.0) if target.residual(after) <= self.tol else None
 
     def finish(self, target: Target, state: State) -> State:
         """Correct once more with the last factor: a sweep's cost, and cells far below tol gain their digits too."""
-        anchor: Anchor | None = state.memory
-        if anchor is None:
-            return replace(state, gap=newton_gap(target, state.point))
-        theta = state.point.theta - anchor.factor.solve(target.gradient(state.point))
-        polished = target.engine.at(theta)
-        best = polished if target.residual(polished) < target.residual(state.point) else state.point
-        return replace(state, point=best, gap=_gap(target, best, anchor))
+        point, work = state.point, _workspace(state)
+        if work.anchor is None:
+            return replace(state, gap=newton_gap(target, point))
+        polished = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
+        best = polished if target.residual(polished) < target.residual(point) else point
+        return replace(state, point=best, gap=_gap(target, best, work.anchor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +75,24 @@ class Anchor:
 
     point: Point
     factor: Factor
+
+
+@dataclass(eq=False)
+class Workspace:
+    """The one k x k matrix of a fit, shared by all its states, and what was last factorised in it."""
+
+    matrix: FloatArray | None = None
+    anchor: Anchor | None = None
+
+    def factorise(self, target: Target, point: Point) -> Factor:
+        """Compute and factorise G at a point, in place of the last one."""
+        self.matrix = target.engine.fisher(point, self.matrix)
+        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.n_merged))
+        return self.anchor.factor
+
+
+def _workspace(state: State) -> Workspace:
+    return state.memory if isinstance(state.memory, Workspace) else Workspace()
 
 
 def newton_gap(target: Target, point: Point) -> float:
