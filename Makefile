@@ -4,13 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench bench-quick clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest --quiet --numprocesses 2 --cov --cov-report=term:skip-covered
+
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.run --report
+
+bench-quick: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.run --quick
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -22,6 +28,10 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[demo]'
+	touch $@
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[bench]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

@@ -41,6 +41,21 @@ def limit_memory(share: float = 0.85) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (int(share * total), resource.RLIM_INFINITY))
 
 
+class Elsewhere:
+    """How many cores other programs keep busy between the making of this object and a call of `cores`."""
+
+    def __init__(self) -> None:
+        self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
+
+    def cores(self) -> float | None:
+        """Return the mean number of cores, None where the system does not tell."""
+        busy = _busy_seconds()
+        if busy is None or self._busy is None:
+            return None
+        others = (busy - self._busy) - (_own_seconds() - self._own)
+        return max(others, 0.0) / (time.perf_counter() - self._wall)
+
+
 def best_of(work: Callable[[], object], repeats: int) -> float:
     """Return the shortest time of several runs."""
     times = []
@@ -51,11 +66,11 @@ def best_of(work: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def dpotrf_seconds(n: int, repeats: int = 3) -> float:
-    """Time LAPACK's Cholesky factorisation of an n x n matrix, in place."""
+def dpotrf_seconds(n: int, budget: float, repeats: int = 3) -> float:
+    """Time LAPACK's Cholesky factorisation of an n x n matrix, in place; no repeat once the budget is spent."""
     A = np.empty((n, n), order="F")
-    times = []
-    for _ in range(repeats):
+    times: list[float] = []
+    while len(times) < repeats and sum(times) <= budget:
         A[:] = 0.5
         np.fill_diagonal(A, n)
         start = time.perf_counter()
@@ -89,6 +104,20 @@ def versions() -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+def _own_seconds() -> float:
+    spent = os.times()
+    return spent.user + spent.system
+
+
+def _busy_seconds() -> float | None:
+    """Return the processor time that all programs together have used."""
+    stat = Path("/proc/stat")
+    if not stat.is_file():
+        return None
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, stat.read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def _processor() -> str:

@@ -1,5 +1,7 @@
 """One measurement in a process of its own: ``python -m benchmarks.measure METHOD PROBLEM SECONDS`` prints it as JSON.
 
+``python -m benchmarks.measure --compile PROBLEM ...`` fits and forgets, so that compiled code is on disk.
+
 A fresh process makes the peak memory its own. The order matters: warm up on a tiny problem, make X, read the memory,
 run, read the peak, and only then do whatever else needs memory.
 """
@@ -29,10 +31,10 @@ from .rows import Row
 
 OURS = "legendre"
 NUMPY = "numpy"
-LONG_RUN = {OURS: 10.0}
-"""Seconds from which the first run is the measurement; for the others, which compile nothing, `LONG_RUN_OTHERS`."""
-LONG_RUN_OTHERS = 3.0
+LONG_RUN = 10.0
+"""Seconds from which the first run is the measurement; the same for all methods."""
 MAX_REPEATS = 30
+SMALL_CELLS = 100_000
 SCORED_CELLS = 10_000_000
 DPOTRF_SIZES = range(1000, 12_001)
 
@@ -121,8 +123,9 @@ def runner(method: str, problem: Problem, X: AnyArray) -> Runner:
 
 
 def warm_up(method: str, problem: Problem) -> None:
-    """Run a tiny and a small problem of the same kind, so that code is loaded before X is there."""
-    sides = (4, 24) if len(problem.shape) <= 3 else (3, 8)
+    """Run small problems of the same kind; for the package, one large enough that it loads its compiled code."""
+    large = {3: 100, 4: 20}[len(problem.shape)]
+    sides = (4, large) if method == OURS and problem.cells > SMALL_CELLS else (4,)
     basis = "B3(1)" if problem.basis.startswith("B3(") else problem.basis
     if "B2(" in basis:
         basis = "B1 + B2(2) + B3(2)"
@@ -134,15 +137,15 @@ def warm_up(method: str, problem: Problem) -> None:
         runner(method, small, X)()
 
 
-def timed(run: Runner, long_run: float, budget: float) -> tuple[list[float], float, Answer]:
+def timed(run: Runner, budget: float) -> tuple[list[float], float, Answer]:
     """Return the times of the repeats, that of the first run, and the fastest steps' answer."""
     start = time.perf_counter()
     answer: Any = run()
     first = time.perf_counter() - start
-    if first >= long_run:
+    if first >= LONG_RUN:
         return [first], first, answer
     times, steps = [], [answer.step_seconds]
-    for _ in range(min(max(int(budget / first), 3), MAX_REPEATS)):
+    for _ in range(min(max(int(budget / first), 2 if first > 3 else 3), MAX_REPEATS)):
         answer = None  # or two answers would be in memory at once
         gc.collect()
         start = time.perf_counter()
@@ -155,14 +158,19 @@ def timed(run: Runner, long_run: float, budget: float) -> tuple[list[float], flo
 
 def work(method: str, problem: Problem, budget: float) -> dict[str, Any]:
     """Do the measurement in this process."""
+    imported = machine.resident_bytes()
     warm_up(method, problem)
+    gc.collect()
+    loaded = machine.resident_bytes() - imported
     X = problem.tensor()
     gc.collect()
     machine.reset_peak()
     before = machine.resident_bytes()
     run = runner(method, problem, X)
     one_sum = machine.best_of(X.sum, 3)
-    times, first, answer = timed(run, LONG_RUN.get(method, LONG_RUN_OTHERS), budget)
+    elsewhere = machine.Elsewhere()
+    times, first, answer = timed(run, budget)
+    other_load = elsewhere.cores()
     peak = machine.peak_bytes()
     one_sum = min(one_sum, machine.best_of(X.sum, 3))
     rmse, kl = answer.score() if X.size <= SCORED_CELLS else (None, None)
@@ -179,19 +187,21 @@ def work(method: str, problem: Problem, budget: float) -> dict[str, Any]:
         "repeats": len(times),
         "sum_seconds": one_sum,
         "ratio_to_sum": min(times) / one_sum,
-        **factorisation(method, answer.n_params, min(times)),
+        **factorisation(method, answer.n_params, min(times), budget),
         "step_seconds": answer.step_seconds,
+        "other_load": other_load,
         "peak_extra_mb": max(peak - before, 0) / 1e6,
+        "loaded_mb": max(loaded, 0) / 1e6,
         "x_mb": X.nbytes / 1e6,
         "solver": answer.solver,
     }
 
 
-def factorisation(method: str, n_params: int, seconds: float) -> dict[str, float]:
+def factorisation(method: str, n_params: int, seconds: float, budget: float) -> dict[str, float]:
     """Compare with one dpotrf of the same size, where a Fisher matrix of that size is a sensible thing."""
     if method not in (OURS, NUMPY) or n_params not in DPOTRF_SIZES:
         return {}
-    one = machine.dpotrf_seconds(n_params)
+    one = machine.dpotrf_seconds(n_params, budget)
     return {"dpotrf_seconds": one, "ratio_to_dpotrf": seconds / one}
 
 
@@ -209,16 +219,14 @@ def attempt(method: str, problem: Problem, budget: float) -> dict[str, Any]:
     return facts | {"threads": machine.threads()}
 
 
-def measure(method: str, problem: Problem, *, run: str, budget: float) -> Row:
-    """Do the measurement in a process of its own, within the problem's time limit."""
+def measure(method: str, problem: Problem, *, run: str, budget: float, limit: float) -> Row:
+    """Do the measurement in a process of its own, which may take `limit` seconds."""
     command = [sys.executable, "-m", "benchmarks.measure", method, problem.name, str(budget)]
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=problem.limit + 30, check=False
-        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False)
         facts = _facts(done)
     except subprocess.TimeoutExpired:
-        facts = {"status": "TIME LIMIT", "note": f"more than {problem.limit:g} s"}
+        facts = {"status": "TIME LIMIT", "note": f"more than {limit:.0f} s"}
     return Row(
         run=run,
         method=method,
@@ -239,10 +247,20 @@ def _facts(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {"status": "ERROR", "note": last[:200]}
 
 
+def compile_all(problems: list[Problem]) -> None:
+    """Fit each problem once in another process: the first fit on a machine may wait for the compiler."""
+    command = [sys.executable, "-m", "benchmarks.measure", "--compile", *(problem.name for problem in problems)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+
+
 def main() -> None:
     """Measure what the command line says."""
-    method, name, budget = sys.argv[1:]
     warnings.simplefilter("ignore")
+    if sys.argv[1] == "--compile":
+        for name in sys.argv[2:]:
+            ours(PROBLEMS[name], PROBLEMS[name].tensor())()
+        return
+    method, name, budget = sys.argv[1:]
     print(json.dumps(attempt(method, PROBLEMS[name], float(budget))))
 
 

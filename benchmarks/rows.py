@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+BUSY = 0.25
+
 
 @dataclass(frozen=True)
 class Row:
@@ -29,10 +31,15 @@ class Row:
         One ``X.sum()`` in the same process.
     dpotrf_seconds, ratio_to_dpotrf
         One Cholesky factorisation of a |B| x |B| matrix by LAPACK in the same process; the ratio is that of the fit.
+    ratio_to_ours
+        For other methods: their time divided by that of the package on the same problem in the same run.
     step_seconds
         The median time between two steps.
-    peak_extra_mb, x_mb
-        Peak resident memory less that right after X was made, and X itself, in MB of 10^6 bytes.
+    other_load
+        How many cores other programs kept busy meanwhile; above `BUSY` the time means little.
+    peak_extra_mb, loaded_mb, x_mb
+        Peak resident memory less that right after X was made; what the warm-up before X left, which is compiled code;
+        X itself; in MB of 10^6 bytes.
     solver, threads, machine, versions, note
         The circumstances.
     """
@@ -56,14 +63,22 @@ class Row:
     ratio_to_sum: float | None = None
     dpotrf_seconds: float | None = None
     ratio_to_dpotrf: float | None = None
+    ratio_to_ours: float | None = None
     step_seconds: float | None = None
+    other_load: float | None = None
     peak_extra_mb: float | None = None
+    loaded_mb: float | None = None
     x_mb: float | None = None
     solver: str = ""
     threads: str = ""
     machine: str = ""
     versions: str = ""
     note: str = ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether other programs disturbed the measurement."""
+        return self.other_load is not None and self.other_load > BUSY
 
     @property
     def measured(self) -> bool:

@@ -13,7 +13,7 @@ from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.support import Support
 
 SUPPORT_NAMES = ("all", "nonzero")
-LARGE = 1 << 22
+LARGE = 1 << 21
 """Arrays with more cells than this are read by compiled code."""
 
 

@@ -16,7 +16,7 @@ from legendre.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-ONE_THREAD_BELOW = 1000
+ONE_THREAD_BELOW = 2000
 """Smaller matrices are factorised by one thread: two gain little, and lose a hundredfold on a busy machine."""
 
 

@@ -12,6 +12,11 @@ from legendre.linalg import Factor, factorise
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
 
+CORRECTIONS = 4
+"""Corrections at most at the end of a fit."""
+ROUNDING = 1e-15
+"""Expectations of order 1 are not known better than this: no correction beyond."""
+
 
 @dataclass(frozen=True)
 class Natural:
@@ -60,13 +65,19 @@ class Natural:
         return State(after, memory=work, step=1.0) if target.residual(after) <= self.tol else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct once more with the last factor: a sweep's cost, and cells far below tol gain their digits too."""
+        """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too."""
         point, work = state.point, _workspace(state)
         if work.anchor is None:
             return replace(state, gap=newton_gap(target, point))
-        polished = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
-        best = polished if target.residual(polished) < target.residual(point) else point
-        return replace(state, point=best, gap=_gap(target, best, work.anchor))
+        for _ in range(CORRECTIONS):
+            corrected = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
+            if target.residual(corrected) >= target.residual(point):
+                break
+            pays = target.residual(corrected) < 0.2 * target.residual(point)
+            point = corrected
+            if not pays or target.residual(point) < ROUNDING:
+                break
+        return replace(state, point=point, gap=_gap(target, point, work.anchor))
 
 
 @dataclass(frozen=True, eq=False)
