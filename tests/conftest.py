@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -21,3 +23,14 @@ settings.load_profile("reproducible")
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20180317)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Run compiled code in one thread: waking a second one costs more than all of a small problem."""
+    import numba
+
+    wanted = numba.get_num_threads()
+    numba.set_num_threads(1)
+    yield
+    numba.set_num_threads(wanted)

@@ -129,9 +129,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ("short.npz", b"PK\x03\x04 and then nothing", "damaged or truncated"),
         ("x.txt", b"1 2 3", "cannot read .txt; give .npy, .npz or .csv"),
         ("x.csv", b"", "is empty"),
-        ("head.csv", b"a,b\n1,2\n", "row 1, column 1 holds 'a', not a number"),
-        ("ragged.csv", b"1,2\n3\n", "row 2 has 1 fields, row 1 has 2"),
+        ("head.csv", b"a,b\n1,2\n", "line 1, column 1 holds 'a', not a number. A header must be removed first."),
+        ("ragged.csv", b"1,2\n3\n", "line 2 has 1 fields, the first has 2"),
         ("binary.csv", b"\xff\xfe\x00", "cannot read"),
+        ("semicolons.csv", b"1;2\n3;4\n", "Fields are separated by commas"),
+        ("typing.csv", b"1,2\n3,1_0\n", "line 2, column 2 holds '1_0', not a number. Write NA for a missing value."),
+        ("blank.csv", b"1\n\n2\n", "line 2 is blank"),
+        ("comma.csv", b"1,2,\n3,4,\n", "the last column is empty in every line. Is there a comma too many?"),
+        ("long" * 80 + ".npy", None, "File name too long"),
     ],
 )
 def test_unreadable_files(

@@ -29,9 +29,9 @@ def support(name: str, X: np.ndarray[Any, np.dtype[Any]]) -> str | BoolArray:
     return {"full": "all", "support": "nonzero"}.get(name, omega(name, X))
 
 
-def check(X: np.ndarray[Any, np.dtype[Any]], model: dict[str, Any]) -> None:
+def check(X: np.ndarray[Any, np.dtype[Any]], model: dict[str, Any], **settings: Any) -> None:
     told = f"margins {model['margins']} on omega {model['omega']}"
-    fit = ld.decompose(X, ld.interactions(model["margins"]), support=support(model["omega"], X))
+    fit = ld.decompose(X, ld.interactions(model["margins"]), support=support(model["omega"], X), **settings)
     inside = omega(model["omega"], X)
     reference = np.array(model["fit"]).reshape(X.shape)
     gone = np.argwhere(inside & (reference == 0))

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.hierarchy import fitted_margins, margins_that_are_the_model
+from legendre.hierarchy import fitted_margins, in_running_order, margins_that_are_the_model
 from legendre.model import Model
-from legendre.solvers.scaling import in_running_order
 from legendre.support import Support
 from oracles import FloatArray
 from strategies import count_tables, masks, positive_tensors, shapes
@@ -110,3 +109,46 @@ def test_margins_are_found_on_the_merged_grid() -> None:
 def test_the_running_order() -> None:
     assert in_running_order([(0, 1), (2, 3), (1, 2)]) == [(0, 1), (1, 2), (2, 3)]
     assert sorted(in_running_order([(0,), (1,), (2,)])) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_one_body_bases_take_one_cycle(order: int, rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=2.0, size=(4, 3, 2, 3, 2)[:order])
+    fit = ld.decompose(X, "B1", solver="scaling")
+    assert fit.n_iter == 1
+    assert fit.residual <= 1e-14
+    assert_allclose(fit.tensor(), ld.decompose(X, "B1", solver="natural").tensor(), rtol=1e-8)
+
+
+def test_merged_margins(rng: np.random.Generator) -> None:
+    """Margins of boxes, not of cells."""
+    X = rng.uniform(0.1, 1, size=(6, 5, 4))
+    basis = [(2, 0, 0), (0, 3, 0), (0, 0, 1), (2, 3, 0), (0, 3, 1), (2, 0, 1)]
+    fit = ld.decompose(X, basis, solver="scaling", tol=1e-13)
+    assert_allclose(fit.tensor(), ld.decompose(X, basis, solver="natural").tensor(), rtol=1e-8)
+
+
+def test_margins_on_a_masked_support(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.0, size=(5, 5, 4))
+    mask = rng.random(X.shape) < 0.8
+    mask[0], mask[:, 0], mask[:, :, 0] = True, True, True  # all parameters stay independent
+    fit = ld.decompose(X, ld.interactions(2), support=mask, solver="scaling", tol=1e-12)
+    reference = ld.decompose(X, ld.interactions(2), support=mask, solver="natural")
+    assert fit.rank == fit.n_params
+    assert_allclose(fit.tensor()[mask], reference.tensor()[mask], rtol=1e-7)
+    for axis in range(3):
+        inside = np.where(mask, X, 0).sum(axis=axis)
+        assert_allclose(np.where(mask, fit.tensor(), 0).sum(axis=axis), inside, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+def test_the_gap_is_an_upper_bound_on_the_way(sigma: float, rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=sigma, size=(5, 4, 3))
+    best = ld.decompose(X, ld.interactions(2), solver="natural", tol=1e-13).kl
+    bounded = 0
+    for cycles in range(1, 30, 3):
+        early = ld.decompose(X, ld.interactions(2), solver="scaling", max_iter=cycles)
+        assert early.kl - best <= early.gap + 1e-13, f"after {cycles} cycles"
+        bounded += np.isfinite(early.gap)
+    assert bounded >= 3

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import NAMED, SMALL, Case
-from legendre.engines import GridEngine
+from legendre.engines import Engine, GridEngine, Point
 from legendre.intake import observe
 from legendre.problem import Problem
 from legendre.solvers.choose import SOLVERS, read_solver
-from legendre.solvers.protocol import Solver
+from legendre.solvers.loop import Outcome
+from legendre.solvers.protocol import Solver, Target
 from oracles import FloatArray
 from strategies import problems, seeds
 
@@ -325,3 +328,73 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     fit = ld.decompose(SOME, "B1", progress=True, callback=seen.append)
     assert fit.history == tuple(seen)
     assert capsys.readouterr().out == ""
+
+
+@dataclass
+class Counting:
+    """An engine that counts how often it is asked for the Fisher matrix: every time it is factorised."""
+
+    engine: Engine
+    asked: list[Point] = field(default_factory=list)
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        self.asked.append(point)
+        return self.engine.fisher(point, out)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+def counted(X: FloatArray, basis: ld.Basis, *, chords: bool) -> tuple[Outcome, int]:
+    """Fit to 1e-10; a solver that is told to meet the data exactly takes no chord step, for none promises that."""
+    decided = ld.plan(X, basis, solver="natural", tol=1e-10)
+    engine: Any = Counting(decided.target.engine)
+    watched = replace(decided, target=Target(engine, decided.target.problem, 1e-10 if chords else 0.0))
+    outcome, _ = watched.run(np.zeros(len(decided.columns)), None, None)
+    return outcome, len(engine.asked)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_chord_step_saves_a_factorisation(seed: int) -> None:
+    X = np.random.default_rng(seed).lognormal(size=(6, 6, 6))
+    plain, all_factors = counted(X, ld.B3(6), chords=False)
+    chord, factors = counted(X, ld.B3(6), chords=True)
+    assert plain.status is chord.status is ld.Status.CONVERGED
+    assert chord.history[-1].residual <= 1e-10
+    assert factors <= all_factors
+    assert all_factors == len(plain.history) - 1
+    assert_allclose(chord.point.eta, plain.point.eta, atol=2e-10)
+
+
+def test_chord_steps_are_taken() -> None:
+    saved = 0
+    for seed in range(6):
+        X = np.random.default_rng(seed).lognormal(size=(6, 6, 6))
+        saved += counted(X, ld.B3(6), chords=False)[1] - counted(X, ld.B3(6), chords=True)[1]
+    assert saved >= 3
+
+
+def test_a_chord_step_never_costs_a_step() -> None:
+    for shape, seed in WIDE[:4]:
+        plain, _ = counted(wide_tensor(shape, seed), ld.B1() | ld.B3(4), chords=False)
+        chord, _ = counted(wide_tensor(shape, seed), ld.B1() | ld.B3(4), chords=True)
+        assert len(chord.history) <= len(plain.history)
+        assert chord.history[:-1] == plain.history[: len(chord.history) - 1]
+
+
+@pytest.mark.parametrize("X", [[1e-30, 1.0], [1.0, 1e-20, 1.0], [[1.0, 1e-20, 1.0], [2.0, 1e-20, 2.0]]], ids=str)
+def test_closed_form_of_margins_below_rounding(X: FloatArray) -> None:
+    """Positive margins that are lost in the rounding of eta: their logarithm is not to be had from eta."""
+    fit, reference = ld.decompose(X, "B1"), ld.decompose(X, "B1", solver="natural")
+    assert fit.status is ld.Status.CONVERGED
+    assert np.isfinite(fit.theta).all()
+    assert_allclose(fit.tensor(), reference.tensor(), atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["natural", "natural-cg", "scaling", "closed"], ids=str)
+@pytest.mark.parametrize("sigma", [1.0, 4.0, 8.0])
+def test_solvers_of_one_body_bases_agree(solver: str | Solver, sigma: float) -> None:
+    X = np.random.default_rng(5).lognormal(sigma=sigma, size=(7, 6, 5))
+    fit = ld.decompose(X, "B1", solver=solver, tol=1e-12)
+    product = np.multiply.outer(np.multiply.outer(X.sum((1, 2)), X.sum((0, 2))), X.sum((0, 1))) / X.sum() ** 2
+    assert_allclose(fit.tensor() / X.sum(), product / X.sum(), atol=1e-11)

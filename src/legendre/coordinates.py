@@ -15,6 +15,9 @@ from legendre.errors import InvalidSupport, InvalidTensor
 from legendre.intake import Observation, observe
 from legendre.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 
+ROUNDING = 1e-12
+"""Differences of expectations may come out below 0 by so much; then the probability is 0."""
+
 
 def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     """Compute all theta of a positive tensor by Möbius inversion of ``log p = zeta(theta)``, eq. (2).
@@ -94,9 +97,9 @@ def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
     grid[(0,) * grid.ndim] = 1.0
     q = moebius_adjoint(grid) if mask.all() else np.flip(_triangular(np.flip(grid), np.flip(mask)))
     lowest = np.unravel_index(int(q.argmin()), q.shape)
-    if q[lowest] < -1e-12:
+    if q[lowest] < -ROUNDING:
         raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
-    return q
+    return np.maximum(q, 0.0)
 
 
 def kl(P: ArrayLike, Q: ArrayLike) -> float:
@@ -139,7 +142,10 @@ def _probabilities(data: Observation) -> FloatArray:
 
 
 def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
-    values = np.array(grid, dtype=np.float64)
+    given = np.asarray(grid)
+    if given.dtype.kind not in "iuf" or given.ndim == 0 or given.size == 0 or not np.isfinite(given).all():
+        raise InvalidTensor(f"theta and eta are grids of finite numbers; got shape {given.shape}, dtype {given.dtype}.")
+    values = given.astype(np.float64)
     mask = np.ones(values.shape, dtype=np.bool_) if support is None else np.asarray(support, dtype=np.bool_)
     if mask.shape != values.shape or not mask.any():
         raise InvalidSupport(f"support has shape {mask.shape}, the grid {values.shape}; it must fit and hold a cell.")

@@ -75,6 +75,8 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     _check_limit(max_iter)
+    if callback is not None and not callable(callback):
+        raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
     plan = make_plan(X, basis, support=support, base=base, solver=solver, tol=tol)
     first = _start(start, plan.problem)[plan.columns]
     with progress_line(callback) if progress else nullcontext(callback) as watch:
@@ -87,7 +89,7 @@ def decompose(
         total=problem.data.total,
         alive=face.alive,
         recession=face.recession,
-        vanishing_cells=vanishing_cells(problem.model, face),
+        vanishing_cells=frozen(vanishing_cells(problem.model, face)),
         missing=problem.data.missing,
         status=_status(outcome, face),
         rank=len(plan.columns),
@@ -133,9 +135,9 @@ def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Po
 def _status(outcome: Outcome, face: Face) -> Status:
     if outcome.status is not Status.CONVERGED:
         return outcome.status
-    if face.recession.any():
-        return Status.AT_BOUNDARY
-    return Status.CONVERGED if face.certain else Status.UNDECIDED
+    if not face.certain:
+        return Status.UNDECIDED
+    return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY
 
 
 def _warn(fit: Decomposition) -> None:

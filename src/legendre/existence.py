@@ -8,11 +8,13 @@ cells of that face, and there the problem is an ordinary one again. Only cells w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.engines.choose import LARGEST_MATRIX
+from legendre.errors import InvalidSetting
 from legendre.hierarchy import fitted_margins
 from legendre.linalg import independent_columns
 from legendre.model import Model
@@ -22,6 +24,8 @@ from legendre.zeta import moebius, zeta
 
 LARGEST_PROGRAM = 50_000_000
 """The largest linear program (cells times directions) that is solved to find a face."""
+WHOLE = 1e-9
+"""Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,8 @@ def find_face(problem: Problem) -> Face:
     face = Face(None, np.zeros(model.n_params)) if (alive == model.alive).all() else Face(alive, recession)
     if positive[alive].all():
         return face
+    if model.n_params > LARGEST_MATRIX:
+        return replace(face, certain=False)
     reduced = model.on_face(alive)
     columns = independent(reduced)
     directions = _unseen_directions(reduced.with_columns(columns), positive)
@@ -121,7 +127,7 @@ def _unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
         directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
     # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
     whole = np.rint(directions)
-    return np.where(np.abs(directions - whole) < 1e-9, whole, directions)
+    return np.where(np.abs(directions - whole) < WHOLE, whole, directions)
 
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
@@ -130,6 +136,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     Such combinations form a cone, so that one linear program with each fall capped at 1 finds all cells that can fall.
     """
     from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack
 
     empty = model.alive & ~positive
     if float(empty.sum()) * len(directions) > LARGEST_PROGRAM:
@@ -138,19 +145,20 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     for column, direction in zip(changes.T, directions, strict=True):
         grid = _on_grid(model, direction)
         column[:] = grid[empty] - grid[positive][0]
-    rows, where = np.unique(np.round(changes, 9), axis=0, return_inverse=True)
+    rows, where = np.unique(np.round(changes / WHOLE) * WHOLE, axis=0, return_inverse=True)
     n = len(rows)
+    constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
     # unknowns: the combination, and the fall of each distinct row
     answer = linprog(
         np.concatenate([np.zeros(len(directions)), -np.ones(n)]),
-        A_ub=np.hstack([rows, np.eye(n)]),
+        A_ub=constraints,
         b_ub=np.zeros(n),
         bounds=[(None, None)] * len(directions) + [(0.0, 1.0)] * n,
         method="highs",
     )
     if answer.status != 0 or answer.x is None:
         return replace(face, certain=False)
-    falls = answer.x[len(directions) :] > 0.5
+    falls = answer.x[len(directions) :] > 0.5  # each is 0 or 1, but for the program's tolerance
     if not falls.any():
         return face
     alive = model.alive.copy()
@@ -186,7 +194,10 @@ def interior_point(problem: Problem) -> FloatArray:
     right = np.concatenate([[1.0], problem.eta_hat])
     answer = linprog(cost, A_eq=equality, b_eq=right, bounds=(0, None), method="highs")
     if answer.x is None or answer.x[-1] <= 0:
-        raise LinAlgError(f"no positive distribution has the data's expectations: {answer.message}")
+        raise InvalidSetting(
+            "m-projection found no positive distribution with the data's expectations to start from "
+            f"({answer.message}) Use solver='natural'."
+        )
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
     correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)

@@ -34,6 +34,42 @@ def margins_that_are_the_model(model: Model) -> list[Modes] | None:
     return margins if margins and covered else None
 
 
+def in_running_order(modes: list[Modes]) -> list[Modes]:
+    """Order sets of modes so that each meets those before it in one of them, where that is possible.
+
+    In such an order one cycle of scaling from the uniform distribution is exact.
+
+    Examples
+    --------
+    >>> in_running_order([(0, 1), (2, 3), (1, 2)])
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    left = list(modes)
+    ordered: list[Modes] = []
+    while left:
+        seen = {mode for group in ordered for mode in group}
+        best = max(left, key=lambda group: len(seen.intersection(group)))
+        ordered.append(best)
+        left.remove(best)
+    return ordered
+
+
+def has_closed_form(model: Model, margins: list[Modes]) -> bool:
+    """Tell whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure.
+
+    In a running order each set then meets all sets before it in what it shares with a single one of them.
+    """
+    if model.measure is not None:
+        return False
+    before: list[set[int]] = []
+    for group in in_running_order(margins):
+        shared = set(group) & set().union(*before)
+        if before and not any(shared <= other for other in before):
+            return False
+        before.append(set(group))
+    return True
+
+
 def _patterns(model: Model) -> dict[Modes, int]:
     """Count the cells of B for each set of modes in which a cell's coordinates are not 0."""
     rows, counts = np.unique(model.positions > 0, axis=0, return_counts=True)

@@ -13,6 +13,8 @@ from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.support import Support
 
 SUPPORT_NAMES = ("all", "nonzero")
+MOST_MODES = 32
+"""Several of NumPy's functions end here."""
 LARGE = 1 << 21
 """Arrays with more cells than this are read by compiled code."""
 
@@ -24,7 +26,7 @@ class Observation:
     Parameters
     ----------
     values
-        X in its own dtype (never copied, never changed); anything may stand outside the support.
+        X in its own dtype, never changed: a copy of a small X, a large one by reference.
     missing
         True where X is NaN; ``None`` when it is nowhere.
     support
@@ -72,7 +74,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
     return Observation(
-        values=frozen(values),
+        values=frozen(values.copy() if values.size < LARGE else values),
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
@@ -100,7 +102,8 @@ def scan(values: AnyArray) -> Scan:
 
         boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
         found = aggregate(values, boxes)
-        total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
         return Scan(total, found.minimum, found.sums.ravel())
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
@@ -123,6 +126,8 @@ def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidS
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
+    if values.ndim > MOST_MODES:
+        raise error(f"{name} has {values.ndim} modes; at most {MOST_MODES} fit a dense array here.")
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values
@@ -213,6 +218,11 @@ def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> 
         raise InvalidSupport(
             f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
         )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(measure.sum(where=inside)):
+            raise InvalidSupport(
+                "the sum of base overflows float64. Divide it by its largest entry: only ratios matter."
+            )
     clash = np.argwhere(inside & (measure == 0) & (values > 0))
     if len(clash):
         place = tuple(clash[0])
@@ -234,5 +244,10 @@ def _total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
     if not np.isfinite(total):
         raise InvalidTensor(
             f"the sum of X overflows float64 (largest entry {np.nanmax(values):g}). Divide X by its largest entry."
+        )
+    if seen.smallest > 0 and seen.smallest / total == 0:
+        raise InvalidTensor(
+            f"the smallest entry of X, {seen.smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
+            "Leave such cells out: support=(X > 0) after setting them to 0."
         )
     return total

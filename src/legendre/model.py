@@ -41,10 +41,21 @@ class Quotient:
         """The shape of the merged grid."""
         return tuple(len(cut) for cut in self.cuts)
 
+    @cached_property
+    def lengths(self) -> tuple[FloatArray, ...]:
+        """The length of each interval, mode by mode."""
+        pairs = zip(self.cuts, self.shape, strict=True)
+        return tuple(np.diff(cut, append=length).astype(np.float64) for cut, length in pairs)
+
+    @cached_property
+    def box_of(self) -> tuple[IntArray, ...]:
+        """The interval of each coordinate, mode by mode."""
+        pairs = zip(self.cuts, self.shape, strict=True)
+        return tuple(np.searchsorted(cut, np.arange(length), side="right") - 1 for cut, length in pairs)
+
     def boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as merged coordinates."""
-        columns = [np.searchsorted(cut, cells[:, k], side="right") - 1 for k, cut in enumerate(self.cuts)]
-        return np.stack(columns, axis=1).astype(np.int64)
+        return np.stack([box[cells[:, k]] for k, box in enumerate(self.box_of)], axis=1).astype(np.int64)
 
     def merge(self, grid: AnyArray) -> FloatArray:
         """Sum a grid over each box."""
@@ -57,12 +68,10 @@ class Quotient:
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
         """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
-        first = np.searchsorted(self.cuts[0], np.arange(self.shape[0])[rows], side="right") - 1
-        out = merged[first]
+        out = merged[self.box_of[0][rows]]
         for axis in range(1, len(self.shape)):
-            sides = np.diff(self.cuts[axis], append=self.shape[axis])
-            if len(sides) < self.shape[axis]:
-                out = np.repeat(out, sides, axis=axis)
+            if len(self.cuts[axis]) < self.shape[axis]:
+                out = out.take(self.box_of[axis], axis=axis)
         return out
 
 
@@ -151,7 +160,6 @@ class Model:
 
 def _volumes(quotient: Quotient) -> FloatArray:
     volumes = np.ones((1,) * len(quotient.shape))
-    for axis, (cut, length) in enumerate(zip(quotient.cuts, quotient.shape, strict=True)):
-        sides = np.diff(cut, append=length).astype(np.float64)
+    for axis, sides in enumerate(quotient.lengths):
         volumes = volumes * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
     return volumes

@@ -40,13 +40,16 @@ class Plan:
         """Run the solvers one after the other until one converges; return the outcome and who found it."""
         history: tuple[Step, ...] = ()
         for solver in self.solvers:
-            limit = self._limit(solver, None if max_iter is None else max_iter - len(history[1:]))
-            outcome = run(solver, self.target, theta, tol=self.tol, max_iter=limit, callback=callback)
-            done, fresh = len(history[1:]), outcome.history[1 if history else 0 :]
+            done = len(history[1:])
+            limit = self._limit(solver, None if max_iter is None else max_iter - done)
+            watch = None if callback is None else _renumbered(callback, done)
+            outcome = run(solver, self.target, theta, tol=self.tol, max_iter=limit, callback=watch)
+            fresh = outcome.history[1 if history else 0 :]
             history += tuple(replace(step, iteration=step.iteration + done) for step in fresh)
-            theta = outcome.point.theta
             if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
                 break
+            if np.isfinite(outcome.point.theta).all():
+                theta = outcome.point.theta
         return replace(outcome, history=history), solver.name
 
     def _limit(self, solver: Solver, left: int | None) -> int:
@@ -66,6 +69,15 @@ class Plan:
         if self.solvers[0].name == "natural":
             lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
         return "\n".join(lines)
+
+
+def _renumbered(callback: Callback, done: int) -> Callback:
+    """Count a later solver's steps on from the earlier one's; its start was seen as the earlier one's end."""
+
+    def watch(step: Step) -> bool | None:
+        return None if done and not step.iteration else callback(replace(step, iteration=step.iteration + done))
+
+    return watch
 
 
 def plan(
@@ -102,12 +114,13 @@ def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float) 
     face = find_face(problem)
     columns = independent(problem.model.on_face(face.alive))
     reduced = problem.reduced(face.alive, columns)
-    solvers = choose(reduced.model, tol) if asked is None else [asked]
+    solvers = choose(reduced.model) if asked is None else [asked]
     engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
-    return Plan(recipe, problem, face, columns, Target(engine, reduced), tuple(solvers), tol)
+    return Plan(recipe, problem, face, columns, Target(engine, reduced, tol), tuple(solvers), tol)
 
 
 def check_tol(tol: float) -> None:
     """Refuse a tolerance that is none."""
-    if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not tol >= 0:
+    number = isinstance(tol, (int, float, np.integer, np.floating)) and not isinstance(tol, bool)
+    if not (number and tol >= 0):
         raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")

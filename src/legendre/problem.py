@@ -47,12 +47,27 @@ class Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis)
         if data.values.size >= LARGE and data.support.mask is None and model.n_merged * MERGING > data.values.size:
-            return cls(data, model, frozen(_without_a_grid(data, model)))
+            return cls._without_mass(data, model)
         mass = _merged_mass(data, model)
         eta_hat = zeta_adjoint(mass)[tuple(model.positions.T)]
         problem = cls(data, model, frozen(eta_hat))
         problem.__dict__["mass"] = mass
         return problem
+
+    @classmethod
+    def _without_mass(cls, data: Observation, model: Model) -> Problem:
+        if ((model.positions > 0).sum(axis=1) > 1).any():
+            return cls(data, model, frozen(_without_a_grid(data, model)))
+        margins = _margins(data, model)
+        problem = cls(data, model, frozen(_from_margins(model, margins)))
+        problem.__dict__["margins"] = margins
+        return problem
+
+    @cached_property
+    def margins(self) -> list[FloatArray]:
+        """P summed over each interval of each mode."""
+        every = range(self.mass.ndim)
+        return [self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every]
 
     @cached_property
     def mass(self) -> FloatArray:
@@ -76,48 +91,47 @@ def _merged_mass(data: Observation, model: Model) -> FloatArray:
     if data.values.size >= LARGE:
         from legendre.kernels.reading import aggregate
 
-        sums = aggregate(data.values, _box_of_coordinate(model), mask).sums
+        sums = aggregate(data.values, model.quotient.box_of, mask).sums
     else:
         sums = model.quotient.merge(data.values if mask is None else np.where(mask, data.values, 0))
     return frozen(sums / data.total)
 
 
-def _box_of_coordinate(model: Model) -> list[IntArray]:
-    quotient = model.quotient
-    pairs = zip(quotient.cuts, quotient.shape, strict=True)
-    return [np.searchsorted(cut, np.arange(length), side="right") - 1 for cut, length in pairs]
-
-
 def _without_a_grid(data: Observation, model: Model) -> FloatArray:
     """Sum X above each cell of B in the memory of a few slabs: the merged grid would be about as large as X."""
-    if ((model.positions > 0).sum(axis=1) <= 1).all():
-        return _from_margins(data, model)
-    from legendre.kernels.reading import suffix_stats
+    from legendre.kernels.reading import suffix_sums
 
-    return suffix_stats(data.values, model.quotient.cuts, model.positions).sums / data.total
+    return suffix_sums(data.values, model.quotient.cuts, model.positions) / data.total
 
 
-def _from_margins(data: Observation, model: Model) -> FloatArray:
-    """Read one-body expectations from the margins of X: one pass or two, whatever the order."""
-    half = _smaller_half(model.quotient.merged_shape)
+def _from_margins(model: Model, margins: list[FloatArray]) -> FloatArray:
+    """Read the expectations of a one-body basis from the margins."""
     eta = np.empty(model.n_params)
+    for k, margin in enumerate(margins):
+        rows = np.flatnonzero(model.positions[:, k])
+        eta[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
+    return eta
+
+
+def _margins(data: Observation, model: Model) -> list[FloatArray]:
+    """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
+    half = _smaller_half(model.quotient.merged_shape)
+    margins: dict[int, FloatArray] = {}
     for group in (half, [k for k in range(len(data.shape)) if k not in half]):
-        sums = _margin(data, model, group)
-        for k in group:
-            margin = sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k))
-            rows = np.flatnonzero(model.positions[:, k])
-            eta[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-    return eta / data.total
+        if group:
+            sums = _merged_onto(data, model, group) / data.total
+            margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
+    return [margins[k] for k in range(len(data.shape))]
 
 
-def _margin(data: Observation, model: Model, modes: list[int]) -> FloatArray:
+def _merged_onto(data: Observation, model: Model, modes: list[int]) -> FloatArray:
     """Sum X over the boxes of some modes and over everything in the others."""
     from legendre.kernels.reading import aggregate
 
     if modes == [0] and data.first_margin is not None:
         merged = np.add.reduceat(data.first_margin, model.quotient.cuts[0])
         return merged.reshape(-1, *[1] * (len(data.shape) - 1))
-    boxes = [box if k in modes else np.zeros_like(box) for k, box in enumerate(_box_of_coordinate(model))]
+    boxes = [box if k in modes else np.zeros_like(box) for k, box in enumerate(model.quotient.box_of)]
     return aggregate(data.values, boxes).sums
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
-from legendre.engines.grid import GridEngine
+from legendre.engines import engine_for
+from legendre.engines.choose import LARGEST_MATRIX
 from legendre.linalg import independent_columns
 from legendre.model import Model
+from legendre.zeta import zeta
 
 
 def independent(model: Model) -> IntArray:
@@ -19,7 +21,9 @@ def independent(model: Model) -> IntArray:
 
     Where the bottom box and the box of every basis cell hold a cell of Omega the zeta matrix of those boxes is
     unitriangular, so that nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance
-    tells: whether features are dependent does not depend on the distribution as long as it is positive.
+    tells: whether features are dependent does not depend on the distribution as long as it is positive. Bases too
+    large for a matrix are searched for a dependence on the constant only, the one there is when every basis cell is in
+    Omega; what is not found costs theta its uniqueness, not Q.
 
     Examples
     --------
@@ -32,18 +36,38 @@ def independent(model: Model) -> IntArray:
     if model.measure is None:
         return every
     bottom = (0,) * model.alive.ndim
-    if model.alive[bottom] and model.alive[tuple(model.positions.T)].all():
+    reached = bool(model.alive[tuple(model.positions.T)].all())
+    if model.alive[bottom] and reached:
         return every
+    if model.n_params > LARGEST_MATRIX:
+        return _without_a_matrix(model) if reached else every
     return every[independent_columns(covariance(model), model.n_merged)]
 
 
 def covariance(model: Model) -> FloatArray:
     """Compute the covariance of the features under the uniform distribution on the merged cells."""
     n = int(model.alive.sum())
-    engine = GridEngine(model.on_measure(model.alive.astype(np.float64)))
+    engine = engine_for(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
     g[constant] = 0.0
     g[:, constant] = 0.0
     return g
+
+
+def _without_a_matrix(model: Model) -> IntArray:
+    """Find whether the features, independent in themselves, make up the constant; if so one of them is left out.
+
+    Coefficients are found cell by cell upwards (cells of one coordinate sum are incomparable), in whole numbers.
+    """
+    every = np.arange(model.n_params)
+    level = model.positions.sum(axis=1)
+    grid = np.zeros(model.quotient.merged_shape)
+    for s in np.unique(level):
+        here = tuple(model.positions[level == s].T)
+        grid[here] = 1.0 - zeta(grid)[here]
+    if (zeta(grid)[model.alive] != 1.0).any():
+        return every
+    needed = np.flatnonzero(grid[tuple(model.positions.T)])
+    return np.delete(every, needed[-1])

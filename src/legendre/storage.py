@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -21,31 +22,29 @@ from legendre.errors import InvalidFile
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays a link
     if target.is_dir():
-        raise InvalidFile(f"cannot write {target}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
+        raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
+        temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as problem:
-        raise InvalidFile(f"cannot write {target}: {problem.strerror}. Choose a folder you may write to.") from None
-    temporary = Path(name)
+        raise InvalidFile(f"cannot write {path}: {problem.strerror}. Choose a folder you may write to.") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        if mode is not None:
+            temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as problem:
-        raise InvalidFile(f"cannot write {target}: {problem.strerror}. What was there before is unchanged.") from None
+        raise InvalidFile(f"cannot write {path}: {problem.strerror}. What was there before is unchanged.") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:

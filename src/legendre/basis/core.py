@@ -88,29 +88,34 @@ class Cells(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """Check the cells against the tensor's shape and return them in the order given."""
-        order = len(data.shape)
-        if len(self.index) == 0:
-            return np.empty((0, order), dtype=np.int64)
-        if self.index.shape[1] != order:
-            raise InvalidBasis(
-                f"basis cells have {self.index.shape[1]} coordinates, X has {order} modes (shape {data.shape}); "
-                "a cell needs one coordinate per mode."
-            )
-        outside = np.flatnonzero(((self.index < 0) | (self.index >= data.shape)).any(axis=1))
-        if len(outside):
-            raise InvalidBasis(
-                f"{len(outside)} of {len(self.index)} basis cells are outside X's grid {data.shape}, "
-                f"e.g. {cell_name(self.index[outside[0]])}. Indices start at 0."
-            )
-        if not self.index.any(axis=1).all():
-            raise InvalidBasis(
-                f"the basis holds the bottom cell {cell_name([0] * order)}. Leave it out: its parameter is -psi, "
-                "fixed by normalisation."
-            )
-        return unique_cells(self.index)
+        return inside_grid(self.index, data.shape)
 
     def __repr__(self) -> str:
         return f"cells(<{len(self.index)} cells>)"
+
+
+def inside_grid(index: IntArray, shape: tuple[int, ...]) -> IntArray:
+    """Check cells against a shape; return them without repeats, in the order given."""
+    order = len(shape)
+    if len(index) == 0:
+        return np.empty((0, order), dtype=np.int64)
+    if index.shape[1] != order:
+        raise InvalidBasis(
+            f"basis cells have {index.shape[1]} coordinates, X has {order} modes (shape {shape}); "
+            "a cell needs one coordinate per mode."
+        )
+    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
+    if len(outside):
+        raise InvalidBasis(
+            f"{len(outside)} of {len(index)} basis cells are outside X's grid {shape}, "
+            f"e.g. {cell_name(index[outside[0]])}. Indices start at 0."
+        )
+    if not index.any(axis=1).all():
+        raise InvalidBasis(
+            f"the basis holds the bottom cell {cell_name([0] * order)}. Leave it out: its parameter is -psi, "
+            "fixed by normalisation."
+        )
+    return unique_cells(index)
 
 
 @dataclass(frozen=True)

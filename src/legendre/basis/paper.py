@@ -17,6 +17,8 @@ from legendre.intake import LARGE, Observation
 
 TOGETHER = 32
 """Slices copied at a time."""
+COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
+"""Types of entries that compiled code reads."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class B3(Basis):
         """List the cells that lie in the support."""
         slices = _axis("B3", self.axis, data.shape)
         mask = data.support.mask
-        if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.isnative:
+        if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.str in COMPILED:
             return _inside([_largest(data.values, slices)], data)
         in_slice = data.shape[:slices] + data.shape[slices + 1 :]
         chosen = []

@@ -18,6 +18,7 @@ BUILDERS: dict[str, Callable[..., Basis]] = {
     "B2": B2,
     "B3": B3,
     "boltzmann": boltzmann,
+    "cells": cells,
     "empty": empty,
     "full": full,
     "interactions": interactions,

@@ -1,4 +1,4 @@
-"""The commands. Errors are one sentence on standard error and exit code 2; no result is exit code 1."""
+"""The commands. An error is one sentence on standard error and exit code 2; a fit that missed tol is exit code 1."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def fit(
     basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
     support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
-    solver: Annotated[str, typer.Option(help="auto, natural, gradient or m-projection.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(help="auto, natural, natural-cg, scaling, closed, gradient or m-projection.")
+    ] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="How many steps at most.")] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
@@ -87,10 +89,11 @@ def show(
     if tensor is not None:
         _check_output(tensor, decomposition)
     result = load(decomposition)
-    typer.echo(result.summary())
     if tensor is not None:
         with replacing(tensor) as stream:
             np.save(stream, result.tensor(extend=extend))
+    typer.echo(result.summary())
+    if tensor is not None:
         typer.echo(f"tensor written to {tensor}")
 
 
@@ -110,6 +113,8 @@ def main() -> None:
         app()
     except LegendreError as problem:
         sys.exit(_fail(str(problem)))
+    except OSError as problem:
+        sys.exit(_fail(f"{problem.filename or 'a file'}: {problem.strerror or problem}."))
     except MemoryError as problem:
         sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis."))
 

@@ -37,6 +37,8 @@ def _numpy(path: Path, key: str | None) -> AnyArray:
 
 def _member(path: Path, archive: NpzFile, key: str | None) -> AnyArray:
     names = archive.files
+    if not names:
+        raise InvalidFile(f"{path} holds no array.")
     if key is None and len(names) != 1:
         raise InvalidFile(f"{path} holds {len(names)} arrays: {', '.join(names)}. Choose one with --key.")
     if key is not None and key not in names:
@@ -48,28 +50,40 @@ def _member(path: Path, archive: NpzFile, key: str | None) -> AnyArray:
 def _csv(path: Path) -> FloatArray:
     """Read a matrix; empty fields and NA are missing."""
     rows: list[list[float]] = []
+    blank = 0
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            for fields in csv.reader(stream):
-                if fields:
-                    rows.append([_number(path, text, len(rows) + 1, j + 1) for j, text in enumerate(fields)])
+            reader = csv.reader(stream)
+            for fields in reader:
+                if not fields:
+                    blank = blank or reader.line_num
+                    continue
+                if blank:
+                    raise InvalidFile(f"{path}: line {blank} is blank. Write NA for a missing row of one field.")
+                rows.append([_number(path, text, reader.line_num, j + 1) for j, text in enumerate(fields)])
+                if len(rows[-1]) != len(rows[0]):
+                    raise InvalidFile(
+                        f"{path}: line {reader.line_num} has {len(rows[-1])} fields, the first has {len(rows[0])}."
+                    )
     except (OSError, UnicodeDecodeError, csv.Error) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
-    for i, row in enumerate(rows):
-        if len(row) != len(rows[0]):
-            raise InvalidFile(f"{path}: row {i + 1} has {len(row)} fields, row 1 has {len(rows[0])}.")
     if not rows:
         raise InvalidFile(f"{path} is empty.")
-    return np.array(rows)
+    matrix = np.array(rows)
+    if np.isnan(matrix[:, -1]).all() and matrix.shape[1] > 1:
+        raise InvalidFile(f"{path}: the last column is empty in every line. Is there a comma too many?")
+    return matrix
 
 
-def _number(path: Path, text: str, row: int, column: int) -> float:
+def _number(path: Path, text: str, line: int, column: int) -> float:
     word = text.strip()
     if word.lower() in MISSING:
         return float("nan")
     try:
+        if "_" in word:  # Python's float reads 1_0 as 10
+            raise ValueError
         return float(word)
     except ValueError:
-        raise InvalidFile(
-            f"{path}: row {row}, column {column} holds {word!r}, not a number. A header line must be removed first."
-        ) from None
+        hint = "Fields are separated by commas." if ";" in word or "\t" in word else "A header must be removed first."
+        hint = hint if line == 1 or "commas" in hint else "Write NA for a missing value."
+        raise InvalidFile(f"{path}: line {line}, column {column} holds {word!r}, not a number. {hint}") from None

@@ -33,6 +33,12 @@ class Diagonal:
 
     inverse: FloatArray
 
+    @classmethod
+    def of(cls, point: Point) -> Diagonal:
+        """Invert the variances of the features; constant ones are left out."""
+        variance = point.eta * (1.0 - point.eta)
+        return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
+
     def apply(self, vector: FloatArray) -> FloatArray:
         """Multiply."""
         return self.inverse * vector
@@ -131,8 +137,7 @@ class GridEngine:
 
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
         """Take the inverse of G's diagonal: simple, for small problems and as a twin for tests."""
-        variance = point.eta * (1.0 - point.eta)
-        return Diagonal(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
+        return Diagonal.of(point)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""

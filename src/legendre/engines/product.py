@@ -55,11 +55,10 @@ class ProductEngine:
     @cached_property
     def lines(self) -> list[Line]:
         """The modes that carry parameters; row j of a line starts interval j + 1."""
-        quotient, positions = self.model.quotient, self.model.positions
+        positions = self.model.positions
         out = []
-        for k, (cut, length) in enumerate(zip(quotient.cuts, quotient.shape, strict=True)):
+        for k, sides in enumerate(self.model.quotient.lengths):
             rows = np.flatnonzero(positions[:, k])
-            sides = np.diff(cut, append=length).astype(np.float64)
             out.append(Line(rows[np.argsort(positions[rows, k])], np.log(sides)))
         return out
 
@@ -98,7 +97,7 @@ class ProductEngine:
 
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
         """Take the inverse of G's diagonal."""
-        return Diagonal(1.0 / (point.eta * (1.0 - point.eta)))
+        return Diagonal.of(point)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid."""
@@ -109,15 +108,9 @@ class ProductEngine:
         sums = [np.cumsum(vector[line.rows]) for line in self.lines]
         return float(sum(s.max(initial=0.0) - s.min(initial=0.0) for s in sums))
 
-    def closed_form(self, eta_hat: FloatArray) -> FloatArray:
-        """Theta of the outer product of the data's margins; -inf never occurs, for empty margins are no full grid."""
+    def closed_form(self, margins: list[FloatArray]) -> FloatArray:
+        """Return theta of the outer product of the given margins, one per mode, each positive."""
         theta = np.empty(self.n_params)
-        for line in self.lines:
-            theta[line.rows] = np.diff(np.log(margin(eta_hat[line.rows])) - line.log_lengths)
+        for line, values in zip(self.lines, margins, strict=True):
+            theta[line.rows] = np.diff(np.log(values) - line.log_lengths)
         return theta
-
-
-def margin(eta: FloatArray) -> FloatArray:
-    """Return the probabilities of a mode's intervals from its expectations."""
-    tails = np.concatenate([[1.0], eta, [0.0]])
-    return -np.diff(tails)

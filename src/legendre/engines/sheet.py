@@ -12,7 +12,11 @@ from legendre.arrays import FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
 from legendre.engines.vecchia import Vecchia
 from legendre.kernels import sheet as kernels
+from legendre.kernels.rectangle import threads
 from legendre.model import Model
+
+VISITS = 6
+"""How often a pair of sweeps visits each cell, roughly: small grids are swept by one thread."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +52,14 @@ class SheetEngine:
         """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
         layout = self._layout
         q = np.empty_like(layout.weights)
-        kernels.scatter_forward(theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
-        kernels.columns_forward(q)
-        shift, total = kernels.exponentiate(q, layout.weights)
-        kernels.scale(q, 1.0 / total)
-        eta_grid = q.copy()
-        kernels.columns_backward(eta_grid)
-        kernels.slabs_backward(eta_grid, layout.modes)
+        with threads(VISITS * q.size):
+            kernels.scatter_forward(theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
+            kernels.columns_forward(q)
+            shift, total = kernels.exponentiate(q, layout.weights)
+            kernels.scale(q, 1.0 / total)
+            eta_grid = q.copy()
+            kernels.columns_backward(eta_grid)
+            kernels.slabs_backward(eta_grid, layout.modes)
         eta = np.empty(self.n_params)
         eta[layout.order] = eta_grid.ravel()[layout.flat]
         return Point(theta, eta, shift + math.log(total), Sheets(q, eta_grid))
@@ -62,8 +67,9 @@ class SheetEngine:
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
-        kernels.mirror(g)
+        with threads(g.size):
+            kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
+            kernels.mirror(g)
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
@@ -71,10 +77,11 @@ class SheetEngine:
         layout = self._layout
         work = np.empty_like(layout.weights)
         mean = float(np.einsum("i,i->", point.eta, vector))  # BLAS's rounding depends on its threads
-        kernels.scatter_forward(vector[layout.order], -mean, layout.flat, layout.first, layout.modes, work)
-        kernels.columns_weigh(work, point.cache.q)
         sums = np.empty(self.n_params)
-        kernels.backward_gather(work, layout.flat, layout.first, layout.modes, sums)
+        with threads(VISITS * work.size):
+            kernels.scatter_forward(vector[layout.order], -mean, layout.flat, layout.first, layout.modes, work)
+            kernels.columns_weigh(work, point.cache.q)
+            kernels.backward_gather(work, layout.flat, layout.first, layout.modes, sums)
         out = np.empty_like(sums)
         out[layout.order] = sums
         return out
@@ -96,8 +103,9 @@ class SheetEngine:
         """Return the range of ``zeta(vector)`` over the cells that carry probability."""
         layout = self._layout
         change = np.empty_like(layout.weights)
-        kernels.scatter_forward(vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
-        kernels.columns_forward(change)
+        with threads(VISITS * change.size):
+            kernels.scatter_forward(vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
+            kernels.columns_forward(change)
         inside = layout.weights > 0
         return float(change.max(where=inside, initial=-np.inf) - change.min(where=inside, initial=np.inf))
 

@@ -32,13 +32,9 @@ class StreamEngine:
         """|B|."""
         return self.model.n_params
 
-    @cached_property
-    def _lengths(self) -> list[FloatArray]:
-        quotient = self.model.quotient
-        return [
-            np.diff(cut, append=length).astype(np.float64)
-            for cut, length in zip(quotient.cuts, quotient.shape, strict=True)
-        ]
+    @property
+    def _lengths(self) -> tuple[FloatArray, ...]:
+        return self.model.quotient.lengths
 
     @cached_property
     def _plan(self) -> kernels.StreamPlan:
@@ -82,7 +78,7 @@ class StreamEngine:
 
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
         """Take the inverse of G's diagonal."""
-        return Diagonal(1.0 / (point.eta * (1.0 - point.eta)))
+        return Diagonal.of(point)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid after all."""

@@ -13,6 +13,7 @@ from scipy.spatial import cKDTree
 
 from legendre.arrays import FloatArray, IntArray
 from legendre.kernels import vecchia as kernels
+from legendre.kernels.rectangle import threads
 
 RESELECT, REFACTOR = 0.3, 0.1
 """Mean change of log variance after which neighbours are chosen anew; largest change after which U is recomputed."""
@@ -77,7 +78,10 @@ class Vecchia:
             near = near.reshape(stop - start, -1)
             chosen = np.full((stop - start, self.m), -1, dtype=np.int32)
             count = np.empty(stop - start, dtype=np.int64)
-            kernels.select(start, near, self.rank, self.m, self.gain, self.corner, eta_grid.ravel(), ref, chosen, count)
+            with threads(near.size * self.m):
+                kernels.select(
+                    start, near, self.rank, self.m, self.gain, self.corner, eta_grid.ravel(), ref, chosen, count
+                )
             parts.append(chosen[np.arange(self.m) < count[:, None]])
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
@@ -88,7 +92,8 @@ class Vecchia:
         """Compute U at the given suffix sums (single precision: half the traffic, still a fixed positive operator)."""
         self.off = np.empty(self.nbr.size, dtype=np.float32)
         self.diag = np.empty(ref.size)
-        kernels.factor(self.ptr, self.nbr, self.width, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
+        with threads(self.nbr.size * self.width):
+            kernels.factor(self.ptr, self.nbr, self.width, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
         self.tptr = np.empty_like(self.ptr)
         self.trow = np.empty_like(self.nbr)
         self.tval = np.empty_like(self.off)
@@ -97,6 +102,7 @@ class Vecchia:
     def apply(self, r: FloatArray) -> FloatArray:
         """Return ``U' U r``."""
         out = np.empty_like(r)
-        kernels.multiply(self.ptr, self.nbr, self.off, self.diag, r, self.middle)
-        kernels.multiply(self.tptr, self.trow, self.tval, self.diag, self.middle, out)
+        with threads(2 * self.nbr.size):
+            kernels.multiply(self.ptr, self.nbr, self.off, self.diag, r, self.middle)
+            kernels.multiply(self.tptr, self.trow, self.tval, self.diag, self.middle, out)
         return out

@@ -17,7 +17,6 @@ from legendre.kernels.rectangle import (
     c_strides,
     check_positions,
     offsets,
-    ordered_sum,
     sort_along,
     sum_down,
     sum_tail,
@@ -245,7 +244,9 @@ def aggregate(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.b
         with threads(x.size):
             _aggregate(_flat(x), layout, bounds, out, lows)
         sums = out[0] if copies == 1 else out.sum(0)
-        if np.isfinite(sums.sum()):
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = bool(np.isfinite(sums.sum()))
+        if finite:
             return Aggregate(sums.reshape(m), None, float(lows.min()), 0, 0)
         mask = np.broadcast_to(np.True_, x.shape)
     if any(s < 0 for s in (*x.strides, *mask.strides)):
@@ -299,16 +300,6 @@ def _stream(x, layout, bounds, first, scaled, extents, strides, starts, slabs, l
         sum_down(above, work, extents, strides, zero, False)
         for u in range(first[b], first[b + 1]):
             eta[u] += sum_tail(work, scaled, u, extents)
-    return ordered_sum(above) + ordered_sum(slabs[0])
-
-
-class SuffixStats(NamedTuple):
-    """Sums of X over the cells above each cell of B, and the checks of the same pass."""
-
-    sums: FloatArray
-    total: float
-    minimum: float
-    finite: bool
 
 
 def _stream_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
@@ -318,12 +309,12 @@ def _stream_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
     return next(d for d in memory if cost[d] <= 4 * cost.min())
 
 
-def suffix_stats(x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArray[Any]) -> SuffixStats:
+def suffix_sums(x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArray[Any]) -> FloatArray:
     """Sum X above the cells of B, in the order of X's memory, in memory O(one merged slab).
 
     cuts[k]: sorted first coordinates of the boxes of mode k, beginning with 0; positions: (k, N) box coordinates.
     Slabs are cut across the axis of the largest stride that leaves a small slab: X is then read once, straight
-    through.  Divide by `ordered_sum` for eta_hat.  Where `finite` is False, use `aggregate`, which tells NaN from inf.
+    through.  Divide by the sum of X for eta_hat.
     """
     x = _plain(x)
     check_positions(positions, [len(c) for c in cuts])
@@ -352,7 +343,7 @@ def suffix_stats(x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArr
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
     lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
     with threads(x.size):
-        total = _stream(_flat(x), layout, bounds, first, scaled, slab, strides, starts, slabs, lows, eta)
+        _stream(_flat(x), layout, bounds, first, scaled, slab, strides, starts, slabs, lows, eta)
     sums = np.empty_like(eta)
     sums[order] = eta
-    return SuffixStats(sums, float(total), float(lows.min()), bool(np.isfinite(total)))
+    return sums

@@ -1,4 +1,4 @@
-"""Solvers: they ask an engine for psi, eta and the Fisher matrix, and know nothing else of the problem."""
+"""Solvers: small functions of a target (engine, expectations, tolerance) and a state; one loop runs them all."""
 
 from legendre.solvers.choose import choose as choose
 from legendre.solvers.choose import read_solver as read_solver

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting, unknown_name
-from legendre.hierarchy import margins_that_are_the_model
+from legendre.hierarchy import has_closed_form, margins_that_are_the_model
 from legendre.model import Model
 from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
@@ -37,11 +37,11 @@ def read_solver(solver: str | Solver) -> Solver | None:
     Examples
     --------
     >>> read_solver("natural")
-    Natural(tol=0.0, max_iter=500, patience=5)
+    Natural(max_iter=500, patience=5)
     """
     if not isinstance(solver, str):
-        if not (hasattr(solver, "start") and hasattr(solver, "advance")):
-            raise InvalidSetting(f"solver must be a name or a solver object, got {solver!r}.")
+        if isinstance(solver, type) or not (hasattr(solver, "start") and hasattr(solver, "advance")):
+            raise InvalidSetting(f"solver must be a name or a solver object such as Natural(), got {solver!r}.")
         return solver
     if solver == "auto":
         return None
@@ -50,19 +50,20 @@ def read_solver(solver: str | Solver) -> Solver | None:
     return SOLVERS[solver]()
 
 
-def choose(model: Model, tol: float) -> list[Solver]:
+def choose(model: Model) -> list[Solver]:
     """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
 
     Examples
     --------
     >>> import numpy as np
     >>> from legendre.support import Support
-    >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])), 1e-10)
-    [Closed(max_iter=10, patience=2)]
+    >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])))
+    [Closed(max_iter=10, patience=2), Natural(max_iter=500, patience=5)]
     """
-    newton: Solver = Natural(tol=tol) if model.n_params <= LARGEST_MATRIX else NaturalCG(tol=tol / 3)
+    newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG()
     if ProductEngine.applies(model):
-        return [Closed()]
-    if model.n_params >= SCALING_FROM and margins_that_are_the_model(model) is not None:
+        return [Closed(), newton]
+    margins = margins_that_are_the_model(model)
+    if margins is not None and (model.n_params >= SCALING_FROM or has_closed_form(model, margins)):
         return [Scaling(max_iter=SCALING_CYCLES), newton]
     return [newton]

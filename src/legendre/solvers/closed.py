@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from legendre.arrays import FloatArray
-from legendre.engines.product import ProductEngine, margin
+from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import State, Target
@@ -42,7 +40,7 @@ class Closed:
                 "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
                 "Use solver='auto'."
             )
-        return State(target.engine.at(target.engine.closed_form(target.eta_hat)))
+        return State(target.engine.at(target.engine.closed_form(target.problem.margins)))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take a natural-gradient step."""
@@ -50,13 +48,8 @@ class Closed:
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
-        engine = target.engine
-        if not isinstance(engine, ProductEngine):
+        parts = zip(target.problem.margins, state.point.cache, strict=True)
+        changes = [(q, p / q - 1.0) for p, q in parts]
+        if not sum(float(change.min()) for _, change in changes) >= -1.0:
             return state
-        changes = [
-            margin(target.eta_hat[line.rows]) / q - 1.0 for line, q in zip(engine.lines, state.point.cache, strict=True)
-        ]
-        if sum(float(change.min()) for change in changes) < -1.0:
-            return state
-        square = sum(float(q @ change**2) for q, change in zip(state.point.cache, changes, strict=True))
-        return replace(state, gap=float(np.float64(square)))
+        return replace(state, gap=sum(float(q @ change**2) for q, change in changes))

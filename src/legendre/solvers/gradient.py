@@ -52,7 +52,7 @@ class Gradient:
         if self.form not in ("sweep", "batch"):
             raise InvalidSetting(f"gradient: form is 'sweep' or 'batch', got {self.form!r}.")
         rate = self.learning_rate
-        if rate is not None and not (np.isfinite(rate) and rate > 0):
+        if rate is not None and not (isinstance(rate, (int, float)) and np.isfinite(rate) and rate > 0):
             raise InvalidSetting(f"gradient: learning_rate must be a positive number, got {rate!r}.")
 
     def start(self, target: Target, theta: FloatArray) -> State:

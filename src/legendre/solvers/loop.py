@@ -101,6 +101,8 @@ def _record(target: Target, state: State, iteration: int) -> Step:
 
 
 def _judge(last: Step, *, tol: float, max_iter: int, stop: bool, stalled: bool) -> Status | None:
+    if not np.isfinite(last.objective + last.residual):
+        return Status.STALLED
     if last.residual <= tol:
         return Status.CONVERGED
     if stop:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, null_space
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.arrays import FloatArray
 from legendre.errors import InvalidSetting
@@ -76,7 +76,10 @@ class MProjection:
         score = np.log(plane.q / plane.weights)
         hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
         slope = plane.tangent.T @ score
-        move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
+        try:
+            move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
+        except LinAlgError:  # probabilities over so many orders of magnitude that rounding has the last word
+            return None
         step = _step_length(plane, move)
         if step == 0.0:
             return None

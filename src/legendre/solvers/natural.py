@@ -24,8 +24,6 @@ class Natural:
 
     Parameters
     ----------
-    tol
-        Where a step with the last factor is expected to bring max|eta - eta_hat| down to this, no new one is made.
     max_iter
         Default budget of steps.
     patience
@@ -38,7 +36,6 @@ class Natural:
     True
     """
 
-    tol: float = 0.0
     max_iter: int = 500
     patience: int = 5
     name: str = field(default="natural", init=False, repr=False)
@@ -57,12 +54,13 @@ class Natural:
         landing = search(target, point, -factor.solve(target.gradient(point)))
         return None if landing is None else State(landing.point, memory=work, step=landing.step)
 
-    def _chord(self, target: Target, point: Point, work: Workspace) -> State | None:
+    @staticmethod
+    def _chord(target: Target, point: Point, work: Workspace) -> State | None:
         """Step with the last factor, if the last step's contraction promises that this ends the fit, and it does."""
-        if work.anchor is None or target.residual(point) ** 2 > self.tol * target.residual(work.anchor.point):
+        if work.anchor is None or target.residual(point) ** 2 > target.tol * target.residual(work.anchor.point):
             return None
         after = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
-        return State(after, memory=work, step=1.0) if target.residual(after) <= self.tol else None
+        return State(after, memory=work, step=1.0) if target.residual(after) <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
         """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too."""
@@ -113,14 +111,20 @@ def newton_gap(target: Target, point: Point) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    return _gap(target, point, Anchor(point, factorise(target.engine.fisher(point), target.problem.model.n_merged)))
+    work = Workspace()
+    work.factorise(target, point)
+    return np.inf if work.anchor is None else _gap(target, point, work.anchor)
 
 
 def _gap(target: Target, point: Point, anchor: Anchor) -> float:
-    """Bound the gap at `point` with the factor from an earlier one.
+    """Bound the gap at `point` with the factor from an earlier one, at q0.
 
-    Where no probability changed by more than a factor e^r, no variance did, so that ``G >= e^-r G_anchor``.
+    With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
+    probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
+    ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``. A factor that dropped parameters solves for less than d.
     """
+    if len(anchor.factor.columns) < len(point.theta):
+        return np.inf
     gradient = target.gradient(point)
     direction = anchor.factor.solve(gradient)
     drift = target.engine.swing(point.theta - anchor.point.theta)

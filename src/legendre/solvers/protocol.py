@@ -14,10 +14,11 @@ from legendre.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a solver is given: an engine for independent parameters, and the expectations to meet."""
+    """What a solver is given: an engine for independent parameters, the expectations to meet, and how closely."""
 
     engine: Engine
     problem: Problem
+    tol: float
 
     @property
     def eta_hat(self) -> FloatArray:

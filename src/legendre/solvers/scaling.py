@@ -12,7 +12,7 @@ import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
 from legendre.errors import InvalidSetting
-from legendre.hierarchy import Modes, margins_that_are_the_model
+from legendre.hierarchy import Modes, in_running_order, margins_that_are_the_model
 from legendre.problem import Problem
 from legendre.solvers.protocol import State, Target
 from legendre.zeta import moebius
@@ -127,28 +127,8 @@ def _gap(scales: Scales) -> float:
         first, last = max(first, missing), missing
         if last <= 0.01 * first:
             break
-    within = last <= 0.1 * first or last <= np.finfo(np.float64).eps
+    within = last <= 0.01 * first or last <= np.finfo(np.float64).eps
     return float((q * a * a).sum()) if within and a.min() >= -1.0 else np.inf
-
-
-def in_running_order(modes: list[Modes]) -> list[Modes]:
-    """Order sets of modes so that each meets those before it in one of them, where that is possible.
-
-    In such an order one cycle of scaling from the uniform distribution is exact.
-
-    Examples
-    --------
-    >>> in_running_order([(0, 1), (2, 3), (1, 2)])
-    [(0, 1), (1, 2), (2, 3)]
-    """
-    left = list(modes)
-    ordered: list[Modes] = []
-    while left:
-        seen = {mode for group in ordered for mode in group}
-        best = max(left, key=lambda group: len(seen.intersection(group)))
-        ordered.append(best)
-        left.remove(best)
-    return ordered
 
 
 def _margin(problem: Problem, modes: Modes) -> Margin:

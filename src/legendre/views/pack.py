@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.arrays import AnyArray, BoolArray
+from legendre.basis.core import inside_grid
 from legendre.engines import engine_for
 from legendre.existence import Face, vanishing_cells
 from legendre.model import Model
@@ -58,10 +59,10 @@ def pack(fit: Decomposition) -> dict[str, Any]:
 def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
     """Rebuild the fields of a decomposition; the model is merged and evaluated anew."""
     _check_format(arrays)
+    _check_parts(arrays)
     shape = tuple(int(n) for n in arrays["shape"])
     model = Model.of(Support(shape, _mask(arrays, "support", shape)), arrays.get("base"), arrays["basis"])
     alive = _mask(arrays, "alive", model.quotient.merged_shape)
-    _check_parts(arrays)
     history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
     return {
         "model": model,
@@ -94,9 +95,14 @@ def _check_format(arrays: dict[str, AnyArray]) -> None:
 
 
 def _check_parts(arrays: dict[str, AnyArray]) -> None:
-    k = len(arrays["basis"])
-    parts = [arrays[name] for name in ("theta", "eta_hat", "recession")]
-    if any(part.shape != (k,) or not np.isfinite(part).all() for part in parts) or not len(arrays["history"]):
+    basis, total = arrays["basis"], arrays["total"]
+    shape = tuple(int(n) for n in arrays["shape"])
+    sound = basis.dtype.kind == "i" and basis.ndim == 2 and basis.shape[1] == len(shape)
+    sound = sound and len(inside_grid(basis, shape)) == len(basis)
+    for name in ("theta", "eta_hat", "recession"):
+        part = arrays[name]
+        sound = sound and part.shape == basis.shape[:1] and part.dtype.kind == "f" and bool(np.isfinite(part).all())
+    if not (sound and len(arrays["history"]) and np.isfinite(total) and total > 0):
         raise Unreadable("a saved decomposition, but its parts do not fit together.")
 
 

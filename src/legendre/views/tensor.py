@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 22
 """Cells handled at a time where a whole extra tensor would be a waste."""
+LEVEL = 1e-6
+"""A direction of recession that comes from a linear program changes a cell by about 1, or by rounding error."""
 
 
 def merged_density(fit: Decomposition) -> FloatArray:
@@ -28,8 +30,7 @@ def merged_density(fit: Decomposition) -> FloatArray:
     fall = _on_merged(fit, fit.recession)
     fall -= fall[fit.alive].max()
     fall[fit.alive] = 0.0
-    slack = 1e-6  # the direction comes from a linear program; a true change is at least of order 1
-    return np.where(fall < -slack, 0.0, np.where(fall > slack, np.nan, density))
+    return np.where(fall < -LEVEL, 0.0, np.where(fall > LEVEL, np.nan, density))
 
 
 def _on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
@@ -128,9 +129,10 @@ def rmse_from(fit: Decomposition, data: Observation) -> float:
     density, mask = merged_density(fit) * fit.total, data.support.mask
     square, count = 0.0, 0
     for rows in rows_of(data.shape):
-        difference = data.values[rows] - probability(fit, density, rows, mask)
+        # relative to the total, so that no square overflows or vanishes
+        difference = (data.values[rows] - probability(fit, density, rows, mask)) / data.total
         if data.missing is not None:
             difference = difference[~data.missing[rows]]
         square += float(np.vdot(difference, difference))
         count += difference.size
-    return float(np.sqrt(square / count))
+    return float(np.sqrt(square / count)) * data.total
