@@ -22,7 +22,7 @@ ONE_THREAD_BELOW = 2000
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """``D^-1/2 G D^-1/2 = L L'`` on the independent rows `columns`, D the diagonal of G."""
+    """``G = L L'`` on the independent rows `columns`, up to a scaling of rows and columns."""
 
     lower: FloatArray
     scale: FloatArray
@@ -30,26 +30,24 @@ class Factor:
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Solve ``G x = right``; dependent entries of x are 0."""
-        if not len(self.columns):
-            return np.zeros_like(right)
-        part = right[self.columns] * self.scale
-        with _few_threads(len(part)):
-            solution, _ = lapack.dpotrs(self.lower, part, lower=1)
         out = np.zeros_like(right)
-        out[self.columns] = solution * self.scale
+        if len(self.columns):
+            with _few_threads(len(self.columns)):
+                solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
+            out[self.columns] = solution * self.scale
         return out
 
 
 def factorise(g: FloatArray, n_cells: int) -> Factor:
     """Factorise a Fisher matrix; `g` is overwritten.
 
-    The diagonal is scaled to 1 first: variances of features may differ by many orders of magnitude. Where Cholesky
-    meets a pivot at the level of rounding, LAPACK's pivoted Cholesky finds the numerical rank.
+    Cholesky does not mind that variances of features differ by many orders of magnitude. Where it meets a pivot at the
+    level of rounding, the diagonal is scaled to 1 and LAPACK's pivoted Cholesky finds the numerical rank.
 
     Parameters
     ----------
     g
-        k x k, symmetric.
+        k x k, symmetric, C order.
     n_cells
         How many cells were summed to get an entry of g: with k it sets the level of rounding.
 
@@ -59,20 +57,20 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     >>> factor.solve(np.array([3.0, 3.0])).round(12).tolist()
     [1.0, 1.0]
     """
-    scale = _scale_to_unit_diagonal(g)
-    pivots_at_rounding = rounding_level(len(g), n_cells)
-    if not len(g):
-        return Factor(g, scale, np.arange(0))
-    with _few_threads(len(g)):
-        if np.all(scale > 0):
-            # In Fortran order LAPACK works in place; it leaves the other triangle, and the diagonal was 1.
-            lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
-            if info == 0 and float(np.diagonal(lower).min()) ** 2 > pivots_at_rounding:
-                return Factor(lower, scale, np.arange(len(g)))
-            np.fill_diagonal(g, 1.0)
-            g = np.tril(g)
-            g += np.tril(g, -1).T
-        columns, lower = _pivoted(g, pivots_at_rounding)
+    k = len(g)
+    if not k:
+        return Factor(g, np.ones(0), np.arange(0))
+    level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
+    with _few_threads(k):
+        # in Fortran order LAPACK works in place, and leaves the other triangle as it was
+        lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
+        if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
+            return Factor(lower, np.ones(k), np.arange(k))
+        np.fill_diagonal(g, diagonal)
+        g = np.tril(g)
+        g += np.tril(g, -1).T
+        scale = _scale_to_unit_diagonal(g)
+        columns, lower = _pivoted(g, level)
     return Factor(lower, scale[columns], columns)
 
 

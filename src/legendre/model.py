@@ -33,8 +33,7 @@ class Quotient:
         >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
         (2, 2)
         """
-        cuts = (np.union1d([0], column) for column in basis.T) if len(basis) else ([0] for _ in shape)
-        return cls(shape, tuple(np.asarray(cut, dtype=np.int64) for cut in cuts))
+        return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
 
     @property
     def merged_shape(self) -> tuple[int, ...]:
@@ -156,6 +155,13 @@ class Model:
         small = replace(self, basis=frozen(self.basis[columns]))
         small.__dict__["positions"] = self.positions[columns]  # the cuts are those of the whole basis
         return small
+
+
+def _cuts(length: int, used: IntArray) -> IntArray:
+    cut = np.zeros(length, dtype=np.bool_)
+    cut[0] = True
+    cut[used] = True
+    return np.flatnonzero(cut).astype(np.int64)
 
 
 def _volumes(quotient: Quotient) -> FloatArray:

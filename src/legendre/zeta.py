@@ -10,6 +10,9 @@ import numpy as np
 
 from legendre.arrays import FloatArray
 
+WIDE = 800
+"""Cells of a slice from which one addition per slice is faster than NumPy's running sum."""
+
 
 def zeta(grid: FloatArray) -> FloatArray:
     """Sum what stands at or below each cell: ``h[v] = sum(grid[u] for u <= v)``.
@@ -41,7 +44,12 @@ def zeta_adjoint(grid: FloatArray) -> FloatArray:
 
 def _accumulate(out: FloatArray) -> None:
     for axis, length in enumerate(out.shape):
-        if length > 1:
+        if out.size >= WIDE * length or (axis == 0 and out.size >= WIDE * length // 2):
+            # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide
+            line = np.moveaxis(out, axis, 0)
+            for i in range(1, length):
+                np.add(line[i], line[i - 1], out=line[i])
+        elif length > 1:
             np.add.accumulate(out, axis=axis, out=out)
 
 

@@ -110,15 +110,15 @@ class B3(Basis):
         mask = data.support.mask
         if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.str in COMPILED:
             return _inside([_largest(data.values, slices)], data)
-        in_slice = data.shape[:slices] + data.shape[slices + 1 :]
         chosen = []
         for j, values in enumerate(_slices(data.values, slices)):
-            inside = np.arange(values.size) if mask is None else np.flatnonzero(mask.take(j, axis=slices))
-            best = inside[_top(values[inside], self.l)]
-            places = list(np.unravel_index(best, in_slice)) if in_slice else []
-            places.insert(slices, np.full(len(best), j))
-            chosen.append(np.stack(places, axis=1))
-        return _inside(chosen, data)
+            if mask is None:
+                chosen.append(_top(values, self.l))
+            else:
+                inside = np.flatnonzero(mask.take(j, axis=slices))
+                chosen.append(inside[_top(values[inside], self.l)])
+        number = np.repeat(np.arange(len(chosen)), [len(best) for best in chosen])
+        return _inside([_cells_of(np.concatenate(chosen), number, data.shape, slices)], data)
 
 
 def _slices(values: AnyArray, axis: int) -> Iterator[AnyArray]:
@@ -135,12 +135,18 @@ def _largest(values: AnyArray, slices: int) -> IntArray:
     from legendre.kernels.top import largest_rows
 
     table = np.moveaxis(values, slices, -1)
-    rows, columns = table.shape[:-1], table.shape[-1]
+    columns = table.shape[-1]
     where = np.empty(columns, dtype=np.int64)
     largest_rows(np.ascontiguousarray(table).reshape(-1, columns), where)
-    places = list(np.unravel_index(where, rows))
-    places.insert(slices, np.arange(columns))
-    return np.stack(places, axis=1)
+    return _cells_of(where, np.arange(columns), values.shape, slices)
+
+
+def _cells_of(place: IntArray, number: IntArray, shape: tuple[int, ...], slices: int) -> IntArray:
+    """Turn places within slices, and the slices' numbers, into cells."""
+    in_slice = shape[:slices] + shape[slices + 1 :]
+    columns = list(np.unravel_index(place, in_slice)) if in_slice else []
+    columns.insert(slices, number)
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def _top(values: AnyArray, count: int) -> IntArray:

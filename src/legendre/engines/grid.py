@@ -13,7 +13,7 @@ from legendre.engines.protocol import Point, Preconditioner
 from legendre.model import Model
 from legendre.zeta import zeta, zeta_adjoint
 
-BLOCK = 128
+BLOCK = 32
 """Rows of the Fisher matrix that are filled at a time."""
 KEPT = 1000
 """Up to so many parameters the positions of all joins are kept between steps."""
@@ -122,8 +122,8 @@ class GridEngine:
         scaled = (self.model.positions * strides).T.copy()
         for start in range(0, self.n_params, BLOCK):
             stop = min(start + BLOCK, self.n_params)
-            joins = np.zeros((stop - start, stop), dtype=np.int64)
-            for mode in scaled:
+            joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])
+            for mode in scaled[1:]:
                 joins += np.maximum(mode[start:stop, None], mode[:stop])
             yield joins
 

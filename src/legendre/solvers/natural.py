@@ -13,7 +13,7 @@ from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
 
 CORRECTIONS = 4
-"""Corrections at most at the end of a fit."""
+"""Corrections at most at the end of a fit; they stop at half as many digits again as tol asks for."""
 ROUNDING = 1e-15
 """Expectations of order 1 are not known better than this: no correction beyond."""
 
@@ -73,7 +73,7 @@ class Natural:
                 break
             pays = target.residual(corrected) < 0.2 * target.residual(point)
             point = corrected
-            if not pays or target.residual(point) < ROUNDING:
+            if not pays or target.residual(point) < max(ROUNDING, target.tol**1.5):
                 break
         return replace(state, point=point, gap=_gap(target, point, work.anchor))
 

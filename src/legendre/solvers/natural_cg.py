@@ -16,6 +16,7 @@ from legendre.arrays import FloatArray
 from legendre.engines import Point
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.linesearch import search
+from legendre.solvers.natural import ROUNDING
 from legendre.solvers.protocol import State, Target
 
 FORCING = 0.3
@@ -71,10 +72,10 @@ class NaturalCG:
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2."""
         point = state.point
-        if target.residual(point) == 0.0:
-            return replace(state, gap=0.0)
+        if target.residual(point) <= ROUNDING:  # the rest is noise, which no solve resolves
+            return replace(state, gap=target.residual(point))
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
-        direction = self._solve(target, point, pre, share=0.01, floor=0.0)
+        direction = self._solve(target, point, pre, share=0.01, floor=ROUNDING)
         if target.engine.swing(direction) > 1.0:
             return state
         return replace(state, gap=max(-_dot(target.gradient(point), direction), 0.0))
