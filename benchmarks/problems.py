@@ -115,7 +115,7 @@ SINGLE = (
     cube(20, "B3(40)", PAPER_TOL, "quick"),
     cube(200, "B3(30)", PAPER_TOL),
     cube(100, "B3(1000)", TIGHT_TOL, limit=180.0),
-    cube(200, "B3(5000)", TIGHT_TOL, "full", limit=450.0),
+    cube(200, "B3(5000)", TIGHT_TOL, "full", limit=800.0),
     cube(100, "interactions(2)", TIGHT_TOL),
     Problem("29^4 interactions(2)", (29,) * 4, "interactions(2)", TIGHT_TOL, "quick"),
     FACES,

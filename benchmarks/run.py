@@ -13,7 +13,7 @@ from .claims import verdicts
 from .measure import OURS, compile_all, measure
 from .page import write_page
 from .plots import draw
-from .problems import ROOT, Problem, selected
+from .problems import PROBLEMS, ROOT, Problem, selected
 from .results import CHECKS, LABELS, PEER_ROWS, ROWS, load
 from .rows import Check, Row, append
 
@@ -81,7 +81,10 @@ def main(arguments: list[str] | None = None) -> int:
         print("loading compiled code; the first time ever it is compiled, which may take minutes", flush=True)
         compile_all(plan.compiled(session.level))
         session.started = time.monotonic()
-        _measure_all(session)
+        if options.only is None:
+            _measure_all(session)
+        else:
+            session.measure(OURS, PROBLEMS[options.only])
         _print(session)
     results = load(options.output)
     tables.show("Promises", tables.CLAIM_COLUMNS, [tables.claim_cells(verdict) for verdict in verdicts(results)])
@@ -121,6 +124,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     size.add_argument("--quick", dest="level", action="store_const", const="quick", help="under a minute")
     size.add_argument("--full", dest="level", action="store_const", const="full", help="everything: up to two hours")
     parser.add_argument("--output", type=Path, help="folder of the CSV files and plots")
+    parser.add_argument("--only", choices=sorted(PROBLEMS), help="measure the package on this problem alone")
     report = parser.add_mutually_exclusive_group()
     report.add_argument("--report", action="store_true", help="also write docs/performance.md")
     report.add_argument("--report-only", action="store_true", help="write it from the rows there are; measure nothing")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import AnyArray, IntArray, unique_cells
+from legendre.arrays import AnyArray, BoolArray, IntArray, unique_cells
 from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis
 from legendre.intake import LARGE, Observation
@@ -110,24 +110,27 @@ class B3(Basis):
         mask = data.support.mask
         if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.str in COMPILED:
             return _inside([_largest(data.values, slices)], data)
-        chosen = []
-        for j, values in enumerate(_slices(data.values, slices)):
-            if mask is None:
-                chosen.append(_top(values, self.l))
+        places, numbers = [], []
+        for start, values in _slices(data.values, slices):
+            if mask is not None:
+                inside = np.moveaxis(mask, slices, 0)[start : start + len(values)].reshape(len(values), -1)
+                chosen = np.zeros_like(inside)
+                for row, cells, entries in zip(chosen, inside, values, strict=True):
+                    row[cells] = _top(entries[None, cells], self.l)[0]
             else:
-                inside = np.flatnonzero(mask.take(j, axis=slices))
-                chosen.append(inside[_top(values[inside], self.l)])
-        number = np.repeat(np.arange(len(chosen)), [len(best) for best in chosen])
-        return _inside([_cells_of(np.concatenate(chosen), number, data.shape, slices)], data)
+                chosen = _top(values, self.l)
+            number, place = np.nonzero(chosen)
+            places.append(place)
+            numbers.append(number + start)
+        return _inside([_cells_of(np.concatenate(places), np.concatenate(numbers), data.shape, slices)], data)
 
 
-def _slices(values: AnyArray, axis: int) -> Iterator[AnyArray]:
-    """Yield the slices as vectors; some are copied together, for a single one may lie scattered over all of memory."""
+def _slices(values: AnyArray, axis: int) -> Iterator[tuple[int, AnyArray]]:
+    """Yield some slices at a time as rows, with the number of the first: one alone may lie scattered over memory."""
     table = np.moveaxis(values, axis, 0)
     for start in range(0, len(table), TOGETHER):
-        yield from np.ascontiguousarray(table[start : start + TOGETHER]).reshape(
-            len(table[start : start + TOGETHER]), -1
-        )
+        some = table[start : start + TOGETHER]
+        yield start, np.ascontiguousarray(some).reshape(len(some), -1)
 
 
 def _largest(values: AnyArray, slices: int) -> IntArray:
@@ -149,13 +152,17 @@ def _cells_of(place: IntArray, number: IntArray, shape: tuple[int, ...], slices:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _top(values: AnyArray, count: int) -> IntArray:
-    """Positions of the `count` largest values; of equal ones at the cut, those of smaller index."""
-    if count >= len(values):
-        return np.arange(len(values))
-    cut = np.partition(values, len(values) - count)[len(values) - count]
-    above = np.flatnonzero(values > cut)
-    return np.concatenate([above, np.flatnonzero(values == cut)[: count - len(above)]])
+def _top(rows: AnyArray, count: int) -> BoolArray:
+    """Mark the `count` largest entries of each row; of equal ones at the cut, those of smaller index."""
+    length = rows.shape[1]
+    if count >= length:
+        return np.ones(rows.shape, dtype=np.bool_)
+    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
+    chosen: BoolArray = rows > cut
+    ties = rows == cut
+    ties &= np.cumsum(ties, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
+    chosen |= ties
+    return chosen
 
 
 def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:

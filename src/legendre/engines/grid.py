@@ -15,6 +15,8 @@ from legendre.zeta import zeta, zeta_adjoint
 
 BLOCK = 32
 """Rows of the Fisher matrix that are filled at a time."""
+TINY = 1e-3
+"""A range bounded by this need not be known better."""
 KEPT = 1000
 """Up to so many parameters the positions of all joins are kept between steps."""
 
@@ -84,6 +86,8 @@ class GridEngine:
 
     def at(self, theta: FloatArray) -> Point:
         """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
+        if self.model.measure is None and not theta.any():
+            return self._uniform(theta)
         log_q = self._on_grid(theta)
         log_q += self._log_weights
         peak = float(log_q.max())
@@ -96,6 +100,16 @@ class GridEngine:
         eta = eta_grid.ravel()[self._flat_positions]
         return Point(theta, eta, peak + float(np.log(mass)), Grids(log_q, eta_grid))
 
+    def _uniform(self, theta: FloatArray) -> Point:
+        """At theta = 0 on a full grid everything is a product over modes."""
+        shape = self.model.quotient.shape
+        eta_grid = np.ones(())
+        for sides, length in zip(self.model.quotient.lengths, shape, strict=True):
+            eta_grid = np.multiply.outer(eta_grid, np.cumsum(sides[::-1])[::-1] / length)
+        psi = float(np.log(np.array(shape, dtype=np.float64)).sum())
+        eta = eta_grid.ravel()[self._flat_positions]
+        return Point(theta, eta, psi, Grids(self._log_weights - psi, eta_grid))
+
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
         grid = point.cache.eta.ravel()
@@ -103,9 +117,8 @@ class GridEngine:
         g = np.empty((k, k)) if out is None else out
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
-            block = grid.take(joins)
-            block -= point.eta[rows, None] * point.eta[columns]
-            g[rows, columns] = block
+            block = g[rows, columns]
+            np.subtract(grid.take(joins), point.eta[rows, None] * point.eta[columns], out=block)
             g[columns, rows] = block.T
         return g
 
@@ -145,7 +158,10 @@ class GridEngine:
         return log_q
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
+        """Return the range of ``zeta(vector)`` over the cells that carry probability, or a bound where it is tiny."""
+        bound = float(np.abs(vector).sum())
+        if bound <= TINY:
+            return bound
         change = self._on_grid(vector)
         if self.model.measure is not None:
             change = change[self.model.alive]

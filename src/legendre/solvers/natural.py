@@ -13,7 +13,7 @@ from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
 
 CORRECTIONS = 4
-"""Corrections at most at the end of a fit; they stop at half as many digits again as tol asks for."""
+"""Corrections at most at the end of a fit."""
 ROUNDING = 1e-15
 """Expectations of order 1 are not known better than this: no correction beyond."""
 
@@ -73,9 +73,14 @@ class Natural:
                 break
             pays = target.residual(corrected) < 0.2 * target.residual(point)
             point = corrected
-            if not pays or target.residual(point) < max(ROUNDING, target.tol**1.5):
+            if not pays or target.residual(point) < _enough(target.tol):
                 break
         return replace(state, point=point, gap=_gap(target, point, work.anchor))
+
+
+def _enough(tol: float) -> float:
+    """Where corrections stop: one digit beyond a loose tol, half as many digits again beyond a tight one."""
+    return max(ROUNDING, 0.1 * tol if tol > 1e-8 else tol**1.5)
 
 
 @dataclass(frozen=True, eq=False)
