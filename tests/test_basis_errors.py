@@ -69,7 +69,8 @@ def test_a_basis_that_no_tensor_has(build: Callable[[], Any], message: str) -> N
 STRINGS = [
     (
         "B4",
-        r"unknown basis 'B4'; did you mean 'B[123]'\? Valid: B1, B2, B3, boltzmann, cells, empty, full, interactions\.",
+        r"unknown basis 'B4'; did you mean 'B[123]'\? "
+        r"Valid: B1, B2, B3, adaptive, boltzmann, cells, empty, full, interactions\.",
     ),
     ("interaction(2)", "unknown basis 'interaction'; did you mean 'interactions'?"),
     ("Boltzman([(0, 1)])", "unknown basis 'Boltzman'; did you mean 'boltzmann'?"),

@@ -24,7 +24,7 @@ LAYERS = [
     ["support"],
     ["intake"],
     ["basis.core"],
-    ["basis.interactions", "basis.paper"],
+    ["basis.adaptive", "basis.interactions", "basis.paper"],
     ["basis.boltzmann"],
     ["basis.parse"],
     ["basis"],
@@ -55,6 +55,8 @@ LAYERS = [
     ["views"],
     ["views.pack", "views.report", "views.tensor"],
     ["decomposition"],
+    ["fit"],
+    ["grow"],
     ["decompose"],
     ["cli"],
 ]

@@ -8,6 +8,7 @@ from legendre.basis import B1 as B1
 from legendre.basis import B2 as B2
 from legendre.basis import B3 as B3
 from legendre.basis import Basis as Basis
+from legendre.basis import adaptive as adaptive
 from legendre.basis import boltzmann as boltzmann
 from legendre.basis import cells as cells
 from legendre.basis import empty as empty
@@ -22,6 +23,7 @@ from legendre.coordinates import to_eta as to_eta
 from legendre.coordinates import to_theta as to_theta
 from legendre.decompose import decompose as decompose
 from legendre.decomposition import Decomposition as Decomposition
+from legendre.decomposition import Round as Round
 from legendre.decomposition import load as load
 from legendre.errors import ConvergenceWarning as ConvergenceWarning
 from legendre.errors import InvalidBasis as InvalidBasis

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, IntArray, frozen
-from legendre.basis import Basis
-from legendre.decomposition import Decomposition
-from legendre.engines import Point, engine_for
+from legendre.basis import Basis, as_basis
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.core import Cells
+from legendre.decomposition import Decomposition, Round
 from legendre.errors import ConvergenceWarning, InvalidSetting
-from legendre.existence import Face, vanishing_cells
-from legendre.plan import plan as make_plan
-from legendre.problem import Problem
+from legendre.fit import fit_on
+from legendre.grow import grow
+from legendre.intake import Observation, observe
+from legendre.plan import check_tol
 from legendre.progress import progress_line
-from legendre.solvers import Solver
-from legendre.solvers.loop import Callback, Outcome
+from legendre.solvers import Solver, read_solver
+from legendre.solvers.loop import Callback
 from legendre.status import Status
 
 
@@ -75,33 +77,40 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     _check_limit(max_iter)
+    check_tol(tol)
     if callback is not None and not callable(callback):
         raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
-    plan = make_plan(X, basis, support=support, base=base, solver=solver, tol=tol)
-    first = _start(start, plan.problem)[plan.columns]
+    asked, recipe = read_solver(solver), as_basis(basis)
+    data = observe(X, support, base)
     with progress_line(callback) if progress else nullcontext(callback) as watch:
-        outcome, found_by = plan.run(first, max_iter, watch)
-    problem, face = plan.problem, plan.face
-    fit = Decomposition(
-        model=problem.model,
-        point=_on_all(problem, face, plan.columns, outcome.point),
-        eta_hat=problem.eta_hat,
-        total=problem.data.total,
-        alive=face.alive,
-        recession=face.recession,
-        vanishing_cells=frozen(vanishing_cells(problem.model, face)),
-        missing=problem.data.missing,
-        status=_status(outcome, face),
-        rank=len(plan.columns),
-        newton_gap=outcome.gap,
-        history=outcome.history,
-        solver=found_by,
-        tol=plan.tol,
-        recipe=repr(plan.recipe),
-        data=problem.data,
-    )
+        if isinstance(recipe, Adaptive):
+            fit = _adaptive(data, recipe, asked, float(tol), max_iter, watch)
+        else:
+            fit = fit_on(data, recipe, solver=asked, tol=float(tol), max_iter=max_iter, start=start, callback=watch)
     _warn(fit)
     return fit
+
+
+def _adaptive(
+    data: Observation,
+    recipe: Adaptive,
+    solver: Solver | None,
+    tol: float,
+    max_iter: int | None,
+    callback: Callback | None,
+) -> Decomposition:
+    """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
+    growth = grow(recipe, data)
+
+    def part(n_params: int) -> Decomposition:
+        fit = fit_on(data, Cells(growth.cells[:n_params]), solver=solver, tol=tol)
+        _warn(fit)
+        return fit
+
+    settings = {"solver": solver, "max_iter": max_iter, "start": growth.theta, "callback": callback}
+    fit = fit_on(data, Cells(growth.cells), tol=tol, **settings)  # type: ignore[arg-type]
+    path = (*growth.rounds[:-1], Round.of(fit))
+    return replace(fit, recipe=repr(recipe), path=path, part=part)
 
 
 def _check_limit(max_iter: int | None) -> None:
@@ -109,35 +118,6 @@ def _check_limit(max_iter: int | None) -> None:
         return
     if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
         raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")
-
-
-def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
-    k = problem.model.n_params
-    if start is None:
-        return np.zeros(k)
-    theta = np.asarray(start)
-    if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
-        raise InvalidSetting(
-            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
-        )
-    return theta.astype(np.float64)
-
-
-def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
-    """Put the parameters that were held at 0 back in."""
-    if len(columns) < problem.model.n_params:
-        theta = np.zeros(problem.model.n_params)
-        theta[columns] = point.theta
-        point = engine_for(problem.model.on_face(face.alive)).at(theta)
-    return Point(frozen(point.theta), frozen(point.eta), point.psi)
-
-
-def _status(outcome: Outcome, face: Face) -> Status:
-    if outcome.status is not Status.CONVERGED:
-        return outcome.status
-    if not face.certain:
-        return Status.UNDECIDED
-    return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY
 
 
 def _warn(fit: Decomposition) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
 from legendre.engines import Point, engine_for
-from legendre.errors import InvalidFile
+from legendre.errors import InvalidFile, InvalidSetting
 from legendre.intake import Observation
 from legendre.model import Model
 from legendre.solvers.loop import Step
@@ -19,6 +20,32 @@ from legendre.status import Status
 from legendre.storage import read_arrays, write_arrays
 from legendre.views import pack, report
 from legendre.views import tensor as tensors
+
+
+@dataclass(frozen=True)
+class Round:
+    """A stage on the way of an adaptive basis.
+
+    Parameters
+    ----------
+    n_params, kl, rmse
+        The size of the basis and how well it fits.
+    aic, bic
+        ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
+        the data Akaike's and Schwarz's criterion.
+    """
+
+    n_params: int
+    kl: float
+    rmse: float
+    aic: float
+    bic: float
+
+    @classmethod
+    def of(cls, fit: Decomposition) -> Round:
+        """Describe a fit."""
+        k, deviance = fit.n_params, 2.0 * fit.total * fit.kl
+        return cls(k, fit.kl, fit.rmse, deviance + 2 * k, deviance + k * float(np.log(fit.total)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,6 +72,8 @@ class Decomposition:
         One `Step` per iteration, the start first.
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
+    path
+        For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
     recession
         A direction in theta along which those cells lose their probability: Q is the limit of
         ``theta + t * recession``.
@@ -79,6 +108,8 @@ class Decomposition:
     tol: float
     recipe: str
     data: Observation | None = None
+    path: tuple[Round, ...] = ()
+    part: Callable[[int], Decomposition] | None = None
     stored: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -160,6 +191,16 @@ class Decomposition:
         """
         return tensors.tensor(self, extend=extend)
 
+    def at(self, n_params: int) -> Decomposition:
+        """Return the exact fit with the first `n_params` cells of an adaptive basis."""
+        if self.part is None:
+            raise InvalidSetting(
+                "this basis was not grown by adaptive(...), or X is not at hand; fit a part of it anew."
+            )
+        if not 0 <= n_params <= self.n_params:
+            raise InvalidSetting(f"at({n_params}): the path has 0 to {self.n_params} parameters.")
+        return self.part(n_params)
+
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
         return tensors.log_prob(self, np.asarray(cells))
@@ -203,7 +244,9 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     """
     arrays = read_arrays(path)
     try:
-        return Decomposition(**pack.unpack(arrays))
+        fields = pack.unpack(arrays)
+        rounds = tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in fields.pop("path"))
+        return Decomposition(**fields, path=rounds)
     except pack.Unreadable as problem:
         raise InvalidFile(f"cannot read {path}: {problem}") from None
     except (KeyError, ValueError, IndexError, TypeError) as problem:

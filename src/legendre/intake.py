@@ -15,7 +15,7 @@ from legendre.support import Support
 SUPPORT_NAMES = ("all", "nonzero")
 MOST_MODES = 32
 """Several of NumPy's functions end here."""
-LARGE = 1 << 21
+LARGE = 1 << 19
 """Arrays with more cells than this are read by compiled code."""
 
 

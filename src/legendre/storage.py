@@ -23,9 +23,9 @@ from legendre.errors import InvalidFile
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
     target = Path(os.path.realpath(path))  # a link stays a link
-    if target.is_dir():
-        raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
     try:
+        if target.is_dir():
+            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")

@@ -1,5 +1,6 @@
 """The basis B: which cells carry a parameter."""
 
+from legendre.basis.adaptive import adaptive as adaptive
 from legendre.basis.boltzmann import boltzmann as boltzmann
 from legendre.basis.core import Basis as Basis
 from legendre.basis.core import cells as cells

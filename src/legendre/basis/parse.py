@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from numpy.typing import ArrayLike
 
+from legendre.basis.adaptive import adaptive
 from legendre.basis.boltzmann import boltzmann
 from legendre.basis.core import Basis, cells, empty, full
 from legendre.basis.interactions import interactions
@@ -17,6 +18,7 @@ BUILDERS: dict[str, Callable[..., Basis]] = {
     "B1": B1,
     "B2": B2,
     "B3": B3,
+    "adaptive": adaptive,
     "boltzmann": boltzmann,
     "cells": cells,
     "empty": empty,

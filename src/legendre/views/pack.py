@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,8 @@ def pack(fit: Decomposition) -> dict[str, Any]:
     arrays |= {name: np.packbits(mask) for name, mask in optional.items() if mask is not None}
     if fit.model.base is not None:
         arrays["base"] = fit.model.base
+    if fit.path:
+        arrays["path"] = np.array([astuple(step) for step in fit.path])
     return arrays
 
 
@@ -80,6 +83,7 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
         "solver": str(arrays["solver"]),
         "tol": float(arrays["tol"]),
         "recipe": str(arrays["recipe"]),
+        "path": arrays.get("path", ()),
         "stored": {"kl": float(arrays["kl"]), "rmse": float(arrays["rmse"])},
     }
 

@@ -1,0 +1,82 @@
+"""One fit: from a tensor that has been read and a basis to a decomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.arrays import FloatArray, IntArray, frozen
+from legendre.basis import Basis
+from legendre.decomposition import Decomposition
+from legendre.engines import Point, engine_for
+from legendre.errors import InvalidSetting
+from legendre.existence import Face, vanishing_cells
+from legendre.intake import Observation
+from legendre.plan import plan_on
+from legendre.problem import Problem
+from legendre.solvers import Solver
+from legendre.solvers.loop import Callback, Outcome
+from legendre.status import Status
+
+
+def fit_on(
+    data: Observation,
+    recipe: Basis,
+    *,
+    solver: Solver | None = None,
+    tol: float,
+    max_iter: int | None = None,
+    start: ArrayLike | None = None,
+    callback: Callback | None = None,
+) -> Decomposition:
+    """Plan, solve and put the result together; no warning is given."""
+    plan = plan_on(data, recipe, solver, tol)
+    problem, face = plan.problem, plan.face
+    outcome, found_by = plan.run(_start(start, problem)[plan.columns], max_iter, callback)
+    return Decomposition(
+        model=problem.model,
+        point=_on_all(problem, face, plan.columns, outcome.point),
+        eta_hat=problem.eta_hat,
+        total=data.total,
+        alive=face.alive,
+        recession=face.recession,
+        vanishing_cells=frozen(vanishing_cells(problem.model, face)),
+        missing=data.missing,
+        status=_status(outcome, face),
+        rank=len(plan.columns),
+        newton_gap=outcome.gap,
+        history=outcome.history,
+        solver=found_by,
+        tol=plan.tol,
+        recipe=repr(recipe),
+        data=data,
+    )
+
+
+def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
+    k = problem.model.n_params
+    if start is None:
+        return np.zeros(k)
+    theta = np.asarray(start)
+    if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
+        raise InvalidSetting(
+            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
+        )
+    return theta.astype(np.float64)
+
+
+def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
+    """Put the parameters that were held at 0 back in."""
+    if len(columns) < problem.model.n_params:
+        theta = np.zeros(problem.model.n_params)
+        theta[columns] = point.theta
+        point = engine_for(problem.model.on_face(face.alive)).at(theta)
+    return Point(frozen(point.theta), frozen(point.eta), point.psi)
+
+
+def _status(outcome: Outcome, face: Face) -> Status:
+    if outcome.status is not Status.CONVERGED:
+        return outcome.status
+    if not face.certain:
+        return Status.UNDECIDED
+    return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

@@ -1,0 +1,64 @@
+"""Which parameters are independent, found with a matrix and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose
+
+import legendre as ld
+from cases import Case
+from legendre.model import Model
+from legendre.rank import independent
+from legendre.support import Support
+from strategies import problems
+
+
+def twin(case: Case) -> int:
+    """Rank of the features with the constant, less one, from the definition."""
+    cells = np.argwhere(case.mask)
+    features = (case.basis[None, :, :] <= cells[:, None, :]).all(axis=2).astype(float)
+    return int(np.linalg.matrix_rank(np.hstack([np.ones((len(cells), 1)), features]))) - 1
+
+
+@given(problems())
+def test_the_rank_is_that_of_the_design(case: Case) -> None:
+    model = Model.of(Support(case.X.shape, case.mask), None, case.basis)
+    assert len(independent(model)) == twin(case)
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_without_a_matrix_the_constant_is_found(case: Case) -> None:
+    """Cells of B inside Omega are independent of each other; only the constant may depend on them."""
+    inside = case.basis[case.mask[tuple(case.basis.T)]]
+    mask = case.mask.copy()
+    mask[(0,) * mask.ndim] = False
+    if not mask.any():
+        return
+    model = Model.of(Support(mask.shape, mask), None, inside[mask[tuple(inside.T)]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("legendre.rank.LARGEST_MATRIX", -1)
+        found = len(independent(model))
+    assert found == twin(Case(case.X, mask, model.basis))
+
+
+def test_a_basis_too_large_for_a_matrix_is_still_fitted(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    X = rng.gamma(1.0, size=(6, 5, 4))
+    X[0, 0, 0] = np.nan
+    expected = ld.decompose(X, ld.full())
+    monkeypatch.setattr("legendre.rank.LARGEST_MATRIX", 10)
+    fit = ld.decompose(X, ld.full(), solver="natural")
+    assert fit.rank == expected.rank == 118
+    assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-7)
+
+
+def test_existence_of_a_large_basis_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
+    monkeypatch.setattr("legendre.existence.LARGEST_MATRIX", 1)
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
+        fit = ld.decompose(X, "B1", solver="natural")
+    assert fit.status is ld.Status.UNDECIDED
