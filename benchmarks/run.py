@@ -21,7 +21,7 @@ OUTPUT = ROOT / "benchmarks" / "results"
 
 
 @dataclass
-class Session:
+class Series:
     """A run of a set: the clock, and where rows go."""
 
     level: str
@@ -76,45 +76,45 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a set, or only write what earlier rows say; return 1 if a row or check failed."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
-    session = Session(options.level, options.output)
+    series = Series(options.level, options.output)
     if not options.report_only:
         print("loading compiled code; the first time ever it is compiled, which may take minutes", flush=True)
-        compile_all(plan.compiled(session.level))
-        session.started = time.monotonic()
+        compile_all(plan.compiled(series.level))
+        series.started = time.monotonic()
         if options.only is None:
-            _measure_all(session)
+            _measure_all(series)
         else:
-            session.measure(OURS, PROBLEMS[options.only])
-        _print(session)
+            series.measure(OURS, PROBLEMS[options.only])
+        _print(series)
     results = load(options.output)
     tables.show("Promises", tables.CLAIM_COLUMNS, [tables.claim_cells(verdict) for verdict in verdicts(results)])
     for path in draw(results, options.output):
         print(f"drawn: {path}")
     if options.report or options.report_only:
         print(f"written: {write_page(results, options.output)}")
-    statuses = [row.status for row in session.rows] + [check.status for check in session.checks]
+    statuses = [row.status for row in series.rows] + [check.status for check in series.checks]
     return int("FAILED" in statuses or "ERROR" in statuses)
 
 
-def _measure_all(session: Session) -> None:
-    for problem in selected(session.level):
-        session.measure(OURS, problem)
-    for problem in plan.determinism(session.level):
-        session.check(problem)
-    for method, problem in plan.matches(session.level):
-        session.measure(method, problem)
+def _measure_all(series: Series) -> None:
+    for problem in selected(series.level):
+        series.measure(OURS, problem)
+    for problem in plan.determinism(series.level):
+        series.check(problem)
+    for method, problem in plan.matches(series.level):
+        series.measure(method, problem)
 
 
-def _print(session: Session) -> None:
-    ours = [row for row in session.rows if row.method == OURS]
-    others = [row for row in session.rows if row.method != OURS]
+def _print(series: Series) -> None:
+    ours = [row for row in series.rows if row.method == OURS]
+    others = [row for row in series.rows if row.method != OURS]
     tables.show("The package", tables.ROW_COLUMNS, [tables.row_cells(row) for row in ours])
     tables.show("Others, at an equal number of parameters", tables.PEER_COLUMNS, [*map(tables.peer_cells, others)])
-    tables.show("The same answer", tables.CHECK_COLUMNS, [*map(tables.check_cells, session.checks)])
-    busy = sum(row.busy for row in session.rows)
+    tables.show("The same answer", tables.CHECK_COLUMNS, [*map(tables.check_cells, series.checks)])
+    busy = sum(row.busy for row in series.rows)
     if busy:
         print(f"{busy} rows were measured while other programs kept the machine busy: measure again when it is quiet.")
-    print(f"{time.monotonic() - session.started:.0f} s in all; rows are in {session.folder}")
+    print(f"{time.monotonic() - series.started:.0f} s in all; rows are in {series.folder}")
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

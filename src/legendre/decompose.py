@@ -107,8 +107,15 @@ def _adaptive(
         _warn(fit)
         return fit
 
-    settings = {"solver": solver, "max_iter": max_iter, "start": growth.theta, "callback": callback}
-    fit = fit_on(data, Cells(growth.cells), tol=tol, **settings)  # type: ignore[arg-type]
+    fit = fit_on(
+        data,
+        Cells(growth.cells),
+        solver=solver,
+        tol=tol,
+        max_iter=max_iter,
+        start=growth.theta,
+        callback=callback,
+    )
     path = (*growth.rounds[:-1], Round.of(fit))
     return replace(fit, recipe=repr(recipe), path=path, part=part)
 

@@ -80,7 +80,8 @@ class Decomposition:
 
     Notes
     -----
-    `kl` and `rmse` read X when they are first asked for; X is held by reference, not copied.
+    `kl` and `rmse` read X when they are first asked for. A small X is copied; one of half a million cells or more is
+    held by reference: ask before you change it.
 
     Examples
     --------

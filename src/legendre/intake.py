@@ -16,7 +16,7 @@ SUPPORT_NAMES = ("all", "nonzero")
 MOST_MODES = 32
 """Several of NumPy's functions end here."""
 LARGE = 1 << 19
-"""Arrays with more cells than this are read by compiled code."""
+"""Arrays of so many cells and more are read by compiled code, and held by reference; smaller ones are copied."""
 
 
 @dataclass(frozen=True, eq=False)

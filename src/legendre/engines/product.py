@@ -101,7 +101,8 @@ class ProductEngine:
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid."""
-        return GridEngine(self.model).at(point.theta).cache.log_q  # type: ignore[no-any-return]
+        log_q: FloatArray = GridEngine(self.model).at(point.theta).cache.log_q
+        return log_q
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``: the ranges of the modes add up."""
