@@ -27,8 +27,8 @@ class Adaptive(Basis):
         """Refuse: a growing basis is not a fixed set of cells."""
         del data
         raise InvalidBasis(
-            "adaptive(...) stands alone: it cannot be combined with other bases. Give it a basis to start from "
-            "instead, e.g. adaptive(500, start='B1')."
+            "adaptive(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "
+            "Give it a basis to start from instead, e.g. adaptive(500, start='B1')."
         )
 
     def __repr__(self) -> str:

@@ -132,13 +132,14 @@ class GridEngine:
 
     def _fresh_joins(self) -> Iterator[IntArray]:
         strides = np.array([s // 8 for s in np.empty(self.model.weights.shape).strides], dtype=np.int64)
-        scaled = (self.model.positions * strides).T.copy()
+        small = np.int32 if self.model.n_merged < 2**31 else np.int64  # half the memory to go through
+        scaled = (self.model.positions * strides).T.astype(small)
         for start in range(0, self.n_params, BLOCK):
             stop = min(start + BLOCK, self.n_params)
             joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])
             for mode in scaled[1:]:
                 joins += np.maximum(mode[start:stop, None], mode[:stop])
-            yield joins
+            yield joins.astype(np.int64)
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
@@ -148,7 +149,7 @@ class GridEngine:
         product: FloatArray = zeta_adjoint(change).ravel()[self._flat_positions]
         return product
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
         """Take the inverse of G's diagonal: simple, for small problems and as a twin for tests."""
         return Diagonal.of(point)
 

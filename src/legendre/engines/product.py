@@ -95,7 +95,7 @@ class ProductEngine:
             out[line.rows] = np.cumsum((q * change)[::-1])[::-1][1:]
         return out
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
         """Take the inverse of G's diagonal."""
         return Diagonal.of(point)
 

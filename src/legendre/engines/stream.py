@@ -76,7 +76,7 @@ class StreamEngine:
         product: FloatArray = self.fisher(point) @ vector
         return product
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
         """Take the inverse of G's diagonal."""
         return Diagonal.of(point)
 
