@@ -11,7 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from legendre.arrays import FloatArray
-from legendre.grow import bernoulli_divergence, pick
+from legendre.growing.heldout import deal, scored_path
+from legendre.growing.scores import bernoulli_divergence, losses, pick
+from legendre.growing.search import Search
+from legendre.intake import observe
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tuple[int, ...]]) -> FloatArray:
@@ -52,6 +55,34 @@ def test_kl_never_rises_and_the_path_is_nested(rng: np.random.Generator) -> None
     assert fit.path[-1].n_params == 60
     assert fit.path[-1].kl == fit.kl
     assert_array_equal(fit.basis[:18], ld.decompose(X, "B1").basis)
+
+
+def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.5, size=(9, 8, 7))
+    forward, swapped = (ld.decompose(X, ld.adaptive(60, start="B1", swaps=n)) for n in (0, 3))
+    assert swapped.n_params == forward.n_params == 60
+    assert swapped.kl < forward.kl
+    assert_array_equal(swapped.basis[:21], ld.decompose(X, "B1").basis)
+    assert [step.n_params for step in swapped.path] == sorted(step.n_params for step in swapped.path)
+    for step in swapped.path:
+        assert step.kl == pytest.approx(swapped.at(step.n_params).kl, abs=1e-9)
+
+
+def test_the_loss_of_a_parameter_is_wald(rng: np.random.Generator) -> None:
+    """Leave each cell out and fit again: the loss is right to second order, so for a small theta."""
+    cells = np.array([[1, 0], [0, 2], [2, 1], [3, 3]])
+    p = ld.decompose(rng.gamma(5.0, size=(4, 4)), cells)
+    X = p.tensor() * (1 + 1e-4 * rng.normal(size=(4, 4)))
+    null = ld.decompose(X, np.array([[1, 0], [0, 2], [2, 1], [3, 3], [2, 2]]))
+    without = ld.decompose(X, cells)
+    assert losses(null)[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
+
+
+def test_a_dependent_parameter_is_not_missed() -> None:
+    mask = np.array([[True, True], [False, True]])
+    fit = ld.decompose([[1.0, 2.0], [0.0, 3.0]], [[0, 1], [1, 0], [1, 1]], support=mask)
+    assert fit.rank == 2
+    assert sorted(losses(fit) > 0) == [False, True, True]
 
 
 def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:
@@ -98,6 +129,61 @@ def test_bic_leaves_noise_alone_and_finds_a_strong_effect() -> None:
     assert fit.n_params <= 4
 
 
+def test_bic_gives_back_what_no_longer_pays() -> None:
+    """After the true cells are in, those that stood in for them are worth nothing."""
+    rng = np.random.default_rng(3)
+    cells = [(1, 1, 0), (0, 2, 2), (3, 0, 1)]
+    spurious = 0
+    for _ in range(10):
+        counts = rng.multinomial(50_000, blocks(rng, (5, 5, 5), cells).ravel()).reshape(5, 5, 5)
+        fit = ld.decompose(counts, ld.adaptive("bic"))
+        assert set(cells) <= set(map(tuple, fit.basis.tolist()))
+        spurious += fit.n_params - len(cells)
+    assert spurious <= 1
+
+
+def test_cv_predicts_better_than_too_few_and_too_many() -> None:
+    rng = np.random.default_rng(5)
+    p = blocks(rng, (8, 8, 8), [(2, 3, 0), (0, 5, 4), (4, 0, 0), (6, 6, 6), (1, 0, 3)])
+    counts = rng.multinomial(3000, p.ravel()).reshape(8, 8, 8)
+    fit = ld.decompose(counts, ld.adaptive("cv"))
+    few, many = ld.decompose(counts, ld.adaptive(1)), ld.decompose(counts, ld.adaptive(150))
+    assert ld.kl(p, fit.tensor()) < min(ld.kl(p, few.tensor()), ld.kl(p, many.tensor()))
+
+
+def test_cv_scores_are_held_out_likelihoods() -> None:
+    """The slow twin: deal the events out one by one, fit each path by hand."""
+    rng = np.random.default_rng(6)
+    counts = rng.multinomial(400, blocks(rng, (4, 5), [(2, 3), (1, 0)]).ravel()).reshape(4, 5)
+    data = observe(counts.astype(float))
+    folds = list(deal(data, 3))
+    assert_array_equal(sum(folds), counts)
+    search = Search.of(data, "empty", None, None)
+    size, score = next(iter(scored_path(search, folds[0])))
+    assert size == 0
+    assert score == pytest.approx(-folds[0].sum() * np.log(20))
+    path = list(scored_path(search, folds[0]))
+    n = path[1][0]
+    grown = ld.decompose(counts - folds[0], ld.adaptive(n, swaps=0))
+    logs = np.log(grown.tensor() / grown.total)
+    assert path[1][1] == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
+
+
+def test_cv_with_a_mask_a_start_and_missing_cells() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.poisson(20.0, size=(6, 5)).astype(float)
+    X[3:, 2:] += 60
+    X[0, 4] = np.nan
+    mask = np.ones(X.shape, dtype=bool)
+    mask[5, 0] = False
+    fit = ld.decompose(X, ld.adaptive("cv", start="B1", folds=4), support=mask)
+    assert fit.n_params >= 9
+    assert [3, 2] in fit.basis.tolist()
+    sparse = np.zeros((4, 4))
+    sparse[0, 0], sparse[2, 3] = 1, 30  # some fold has no event in row 0, which its start then rules out
+    assert ld.decompose(sparse, ld.adaptive("cv", start="B1")).status.converged
+
+
 def test_near_duplicates_are_not_chosen_together() -> None:
     """A single step along a fine grid: one cell explains it, its neighbours add nothing."""
     p = np.ones(400)
@@ -113,6 +199,9 @@ def test_near_duplicates_are_not_chosen_together() -> None:
     ("make", "message"),
     [
         (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
+        (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
+        (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"needs counts"),
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2) | ld.B1()), r"adaptive\(\.\.\.\) stands alone"),
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, start="B1")), r"the start already has 4 parameters"),

@@ -56,7 +56,10 @@ LAYERS = [
     ["views.pack", "views.report", "views.tensor"],
     ["decomposition"],
     ["fit"],
-    ["grow"],
+    ["growing.scores"],
+    ["growing.search"],
+    ["growing.heldout"],
+    ["growing"],
     ["decompose"],
     ["cli"],
 ]

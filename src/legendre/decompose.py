@@ -15,7 +15,7 @@ from legendre.basis.core import Cells
 from legendre.decomposition import Decomposition, Round
 from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
-from legendre.grow import grow
+from legendre.growing import grow
 from legendre.intake import Observation, observe
 from legendre.plan import check_tol
 from legendre.progress import progress_line

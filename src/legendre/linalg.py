@@ -22,11 +22,12 @@ ONE_THREAD_BELOW = 2000
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """``G = L L'`` on the independent rows `columns`, up to a scaling of rows and columns."""
+    """``G = L L'`` on the independent rows `columns` of `size`, up to a scaling of rows and columns."""
 
     lower: FloatArray
     scale: FloatArray
     columns: IntArray
+    size: int
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Solve ``G x = right``; dependent entries of x are 0."""
@@ -35,6 +36,15 @@ class Factor:
             with _few_threads(len(self.columns)):
                 solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
             out[self.columns] = solution * self.scale
+        return out
+
+    def inverse_diagonal(self) -> FloatArray:
+        """Return the diagonal of the inverse of G on the independent rows; 0 for the others."""
+        out = np.zeros(self.size)
+        if len(self.columns):
+            with _few_threads(len(self.columns)):
+                inverse, _ = lapack.dpotri(self.lower, lower=1)
+            out[self.columns] = np.diagonal(inverse) * self.scale**2
         return out
 
 
@@ -59,19 +69,19 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     """
     k = len(g)
     if not k:
-        return Factor(g, np.ones(0), np.arange(0))
+        return Factor(g, np.ones(0), np.arange(0), 0)
     level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
     with _few_threads(k):
         # in Fortran order LAPACK works in place, and leaves the other triangle as it was
         lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
         if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
-            return Factor(lower, np.ones(k), np.arange(k))
+            return Factor(lower, np.ones(k), np.arange(k), k)
         np.fill_diagonal(g, diagonal)
         g = np.tril(g)
         g += np.tril(g, -1).T
         scale = _scale_to_unit_diagonal(g)
         columns, lower = _pivoted(g, level)
-    return Factor(lower, scale[columns], columns)
+    return Factor(lower, scale[columns], columns, k)
 
 
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:

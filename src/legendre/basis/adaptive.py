@@ -12,16 +12,22 @@ from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis, unknown_name
 from legendre.intake import Observation
 
-CRITERIA = ("aic", "bic")
+CRITERIA = ("aic", "bic", "cv")
+Criterion = Literal["aic", "bic", "cv"]
+
+
+SWAPS, FOLDS = 1, 5
 
 
 @dataclass(frozen=True)
 class Adaptive(Basis):
-    """What to grow: how large or by which criterion, from which basis, out of which cells."""
+    """What to grow: how large or by which criterion, from which basis, out of which cells, and with how much care."""
 
-    size: int | Literal["aic", "bic"]
+    size: int | Criterion
     start: Basis | str = "empty"
     candidates: Basis | str | None = None
+    swaps: int = SWAPS
+    folds: int = FOLDS
 
     def select(self, data: Observation) -> IntArray:
         """Refuse: a growing basis is not a fixed set of cells."""
@@ -34,31 +40,49 @@ class Adaptive(Basis):
     def __repr__(self) -> str:
         extra = "".join(
             f", {name}={value!r}"
-            for name, value, default in (("start", self.start, "empty"), ("candidates", self.candidates, None))
+            for name, value, default in (
+                ("start", self.start, "empty"),
+                ("candidates", self.candidates, None),
+                ("swaps", self.swaps, SWAPS),
+                ("folds", self.folds, FOLDS),
+            )
             if value != default
         )
         return f"adaptive({self.size!r}{extra})"
 
 
 def adaptive(
-    size: int | Literal["aic", "bic"], *, start: Basis | str = "empty", candidates: Basis | str | None = None
+    size: int | Criterion,
+    *,
+    start: Basis | str = "empty",
+    candidates: Basis | str | None = None,
+    swaps: int = SWAPS,
+    folds: int = FOLDS,
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
     Every candidate cell u is scored at once by what its parameter would lower KL(P, Q), the exact one-parameter gain
     being the divergence between the Bernoulli distributions with means ``eta_hat_u`` and ``eta_u``. Of several cells
-    added together each is scored given those before it, so that near-duplicates are left out.
+    added together each is scored given those before it, so that near-duplicates are left out. At the end the cells that
+    are missed least give way to better ones.
 
     Parameters
     ----------
     size
-        The number of parameters; or, for counts, ``"bic"`` or ``"aic"``: add cells while the criterion falls. Since the
-        best of M candidates is taken, ``"bic"`` is the extended criterion with ``log N + 2 log M`` for each parameter
-        (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` asks 2 for each and overfits readily.
+        The number of parameters; or, for counts, how to choose it. ``"bic"`` and ``"aic"`` add cells while the
+        criterion falls. Since the best of M candidates is taken, ``"bic"`` is the extended criterion with ``log N + 2
+        log M`` for each parameter (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` asks 2 for
+        each and overfits readily. ``"cv"`` deals the events out to `folds` and takes the size at which fits to all but
+        one of them give the one held out the largest likelihood: it predicts well, and keeps some false cells.
     start
-        A basis to start from; its cells count.
+        A basis to start from; its cells count, and stay.
     candidates
         The cells to choose from, as a basis; by default all of the support.
+    swaps
+        How many times at most a share of the cells is given back and chosen anew; 0 is fastest. The order of the cells
+        on ``fit.path`` is then that in which they would be given back, the last to go first.
+    folds
+        For ``"cv"``: into how many parts to split the counts.
 
     Examples
     --------
@@ -71,6 +95,14 @@ def adaptive(
     if isinstance(size, str):
         if size not in CRITERIA:
             raise InvalidBasis(unknown_name("criterion", size, CRITERIA))
-    elif isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-        raise InvalidBasis(f"adaptive({size!r}): pass a number of parameters >= 1, 'bic' or 'aic'.")
-    return Adaptive(size if isinstance(size, str) else int(size), start, candidates)
+    else:
+        size = _whole(size, 1, "pass a number of parameters >= 1, 'bic', 'aic' or 'cv'", f"{size!r}")
+    swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
+    folds = _whole(folds, 2, "folds must be an integer >= 2", f"..., folds={folds!r}")
+    return Adaptive(size, start, candidates, swaps, folds)
+
+
+def _whole(value: object, least: int, rule: str, said: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise InvalidBasis(f"adaptive({said}): {rule}.")
+    return int(value)

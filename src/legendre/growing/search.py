@@ -1,0 +1,135 @@
+"""Forward selection, several cells a round with warm-started fits between; and its reverse."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.basis import Basis, as_basis
+from legendre.basis.core import Cells
+from legendre.decomposition import Decomposition
+from legendre.fit import fit_on
+from legendre.growing.scores import losses, pick
+from legendre.intake import Observation
+from legendre.zeta import zeta_adjoint
+
+SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64
+"""Cells added in a round: a share of the basis, within bounds."""
+SWAPPED = 0.15
+"""The share of the cells that is left out in one go on the way back."""
+ROUGH_TOL, ROUGH_STEPS, SETTLED_STEPS = 1e-7, 2, 10
+"""Fits on the way up need not be exact, for the next round changes the model anyway; the others nearly so."""
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is searched: the data, the cells that stay, the candidates, and what a parameter must gain.
+
+    Parameters
+    ----------
+    data, eta_hat
+        The tensor, and its eta on the whole grid.
+    start
+        Cells that are in every basis, first.
+    candidates
+        Marks the cells that may be added.
+    most
+        The largest number of parameters.
+    least
+        The gain in KL at which a parameter pays for itself.
+    """
+
+    data: Observation
+    eta_hat: FloatArray
+    start: IntArray
+    candidates: BoolArray
+    most: int
+    least: float = 0.0
+
+    @classmethod
+    def of(cls, data: Observation, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:
+        """Prepare: one suffix-sum pass over X."""
+        allowed, cells = _candidates(data, candidates), as_basis(start).select(data)
+        allowed[tuple(cells.T)] = False
+        every = len(cells) + int(allowed.sum())
+        return cls(data, _eta(data), cells, allowed, every if most is None else most)
+
+    def on(self, data: Observation) -> Search:
+        """Return the same search on other values."""
+        return replace(self, data=data, eta_hat=_eta(data))
+
+    def first(self) -> Decomposition:
+        """Fit the start alone."""
+        return self._fit(self.start, np.zeros(len(self.start)), SETTLED_STEPS)
+
+    def forward(self, fit: Decomposition) -> Iterator[Decomposition]:
+        """Yield `fit` and then larger ones, until the size is reached or no candidate pays."""
+        while True:
+            yield fit
+            cells = fit.basis
+            allowed = self.candidates.copy()
+            allowed[tuple(cells.T)] = False
+            count = min(max(AT_LEAST, int(SHARE * len(cells))), AT_MOST, self.most - len(cells))
+            new = pick(fit.eta_tensor(), self.eta_hat, allowed, count, self.least)
+            if not len(new):
+                return
+            fit = self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]), ROUGH_STEPS)
+
+    def swapped(self, fit: Decomposition, times: int) -> Decomposition:
+        """Replace, so many times at most, the cells that are missed least by what is then worth most."""
+        for _ in range(times):
+            smaller = self._without(fit, self.least_missed(fit))
+            other = deque(self.forward(smaller), maxlen=1).pop()
+            if self._cost(other) >= self._cost(fit):
+                break
+            fit = other
+        return fit
+
+    def backward(self, fit: Decomposition) -> Iterator[tuple[Decomposition, IntArray]]:
+        """Yield fits from `fit` down to the start, each with the cells that the next leaves out, least missed first."""
+        while True:
+            gone = self.least_missed(fit)
+            yield fit, fit.basis[gone]
+            if not len(gone):
+                return
+            fit = self._without(fit, gone)
+
+    def least_missed(self, fit: Decomposition) -> IntArray:
+        """List the positions of cells to leave out: the last in value, and all that do not pay; the start stays."""
+        loss = losses(fit)
+        loss[: len(self.start)] = np.inf
+        count = min(max(1, int(SWAPPED * fit.n_params)), fit.n_params - len(self.start))
+        count = max(count, int((loss < self.least).sum()))
+        return np.argsort(loss, kind="stable")[:count]
+
+    def _without(self, fit: Decomposition, gone: IntArray) -> Decomposition:
+        left = np.delete(np.arange(fit.n_params), gone)
+        return self._fit(fit.basis[left], fit.theta[left], SETTLED_STEPS)
+
+    def _fit(self, cells: IntArray, theta: FloatArray, steps: int) -> Decomposition:
+        return fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=steps, start=theta)
+
+    def _cost(self, fit: Decomposition) -> float:
+        return fit.kl + self.least * fit.n_params
+
+
+def _eta(data: Observation) -> FloatArray:
+    p = data.values / data.total
+    if data.support.mask is not None:
+        p = np.where(data.support.mask, p, 0.0)
+    return zeta_adjoint(p.astype(np.float64))
+
+
+def _candidates(data: Observation, wanted: Basis | str | None) -> BoolArray:
+    """Mark the cells that may be chosen: in the support, not the bottom."""
+    allowed = np.ones(data.shape, dtype=np.bool_) if data.support.mask is None else data.support.mask.copy()
+    allowed[(0,) * allowed.ndim] = False
+    if wanted is not None:
+        asked = np.zeros(data.shape, dtype=np.bool_)
+        asked[tuple(as_basis(wanted).select(data).T)] = True
+        allowed &= asked
+    return allowed
