@@ -61,6 +61,10 @@ LAYERS = [
     ["growing.heldout"],
     ["growing"],
     ["decompose"],
+    ["geometry.geodesics"],
+    ["geometry.ladder", "geometry.triangle"],
+    ["geometry.plots"],
+    ["geometry"],
     ["cli"],
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
@@ -151,6 +155,6 @@ def test_the_public_names_are_there() -> None:
         "entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta",
         "decompose", "Decomposition", "load", "Gradient", "MProjection", "Natural", "Step", "Status",
         "ConvergenceWarning", "InvalidBasis", "InvalidFile", "InvalidSetting", "InvalidSupport", "InvalidTensor",
-        "LegendreError",
+        "LegendreError", "geometry",
     }  # fmt: skip
     assert {name for name in expected if hasattr(legendre, name)} == expected

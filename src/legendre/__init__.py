@@ -4,6 +4,7 @@ The method of Sugiyama, Nakahara and Tsuda, *Legendre Decomposition for Tensors*
 minimises the KL divergence, and comes with its certificate.
 """
 
+from legendre import geometry as geometry
 from legendre.basis import B1 as B1
 from legendre.basis import B2 as B2
 from legendre.basis import B3 as B3

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name
+from legendre.arrays import BoolArray, FloatArray, cell_name
 from legendre.errors import InvalidSupport, InvalidTensor
 from legendre.intake import Observation, observe
 from legendre.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
@@ -35,7 +35,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
     data = observe(P, support)
-    p = _probabilities(data)
+    p = probabilities(data)
     mask = _mask(data)
     zeros = np.argwhere(mask & (p == 0))
     if len(zeros):
@@ -82,7 +82,7 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
-    return zeta_adjoint(_probabilities(observe(P, support)))
+    return zeta_adjoint(probabilities(observe(P, support)))
 
 
 def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
@@ -110,7 +110,7 @@ def kl(P: ArrayLike, Q: ArrayLike) -> float:
     >>> round(kl([1, 3], [1, 1]), 6)
     0.130812
     """
-    p, q = (_probabilities(observe(tensor)) for tensor in (P, Q))
+    p, q = (probabilities(observe(tensor)) for tensor in (P, Q))
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     inside = p > 0
@@ -127,7 +127,7 @@ def entropy(P: ArrayLike) -> float:
     >>> round(entropy([1, 1, 1, 1]), 6)
     1.386294
     """
-    p = _probabilities(observe(P))
+    p = probabilities(observe(P))
     p = p[p > 0]
     return max(-float(p @ np.log(p)), 0.0)
 
@@ -136,9 +136,10 @@ def _mask(data: Observation) -> BoolArray:
     return np.ones(data.shape, dtype=np.bool_) if data.support.mask is None else data.support.mask
 
 
-def _probabilities(data: Observation) -> FloatArray:
-    p: AnyArray = data.values / data.total
-    return np.where(_mask(data), p, 0.0)
+def probabilities(data: Observation) -> FloatArray:
+    """Return P on the grid: X over its sum, 0 outside the support."""
+    p: FloatArray = np.divide(data.values, data.total, dtype=np.float64)
+    return p if data.support.mask is None else np.where(data.support.mask, p, 0.0)
 
 
 def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:

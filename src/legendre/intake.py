@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,14 @@ class Observation:
     def shape(self) -> tuple[int, ...]:
         """The grid ``(I_1, ..., I_N)``."""
         return self.support.shape
+
+    @cached_property
+    def counts(self) -> bool:
+        """True when every entry on Omega is a whole number."""
+        if self.values.dtype.kind != "f":
+            return True
+        inside = self.values if self.support.mask is None else self.values[self.support.mask]
+        return bool((inside == np.rint(inside)).all())
 
 
 def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:

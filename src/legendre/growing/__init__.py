@@ -42,7 +42,8 @@ def _search(recipe: Adaptive, data: Observation) -> Search:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
         return search
-    _check_counts(recipe, data)
+    if not data.counts:
+        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
     if recipe.size == "cv":
         return replace(search, most=best_size(search, recipe.folds))
     penalty = 2.0
@@ -62,9 +63,3 @@ def _in_order(search: Search, fit: Decomposition) -> Growth:
     place = {cell: i for i, cell in enumerate(map(tuple, fit.basis.tolist()))}
     theta = fit.theta[[place[cell] for cell in map(tuple, cells.tolist())]]
     return Growth(cells, theta, tuple(reversed(rounds)))
-
-
-def _check_counts(recipe: Adaptive, data: Observation) -> None:
-    values = data.values[data.support.mask] if data.support.mask is not None else data.values
-    if values.dtype.kind == "f" and not (values == np.rint(values)).all():
-        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")

@@ -41,7 +41,8 @@ def scored_path(search: Search, counts: FloatArray) -> Iterator[tuple[int, float
 
 def _log_likelihood(fit: Decomposition, counts: FloatArray) -> float:
     seen = counts > 0
-    return float(counts[seen] @ np.log(fit.tensor()[seen] / fit.total))
+    with np.errstate(divide="ignore"):  # an event that the fit rules out speaks against it without limit
+        return float(counts[seen] @ np.log(fit.tensor()[seen] / fit.total))
 
 
 def _train(data: Observation, counts: FloatArray) -> Observation:

@@ -11,6 +11,7 @@ import numpy as np
 from legendre.arrays import BoolArray, FloatArray, IntArray
 from legendre.basis import Basis, as_basis
 from legendre.basis.core import Cells
+from legendre.coordinates import probabilities
 from legendre.decomposition import Decomposition
 from legendre.fit import fit_on
 from legendre.growing.scores import losses, pick
@@ -56,11 +57,11 @@ class Search:
         allowed, cells = _candidates(data, candidates), as_basis(start).select(data)
         allowed[tuple(cells.T)] = False
         every = len(cells) + int(allowed.sum())
-        return cls(data, _eta(data), cells, allowed, every if most is None else most)
+        return cls(data, zeta_adjoint(probabilities(data)), cells, allowed, every if most is None else most)
 
     def on(self, data: Observation) -> Search:
         """Return the same search on other values."""
-        return replace(self, data=data, eta_hat=_eta(data))
+        return replace(self, data=data, eta_hat=zeta_adjoint(probabilities(data)))
 
     def first(self) -> Decomposition:
         """Fit the start alone."""
@@ -115,13 +116,6 @@ class Search:
 
     def _cost(self, fit: Decomposition) -> float:
         return fit.kl + self.least * fit.n_params
-
-
-def _eta(data: Observation) -> FloatArray:
-    p = data.values / data.total
-    if data.support.mask is not None:
-        p = np.where(data.support.mask, p, 0.0)
-    return zeta_adjoint(p.astype(np.float64))
 
 
 def _candidates(data: Observation, wanted: Basis | str | None) -> BoolArray:
