@@ -29,10 +29,14 @@ from legendre.decomposition import load as load
 from legendre.errors import ConvergenceWarning as ConvergenceWarning
 from legendre.errors import InvalidBasis as InvalidBasis
 from legendre.errors import InvalidFile as InvalidFile
+from legendre.errors import InvalidQuery as InvalidQuery
 from legendre.errors import InvalidSetting as InvalidSetting
 from legendre.errors import InvalidSupport as InvalidSupport
 from legendre.errors import InvalidTensor as InvalidTensor
 from legendre.errors import LegendreError as LegendreError
+from legendre.inference import Inference as Inference
+from legendre.inference import LikelihoodRatio as LikelihoodRatio
+from legendre.inference import likelihood_ratio as likelihood_ratio
 from legendre.plan import Plan as Plan
 from legendre.plan import plan as plan
 from legendre.solvers import Closed as Closed

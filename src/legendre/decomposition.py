@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike
 from legendre.arrays import BoolArray, FloatArray, IntArray
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidFile, InvalidSetting
+from legendre.inference import Inference, infer
 from legendre.intake import Observation
 from legendre.model import Model
 from legendre.solvers.loop import Step
 from legendre.status import Status
 from legendre.storage import read_arrays, write_arrays
-from legendre.views import pack, report
+from legendre.views import pack, query, report
 from legendre.views import tensor as tensors
 
 
@@ -205,6 +206,86 @@ class Decomposition:
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
         return tensors.log_prob(self, np.asarray(cells))
+
+    def marginal(self, modes: int | Sequence[int]) -> FloatArray:
+        """Return Q summed over all other modes: probabilities over the given modes, in the order given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
+        [0.3, 0.7]
+        """
+        return query.marginal(self, modes)
+
+    def condition(self, event: Mapping[int, int]) -> FloatArray:
+        """Return Q given that some modes have certain indices: probabilities over the other modes.
+
+        Parameters
+        ----------
+        event
+            ``{mode: index, ...}``.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
+        [0.428571428571, 0.571428571429]
+        """
+        return query.condition(self, event)
+
+    def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+        """Return the sum of ``q f`` over all cells of positive probability.
+
+        Parameters
+        ----------
+        f
+            An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
+            function that is called with one array of coordinates per mode, the k-th along the k-th axis, and returns
+            what broadcasts to the grid.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+        >>> round(fit.expectation(lambda i, j: i + j), 12)
+        1.3
+        """
+        return query.expectation(self, f)
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> IntArray:
+        """Draw n cells from Q, n x N; the same integer `rng` gives the same cells.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
+        [[1, 1], [1, 1], [0, 0]]
+        """
+        return query.sample(self, n, rng)
+
+    def mode(self) -> tuple[int, ...]:
+        """Return the most probable cell; of several (equal to 1e-12), the first in C order.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").mode()
+        (1, 1)
+        """
+        return query.mode(self)
+
+    def inference(self) -> Inference:
+        """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], "B1").inference()
+        >>> round(tests.g2, 4), tests.df, round(tests.g2_p_value, 4)
+        (12.033, 1, 0.0005)
+        """
+        return infer(self)
 
     def theta_tensor(self) -> FloatArray:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""

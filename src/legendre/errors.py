@@ -26,6 +26,10 @@ class InvalidSetting(LegendreError):
     """A solver, tolerance, limit or other setting is not valid."""
 
 
+class InvalidQuery(LegendreError):
+    """A question that this decomposition cannot answer."""
+
+
 class InvalidFile(LegendreError):
     """A file cannot be read or written as asked."""
 

@@ -74,7 +74,7 @@ def find_face(problem: Problem) -> Face:
         return replace(face, certain=False)
     reduced = model.on_face(alive)
     columns = independent(reduced)
-    directions = _unseen_directions(reduced.with_columns(columns), positive)
+    directions = unseen_directions(reduced.with_columns(columns), positive)
     if not len(directions):
         return face
     everywhere = np.zeros((len(directions), model.n_params))
@@ -113,7 +113,7 @@ def _on_grid(model: Model, vector: FloatArray) -> FloatArray:
     return zeta(grid)
 
 
-def _unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
+def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
     """Span the directions in theta that change no observed cell (relative to the others) but some other one.
 
     There are as many as the parameters lose in rank when only the observed cells are looked at.

@@ -24,16 +24,17 @@ LEVEL = 1e-6
 def merged_density(fit: Decomposition) -> FloatArray:
     """``q_v / r_v`` on every merged cell, in Omega or not; 0, or NaN if there is no limit, where theta diverges."""
     with np.errstate(over="ignore"):
-        density = np.exp(_on_merged(fit, fit.theta) - fit.psi)
+        density = np.exp(on_merged(fit, fit.theta) - fit.psi)
     if fit.alive is None:
         return density
-    fall = _on_merged(fit, fit.recession)
+    fall = on_merged(fit, fit.recession)
     fall -= fall[fit.alive].max()
     fall[fit.alive] = 0.0
     return np.where(fall < -LEVEL, 0.0, np.where(fall > LEVEL, np.nan, density))
 
 
-def _on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
+def on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
+    """Sum a vector on B at or below each merged cell."""
     grid = np.zeros(fit.model.quotient.merged_shape)
     grid[tuple(fit.model.positions.T)] = vector
     return zeta(grid)
@@ -75,7 +76,7 @@ def log_prob(fit: Decomposition, cells: AnyArray) -> FloatArray:
     """Log probability of given cells; ``-inf`` outside the support and where Q vanishes."""
     index = _checked(cells, fit.shape)
     boxes = tuple(fit.model.quotient.boxes(index).T)
-    log_q = _on_merged(fit, fit.theta)[boxes] - fit.psi
+    log_q = on_merged(fit, fit.theta)[boxes] - fit.psi
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             log_q = log_q + np.log(fit.model.base[tuple(index.T)])

@@ -1,0 +1,100 @@
+"""X read as counts, next to their means under Q, and the statistics that compare the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legendre.arrays import BoolArray, FloatArray, cell_name
+from legendre.errors import InvalidQuery, InvalidTensor
+from legendre.intake import Observation
+
+if TYPE_CHECKING:
+    from legendre.decomposition import Decomposition
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Counts and their means on the cells that can be positive.
+
+    Parameters
+    ----------
+    support
+        True on Omega.
+    alive
+        True on Omega, but for the cells that vanish in the limit; the next two list these cells in C order.
+    n
+        The counts.
+    mu
+        Their means, ``N q``.
+    """
+
+    support: BoolArray
+    alive: BoolArray
+    n: FloatArray
+    mu: FloatArray
+
+    @property
+    def total(self) -> float:
+        """N."""
+        return float(self.n.sum())
+
+    def g2(self) -> float:
+        """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
+        return float(self.deviances().sum())
+
+    def deviances(self) -> FloatArray:
+        """``2 (n log(n / mu) - n + mu)``: terms of `g2` that are all >= 0."""
+        from scipy.special import kl_div
+
+        terms: FloatArray = kl_div(self.n, self.mu)
+        return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
+
+    def x2(self) -> float:
+        """Pearson's statistic, ``sum (n - mu)^2 / mu``."""
+        return float(((self.n - self.mu) ** 2 / self.mu).sum())
+
+    def log_likelihood(self) -> float:
+        """Multinomial: N is given."""
+        from scipy.special import gammaln, xlogy
+
+        total = self.total
+        return float(gammaln(total + 1) - gammaln(self.n + 1).sum() + xlogy(self.n, self.mu / total).sum())
+
+    def poisson_log_likelihood(self) -> float:
+        """Independent Poisson counts: N is random too."""
+        from scipy.special import gammaln, xlogy
+
+        return float((xlogy(self.n, self.mu) - self.mu - gammaln(self.n + 1)).sum())
+
+
+def counts_of(fit: Decomposition) -> Counts:
+    """Check that X holds counts and that the fit is the maximum of the likelihood."""
+    if fit.data is None:
+        raise InvalidQuery(
+            "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
+        )
+    if not fit.converged:
+        raise InvalidQuery(
+            f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
+            f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
+        )
+    support = np.ones(fit.shape, dtype=np.bool_) if fit.model.support.mask is None else fit.model.support.mask
+    _check(fit.data, support)
+    alive = support.copy()
+    alive[tuple(fit.vanishing_cells.T)] = False
+    return Counts(support, alive, fit.data.values[alive].astype(np.float64), fit.tensor()[alive])
+
+
+def _check(data: Observation, support: BoolArray) -> None:
+    if data.values.dtype.kind != "f":
+        return
+    broken = np.argwhere(support & (data.values != np.rint(data.values)))
+    if len(broken):
+        place = tuple(broken[0])
+        raise InvalidTensor(
+            f"inference needs counts, whole numbers >= 0, but X{cell_name(place)} = {data.values[place]:g} "
+            f"({len(broken)} of {int(support.sum())} cells are not whole). If X was rescaled, fit the counts instead."
+        )
