@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-quick clean
+.PHONY: demo test lint bench bench-quick experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -17,6 +17,9 @@ bench: $(VENV)/.bench
 
 bench-quick: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --quick
+
+experiments: $(VENV)/.experiments
+	$(BIN)/python -m experiments.run
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -32,6 +35,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[bench]'
+	touch $@
+
+$(VENV)/.experiments: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[experiments]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import lapack
 
-PACKAGES = ("legendre", "numpy", "scipy", "numba", "tensorly", "pyttb")
+PACKAGES = ("legendre", "numpy", "scipy", "numba", "tensorly", "pyttb", "mlxtend")
 
 
 def resident_bytes() -> int:

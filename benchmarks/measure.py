@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import AnyArray
+from legendre.arrays import AnyArray, FloatArray
+from legendre.compare.scores import score
+from legendre.peers import ADVICE, PEERS, Effort, Factors, Peer
 
 from . import machine, numpy_algorithm2
-from .peers import PEERS, Factors, Peer, errors
 from .problems import PROBLEMS, ROOT, DataMissing, Problem
 from .rows import Row
 
@@ -37,6 +38,7 @@ MAX_REPEATS = 30
 SMALL_CELLS = 100_000
 SCORED_CELLS = 10_000_000
 DPOTRF_SIZES = range(1000, 12_001)
+PEER_EFFORT = Effort(max_iter=100, tol=1e-5, seconds=1e6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +101,17 @@ def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
     tensor = peer.prepare(X.astype(np.float64, copy=False))
 
     def run() -> Answer:
-        factors: Factors = peer.fit(tensor, rank)
+        factors: Factors = peer.fit(tensor, rank, PEER_EFFORT, 0)
         solver = f"{peer.label}, rank {rank}"
         return Answer("DONE", factors.n_params, factors.n_iter, lambda: errors(X, factors.multiply_out()), None, solver)
 
     return run
+
+
+def errors(X: AnyArray, Q: FloatArray) -> tuple[float, float]:
+    """Return root mean square error and KL divergence."""
+    found = score(X, Q)
+    return found.rmse, found.kl
 
 
 def params_of(problem: Problem, X: AnyArray) -> int:
@@ -208,7 +216,7 @@ def factorisation(method: str, n_params: int, seconds: float, budget: float) -> 
 def attempt(method: str, problem: Problem, budget: float) -> dict[str, Any]:
     """Do the measurement, or say why there is none."""
     if method in PEERS and not PEERS[method].installed:
-        return {"status": "NOT INSTALLED", "note": f"pip install {PEERS[method].package}"}
+        return {"status": "NOT INSTALLED", "note": ADVICE}
     machine.limit_memory()
     try:
         facts = work(method, problem, budget)

@@ -6,21 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from legendre.compare.plots import STYLES as COMPARED
+from legendre.compare.plots import figure as new_figure
+from legendre.peers import PEERS
+
 from .measure import NUMPY, OURS
 from .problems import CELLS_SWEEP, PARAMS_SWEEP, Problem
 from .results import LABELS, Results
 from .rows import Row
 
 CELLS_PLOT, PARAMS_PLOT = "cells.png", "params.png"
-STYLES = {
-    OURS: ("#b2182b", "o", 2.4),
-    NUMPY: ("#2166ac", "s", 1.3),
-    "cp": ("#1b7837", "^", 1.3),
-    "cp-random": ("#5aae61", "v", 1.3),
-    "tucker": ("#762a83", "D", 1.3),
-    "tucker-hals": ("#9970ab", "d", 1.3),
-    "cp-apr": ("#b35806", "P", 1.3),
-}
+STYLES = {OURS: ("#b2182b", "o", 2.4), NUMPY: ("#2166ac", "s", 1.3)} | {name: COMPARED[name] for name in PEERS}
 
 Quantity = Callable[[Row], float | None]
 
@@ -36,11 +32,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 
 def _picture(results: Results, problems: tuple[Problem, ...], x: Quantity, name: str, title: str) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(11, 4.4)
     time_axis, memory_axis = figure.subplots(1, 2)
     for method in STYLES:
         rows = results.line(method, problems)

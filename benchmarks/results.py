@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from legendre.peers import PEERS
+from legendre.table import read
+
 from .measure import NUMPY, OURS
-from .peers import PEERS
 from .problems import Problem
-from .rows import Check, Row, read
+from .rows import Check, Row
 
 ROWS, PEER_ROWS, CHECKS = "rows.csv", "peers.csv", "checks.csv"
 LABELS = {OURS: "legendre", NUMPY: "Algorithm 2 in NumPy"} | {name: peer.label for name, peer in PEERS.items()}

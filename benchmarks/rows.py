@@ -1,12 +1,8 @@
-"""What a measurement says, and the CSV files that keep it: rows are only ever added."""
+"""What a measurement says; `legendre.table` keeps the rows."""
 
 from __future__ import annotations
 
-import csv
-import types
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
 
 BUSY = 0.25
 
@@ -97,49 +93,3 @@ class Check:
     value: float | None
     limit: float
     note: str = ""
-
-
-Record = TypeVar("Record", Row, Check)
-
-
-def append(path: Path, record: Row | Check) -> None:
-    """Add a line; a file with other columns is moved aside first."""
-    names = [field.name for field in fields(record)]
-    if path.is_file() and _header(path) != names:
-        path.replace(_free_name(path))
-    fresh = not path.is_file()
-    with path.open("a", newline="") as stream:
-        writer = csv.DictWriter(stream, names, lineterminator="\n")
-        if fresh:
-            writer.writeheader()
-        writer.writerow({name: "" if value is None else value for name, value in asdict(record).items()})
-
-
-def read(path: Path, kind: type[Record]) -> list[Record]:
-    """Read all lines of a file; a file that is not there has none."""
-    if not path.is_file():
-        return []
-    hints = get_type_hints(kind)
-    with path.open(newline="") as stream:
-        return [
-            kind(**{name: _value(text, hints[name]) for name, text in line.items()}) for line in csv.DictReader(stream)
-        ]
-
-
-def _value(text: str, hint: Any) -> Any:
-    options = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
-    if text == "" and type(None) in options:
-        return None
-    return options[0](text)
-
-
-def _header(path: Path) -> list[str]:
-    with path.open(newline="") as stream:
-        return next(csv.reader(stream), [])
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (other := path.with_name(f"{path.stem}-{number}{path.suffix}")).exists():
-        number += 1
-    return other

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from legendre.table import append
+
 from . import determinism, plan, tables
 from .claims import verdicts
 from .measure import OURS, compile_all, measure
@@ -15,7 +17,7 @@ from .page import write_page
 from .plots import draw
 from .problems import PROBLEMS, ROOT, Problem, selected
 from .results import CHECKS, LABELS, PEER_ROWS, ROWS, load
-from .rows import Check, Row, append
+from .rows import Check, Row
 
 OUTPUT = ROOT / "benchmarks" / "results"
 

@@ -18,6 +18,7 @@ ROOT = Path(legendre.__file__).parent
 LAYERS = [
     ["errors"],
     ["arrays"],
+    ["peers", "table"],
     ["kernels"],
     ["kernels.rectangle", "kernels.sheet", "kernels.top", "kernels.vecchia"],
     ["kernels.reading", "kernels.stream"],
@@ -70,6 +71,9 @@ LAYERS = [
     ["geometry.ladder", "geometry.triangle"],
     ["geometry.plots"],
     ["geometry"],
+    ["compare.rows", "compare.scores", "compare.sizes"],
+    ["compare.plots", "compare.run"],
+    ["compare"],
     ["cli"],
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
@@ -158,7 +162,7 @@ def test_the_public_names_are_there() -> None:
     expected = {
         "B1", "B2", "B3", "Basis", "boltzmann", "cells", "empty", "full", "interactions",
         "entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta",
-        "decompose", "Decomposition", "load", "Gradient", "MProjection", "Natural", "Step", "Status",
+        "compare", "decompose", "Decomposition", "load", "Gradient", "MProjection", "Natural", "Step", "Status",
         "Inference", "LikelihoodRatio", "likelihood_ratio", "geometry",
         "ConvergenceWarning", "InvalidBasis", "InvalidFile", "InvalidQuery", "InvalidSetting", "InvalidSupport",
         "InvalidTensor", "LegendreError",

@@ -15,6 +15,7 @@ from legendre.basis import cells as cells
 from legendre.basis import empty as empty
 from legendre.basis import full as full
 from legendre.basis import interactions as interactions
+from legendre.compare import compare as compare
 from legendre.coordinates import entropy as entropy
 from legendre.coordinates import from_eta as from_eta
 from legendre.coordinates import from_theta as from_theta

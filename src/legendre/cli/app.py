@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from legendre import __version__
+from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
 from legendre.cli.read import read_tensor
 from legendre.decompose import decompose
@@ -75,6 +76,22 @@ def fit(
     typer.echo(f"written to {output}")
     if not result.converged:
         raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz or .csv file; NaN (empty in CSV) is missing.")],
+    params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
+    seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
+    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
+    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+) -> None:
+    """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
+    X = read_tensor(tensor, key)
+    name = tensor.name if key is None else f"{tensor.name} {key}"
+    raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""The paper's experiments again, and a few that it leaves out."""

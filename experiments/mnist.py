@@ -1,0 +1,26 @@
+"""Figure 5c, d and the supplement: MNIST, ten tensors 28 x 28 x 500, zeros left out of Omega and kept."""
+
+from __future__ import annotations
+
+from legendre.compare.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
+from legendre.compare.run import Comparison
+
+from .data import digit
+from .jobs import Runner
+from .settings import Level
+from .store import Store
+
+DIGITS = tuple(range(10))
+
+
+def run(store: Store[Row], level: Level) -> None:
+    """Run ours in all digits, then the peers; with zeros kept the peers are what they are with zeros left out."""
+    runner = Runner(store, level)
+    for support, methods in (
+        ("nonzero", (UNIFORM, PAPER, ADAPTIVE)),
+        ("nonzero", COMPARED),
+        ("all", (UNIFORM, PAPER, ADAPTIVE)),
+    ):
+        for number in DIGITS:
+            comparison = Comparison.of(digit(number), support, f"digit {number}", "B3(l)")
+            runner.run(comparison, level.mnist_params, methods)

@@ -1,0 +1,205 @@
+"""docs/results.md, written from the rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.problems import ROOT
+from benchmarks.tables import markdown, number
+
+from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, PAPER, UNIFORM, Row
+from legendre.compare.run import OURS
+from legendre.table import read
+
+from . import findings
+from .prose import INTRODUCTION, LEFT_OUT, READING
+from .recovery import STRENGTH, Recovery
+from .settings import DEFAULT, FULL, Level
+from .summary import MEASURES, Quantity, mean, over_tensors, verdicts
+
+PAGE = ROOT / "docs" / "results.md"
+CIRCUMSTANCES = "runs.csv"
+ALL = (UNIFORM, PAPER, ADAPTIVE, *COMPARED, *(name + MASKED for name in COMPARED))
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """When and where something was run."""
+
+    date: str
+    level: str
+    experiments: str
+    machine: str
+    threads: str
+    versions: str
+
+
+def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path:
+    """Write the page; `folder` has the figures."""
+    where = Path(os.path.relpath(folder, path.parent)).as_posix()
+    last = next(reversed(read(folder / CIRCUMSTANCES, Circumstances)), None)
+    parts = [
+        INTRODUCTION,
+        _circumstances(last),
+        "## Adaptive against the best of the others",
+        _verdicts(rows["faces"], rows["mnist"]),
+        "## Figure 4a, b: natural gradient against gradient descent",
+        _claims(findings.natural(rows["gradient"])),
+        _picture(where, "gradient.png", rows["gradient"]),
+        "## Figure 4c: time against the size of the tensor",
+        _claims(findings.sizes(rows["scale"])),
+        _picture(where, "scale.png", rows["scale"]),
+        "## Figure 5a, b: faces",
+        _claims(findings.faces(rows["faces"])),
+        _picture(where, "faces.png", rows["faces"]),
+        _faces(rows["faces"]),
+        "## Figure 5c, d: MNIST",
+        _claims(findings.mnist(rows["mnist"])),
+        _picture(where, "mnist.png", rows["mnist"]),
+        _mnist(rows["mnist"]),
+        _picture(where, "digits.png", rows["mnist"]),
+        '## Cells that are there, and cells that are not: adaptive("bic")',
+        _recovery(rows["recovery"]),
+        LEFT_OUT,
+        _reading(FULL if last is not None and last.level == "full" else DEFAULT),
+    ]
+    path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n")
+    return path
+
+
+def _circumstances(last: Circumstances | None) -> str:
+    if last is None:
+        return findings.NONE
+    return f"Last run {last.date} ({last.level}) on {last.machine} (threads: {last.threads}). {last.versions}."
+
+
+def _claims(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
+def _picture(where: str, file: str, rows: Sequence[object]) -> str:
+    return f"![{file}]({where}/{file})" if rows else ""
+
+
+def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
+    """Table every number of parameters: ours, the best peer at its best seed, and the ratio."""
+    parts = {
+        "faces": verdicts(faces, "all", peer_support="all"),
+        "MNIST, zeros left out; others as they are": verdicts(mnist, "nonzero", peer_support="nonzero"),
+        "MNIST, zeros left out; others x mask": verdicts(mnist, "nonzero", peer_support="nonzero", masked=True),
+        "MNIST, zeros kept": verdicts(mnist, "all", peer_support="nonzero"),
+    }
+    lines = [
+        [
+            data, f"{v.asked:,}", v.measure, number(v.ours, ".4g"), number(v.best, ".4g"), LABELS[v.peer],
+            f"{v.ours / v.best:.3f}", "yes" if v.ours < v.best else "NO",
+            f"{v.won} of {v.tensors}" + (f", {v.missing} missing" if v.missing else ""),
+        ]
+        for data, found in parts.items()
+        for v in found
+    ]  # fmt: skip
+    if not lines:
+        return findings.NONE
+    won = sum(line[7] == "yes" for line in lines)
+    text = (
+        f"Adaptive is better in {won} of {len(lines)} lines. At each number of parameters the other side is the best "
+        f"of {len(COMPARED)} methods, each at the best of its seeds, with at least as many parameters as ours; on "
+        "MNIST means over the digits, and the last column counts digits.\n\n"
+    )
+    columns = ("data", "parameters", "measure", "adaptive", "best other", "which", "ratio", "better", "tensors")
+    absent = [data for data, found in parts.items() if not found]
+    rest = f"\n\nNo line, for want of fits of ours or of others: {'; '.join(absent)}." if absent else ""
+    return text + markdown(columns, lines) + rest
+
+
+def _faces(rows: Sequence[Row]) -> str:
+    parts = [_by_size(rows, name, quantity, "all") for name, quantity in MEASURES.items()]
+    parts.append(_by_size(rows, "seconds", lambda row: row.seconds, "all", spread=False))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _mnist(rows: Sequence[Row]) -> str:
+    parts = [_by_size(rows, f"{name}, zeros left out", quantity, "nonzero") for name, quantity in MEASURES.items()]
+    parts += [
+        _by_size(rows, f"{name}, zeros kept", quantity, "all", (UNIFORM, PAPER, ADAPTIVE))
+        for name, quantity in MEASURES.items()
+    ]
+    parts.append(_by_size(rows, "seconds, zeros left out", lambda row: row.seconds, "nonzero", spread=False))
+    lost = [row for row in rows if row.method in (PAPER, ADAPTIVE) and row.seed is None and row.rmse is None]
+    lost = [row for row in lost if row.status != "SKIPPED"]
+    unsound = [row for row in rows if row.status in ("STALLED", "OUT_OF_STEPS")]
+    if lost or unsound:
+        parts.append(
+            f"{len(lost)} fits of ours were given up after the time limit and {len(unsound)} did not converge; they "
+            "are left out of the tables and figures."
+        )
+    return "\n\n".join(part for part in parts if part)
+
+
+def _by_size(
+    rows: Sequence[Row],
+    name: str,
+    quantity: Quantity,
+    support: str,
+    methods: Sequence[str] = ALL,
+    *,
+    spread: bool = True,
+) -> str:
+    """Table a measure, methods down and sizes across; of peers the best seed and, in brackets, the mean."""
+    sizes = sorted({row.asked for row in rows if row.asked})
+    lines = []
+    for method in methods:
+        cells = []
+        for asked in sizes:
+            average = mean(over_tensors(rows, method, support, asked, quantity, mean))
+            best = mean(over_tensors(rows, method, support, asked, quantity)) if spread else average
+            seeds = spread and method not in OURS
+            cells.append("" if best != best else f"{best:.4g} ({average:.4g})" if seeds else f"{best:.4g}")
+        if any(cells) and (spread or not (method == UNIFORM or method.endswith(MASKED))):
+            lines.append([LABELS[method], *cells])
+    return markdown((name, *(f"{n:,}" for n in sizes)), lines) if lines else ""
+
+
+def _recovery(rows: Sequence[Recovery]) -> str:
+    if not rows:
+        return findings.NONE
+    lines = []
+    for shape, total in dict.fromkeys((row.shape, row.total) for row in rows):
+        here = [row for row in rows if (row.shape, row.total) == (shape, total)]
+        signal, noise = [row for row in here if row.n_true], [row for row in here if not row.n_true]
+        true = sum(row.n_true for row in signal)
+        lines.append(
+            [
+                shape,
+                f"{total:,}",
+                str(len(signal)),
+                f"{sum(row.exact for row in signal) / true:.0%}" if true else "",
+                f"{sum(row.near for row in signal) / true:.0%}" if true else "",
+                f"{mean(row.found for row in signal):.1f}",
+                f"{mean(row.spurious for row in signal):.2f}",
+                f"{mean(row.kl_truth for row in signal):.1e}",
+                f"{mean(row.found for row in noise):.2f}",
+            ]
+        )
+    n_true = max(row.n_true for row in rows)
+    text = (
+        f"Counts drawn from models with {n_true} cells of theta = +-{STRENGTH:g} in the lower half of each mode. "
+        "*exact*: the share of true cells that are chosen; *near*: with a chosen cell at most one index away in "
+        "every mode; *spurious*: chosen cells without a true one so near, for each tensor; *in noise*: cells chosen "
+        "for counts from the uniform distribution.\n\n"
+    )
+    columns = ("shape", "counts", "tensors", "exact", "near", "chosen", "spurious", "KL(truth, fit)", "in noise")
+    return text + markdown(columns, lines)
+
+
+def _reading(level: Level) -> str:
+    efforts = "; ".join(
+        f"{LABELS[name]}: {level.seeds[name]} seeds, at most {effort.max_iter} iterations"
+        + (f" and about {effort.seconds:.0f} s" if name == "cp-apr" else "")
+        for name, effort in level.efforts.items()
+    )
+    return READING.format(efforts=efforts, tol=level.efforts[COMPARED[0]].tol)

@@ -1,0 +1,160 @@
+"""The figures, drawn from the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks import plots as bench_plots
+from benchmarks.results import LABELS as BENCH_LABELS
+from benchmarks.rows import Row as BenchRow
+
+from legendre.compare import plots
+from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, PAPER, UNIFORM, Row
+
+from . import gradients, scale
+from .mnist import DIGITS
+from .summary import MEASURES, Quantity, mean, over_tensors, sem
+
+GRADIENT_STYLES = {
+    "natural": ("#b2182b", "o", 2.4),
+    "gradient": ("#2166ac", "s", 1.3),
+    "gradient-4": ("#67a9cf", "D", 1.3),
+    "batch": ("#5aae61", "^", 1.3),
+}
+PANELS: dict[str, Quantity] = {**MEASURES, "seconds": lambda row: row.seconds}
+
+
+def gradient(rows: Sequence[Row], path: Path) -> None:
+    """Figure 4a, b: hollow marks are runs that the clock stopped."""
+    made = plots.figure(11, 4.4)
+    axes = made.subplots(1, 2)
+    for axis, name, which in ((axes[0], "seconds", 1), (axes[1], "iterations", 0)):
+        for method, (color, marker, width) in GRADIENT_STYLES.items():
+            mine = sorted((row for row in rows if row.method == method), key=lambda row: row.asked)
+            points = [(row.asked, gradients.projected(row)[which], row.status == "CONVERGED") for row in mine]
+            axis.plot([x for x, _, _ in points], [y for _, y, _ in points], color=color, linewidth=width)
+            for reached in (True, False):
+                some = [(x, y) for x, y, done in points if done == reached]
+                axis.plot(
+                    [x for x, _ in some],
+                    [y for _, y in some],
+                    color=color,
+                    marker=marker,
+                    linestyle="",
+                    markerfacecolor=color if reached else "white",
+                )
+            axis.plot([], [], color=color, marker=marker, linewidth=width, label=gradients.LABELS[method])
+        plots.against_params(axis, rows, f"{name} to 1e-5")
+        axis.set_yscale("log")
+    _legend(made, axes[:1], columns=2)
+    made.suptitle(
+        "Figure 4a, b: uniform random 20 x 20 x 20, B3(l); hollow: computed (batch: not yet there)", fontsize=11
+    )
+    plots.save(made, path)
+
+
+def sizes(rows: Sequence[BenchRow], path: Path) -> None:
+    """Figure 4c."""
+    made = plots.figure(6.5, 4.6)
+    axis = made.subplots()
+    for method in scale.METHODS:
+        mine = sorted((row for row in rows if row.method == method and row.measured), key=lambda row: row.cells)
+        color, marker, width = bench_plots.STYLES[method]
+        values = [row.seconds for row in mine]
+        axis.plot(
+            [row.cells for row in mine], values, color=color, marker=marker, linewidth=width, label=BENCH_LABELS[method]
+        )
+    axis.set(xscale="log", yscale="log", xlabel="cells of the tensor", ylabel="seconds")
+    axis.grid(visible=True, alpha=0.25)
+    axis.legend(fontsize=8, frameon=False)
+    made.suptitle("Figure 4c: uniform random cubes, B3(1), peers with at least as many parameters", fontsize=10)
+    plots.save(made, path)
+
+
+def faces(rows: Sequence[Row], path: Path) -> None:
+    """Figure 5a, b and the divergence."""
+    made = plots.figure(13.5, 4.8)
+    axes = made.subplots(1, 3)
+    for axis, name in zip(axes, ("RMSE", "KL", "seconds"), strict=True):
+        plots.curves(axis, [row for row in rows if row.method != UNIFORM], PANELS[name])
+        plots.against_params(axis, rows, name)
+    _legend(made, axes[:1])
+    made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
+    plots.save(made, path)
+
+
+def mnist(rows: Sequence[Row], path: Path) -> None:
+    """Figure 5c, d: first line zeros left out of Omega, second line zeros kept."""
+    made = plots.figure(15, 9)
+    lines = made.subplots(2, len(PANELS))
+    plain, with_mask = COMPARED, tuple(name + MASKED for name in COMPARED)
+    for axes, support, peers in ((lines[0], "nonzero", plain + with_mask), (lines[1], "all", plain)):
+        for axis, (name, quantity) in zip(axes, PANELS.items(), strict=True):
+            for method in (PAPER, ADAPTIVE):
+                _mean_curve(axis, rows, method, support, quantity)
+            for method in peers:
+                if name != "seconds" or not method.endswith(MASKED):
+                    _mean_curve(axis, rows, method, "nonzero", quantity)
+            _level(axis, rows, support, quantity if name != "seconds" else None)
+            plots.against_params(axis, rows, name)
+            axis.set_title("zeros left out" if support == "nonzero" else "zeros kept", fontsize=9)
+    _legend(made, lines[0][:1])
+    made.suptitle(
+        "Figure 5c, d: MNIST, mean and standard error over the ten digits; best seed of each peer", fontsize=11
+    )
+    plots.save(made, path)
+
+
+def digits(rows: Sequence[Row], path: Path) -> None:
+    """Supplement: each digit."""
+    made = plots.figure(15, 6.6)
+    axes = made.subplots(2, 5)
+    for number, axis in zip(DIGITS, axes.ravel(), strict=True):
+        mine = [row for row in rows if row.problem == f"digit {number}" and row.support == "nonzero"]
+        plots.curves(axis, mine, PANELS["RMSE"])
+        plots.against_params(axis, rows, "RMSE")
+        axis.set_title(f"digit {number}", fontsize=9)
+    _legend(made, axes.ravel())
+    made.suptitle("Each digit, zeros left out of Omega", fontsize=11)
+    plots.save(made, path)
+
+
+def _mean_curve(axis: Any, rows: Sequence[Row], method: str, support: str, quantity: Quantity) -> None:
+    color, marker, width = plots.STYLES[method.removesuffix(MASKED)]
+    points = []
+    for asked in sorted({row.asked for row in rows if row.asked}):
+        values = over_tensors(rows, method, support, asked, quantity)
+        if values and np.isfinite(values).all():
+            points.append((asked, mean(values), sem(values)))
+    if points:
+        x, y, error = zip(*points, strict=True)
+        axis.errorbar(
+            x,
+            y,
+            yerr=error,
+            color=color,
+            marker=marker,
+            markersize=5,
+            linewidth=width,
+            linestyle=":" if method.endswith(MASKED) else "-",
+            capsize=2,
+            label=LABELS[method],
+        )
+
+
+def _level(axis: Any, rows: Sequence[Row], support: str, quantity: Quantity | None) -> None:
+    values = over_tensors(rows, UNIFORM, support, None, quantity) if quantity is not None else []
+    if values:
+        axis.axhline(mean(values), color="0.4", linestyle="--", linewidth=1.2, label="uniform: no parameter")
+
+
+def _legend(made: Any, axes: Sequence[Any], columns: int = 6) -> None:
+    """Put one legend under all panels, with whatever any of them shows."""
+    shown: dict[str, Any] = {}
+    for axis in axes:
+        shown.update(dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True)))
+    if shown:
+        made.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=columns, fontsize=8, frameon=False)

@@ -1,0 +1,44 @@
+"""The sentences of docs/results.md that no row changes."""
+
+from __future__ import annotations
+
+INTRODUCTION = """\
+# The paper's experiments, again
+
+Written by `python -m experiments.run` from the rows in `experiments/results/`; do not edit. `make experiments` runs
+what is missing (under an hour from nothing), `python -m experiments.run --full` everything. Beside each of the paper's
+claims, in italics, stands what came out here, also where it does not hold.
+"""
+
+LEFT_OUT = """\
+## What the numbers of parameters leave out
+
+- **Which cells.** A basis is a set of cells, and a parameter of an adaptive basis, or of B3, comes with the place where
+  it stands. Who stores the model stores an index for each: log2 of the number of cells, 18 bits on faces and 19 on
+  MNIST, beside 64 for theta. Nonnegative CP and Tucker have no such places, nor have B1 and B2(l).
+- **The mask.** Where zeros are left out of Omega, the model is told which cells are 0. On MNIST that is one bit for
+  each of 392,000 cells, as much as 6,125 parameters of 64 bits. So the figures also have the uniform distribution on
+  the mask, without any parameter, the others multiplied by the same mask and rescaled to the total, and the experiment
+  with zeros kept. The others get the mask after their fit; leaving the zeros out of it was not tried.
+- **Scales.** In nonnegative CP of rank n, n (order - 1) entries only move scale between factors, in Tucker m for each
+  mode; they are counted as parameters, as in the paper. The total of X, one number, is not counted for ours.
+- **The objective.** NN-CP and NN-Tucker minimise the squared error, so that RMSE favours them; ours and CP-APR minimise
+  the divergence, so that KL favours these.
+"""
+
+
+READING = """\
+## How to read the numbers
+
+- *RMSE* is over all cells, as in the paper; *RMSE, X > 0* over the cells that are not 0; *KL* is the divergence of the
+  normalised tensors, infinite where a reconstruction is 0 and X is not. Pixels run from 0 to 255.
+- Of a peer the tables have the best seed and, in brackets, the mean of the seeds; seconds are means. This run:
+  {efforts}.
+  TensorLy stops when the relative error changes by less than {tol:g}. CP-APR is slow on dense tensors and is often
+  stopped by the clock, which is to its disadvantage; --full gives it ten minutes. The rows have the iterations.
+- A peer has the smallest rank with at least as many parameters as asked for, so it never has fewer than ours. The
+  paper's basis is the largest of its form with at most as many, and has no row where even the smallest has more.
+- Seconds are of a single fit, compiled code loaded, `decompose` as a user calls it; in Figure 4c each row is the
+  fastest of several in a process of its own.
+- Fits of ours that ran out of time or did not converge are in the rows, and in no table.
+"""

@@ -1,0 +1,102 @@
+"""Run, draw, report: ``python -m experiments.run [--full] [--only NAME] [--fresh] [--page]``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.problems import DataMissing
+from benchmarks.rows import Row as BenchRow
+
+from legendre.compare.rows import Row
+from legendre.table import append
+
+from . import faces, gradients, mnist, plots, recovery, scale
+from .page import CIRCUMSTANCES, Circumstances, write_page
+from .recovery import Recovery
+from .settings import DEFAULT, FULL, Level
+from .store import RESULTS, Store
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run, what its rows are, and what is drawn from them."""
+
+    name: str
+    kind: type[Any]
+    run: Callable[[Store[Any], Level], None]
+    pictures: tuple[tuple[str, Callable[[Any, Path], None]], ...] = ()
+
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("gradient", Row, gradients.run, (("gradient.png", plots.gradient),)),
+        Experiment("scale", BenchRow, scale.run, (("scale.png", plots.sizes),)),
+        Experiment("faces", Row, faces.run, (("faces.png", plots.faces),)),
+        Experiment("mnist", Row, mnist.run, (("mnist.png", plots.mnist), ("digits.png", plots.digits))),
+        Experiment("recovery", Recovery, recovery.run),
+    )
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what is asked for and missing, then draw and write the page; return 1 if data were missing."""
+    options = _options(arguments)
+    complete = True
+    if not options.page:
+        level = FULL if options.full else DEFAULT
+        names = options.only or list(EXPERIMENTS)
+        options.output.mkdir(parents=True, exist_ok=True)
+        stamp = datetime.now(UTC).strftime("%Y-%m-%d")
+        size = "full" if options.full else "default"
+        facts = Circumstances(stamp, size, " ".join(names), machine.machine(), machine.threads(), machine.versions())
+        append(options.output / CIRCUMSTANCES, facts)
+        for name in names:
+            complete &= _run(EXPERIMENTS[name], level, options.output, fresh=options.fresh)
+    stores = {name: Store.open(options.output, name, e.kind).rows for name, e in EXPERIMENTS.items()}
+    for name, experiment in EXPERIMENTS.items():
+        for file, draw in experiment.pictures if stores[name] else ():
+            draw(stores[name], options.output / file)
+            print(f"drawn: {options.output / file}")
+    if options.page or not options.elsewhere:
+        print(f"written: {write_page(stores, options.output)}")
+    return int(not complete)
+
+
+def _run(experiment: Experiment, level: Level, folder: Path, *, fresh: bool) -> bool:
+    start = time.monotonic()
+    store: Store[Any] = Store.open(folder, experiment.name, experiment.kind, fresh=fresh)
+    try:
+        experiment.run(store, level)
+    except DataMissing as missing:
+        print(f"{experiment.name}: {missing}")
+        return False
+    print(f"{experiment.name}: {time.monotonic() - start:.0f} s, {len(store.rows)} rows in {store.path}", flush=True)
+    return True
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.run", description="The paper's experiments, again.")
+    parser.add_argument("--full", action="store_true", help="all sizes, more seeds, converged peers: many hours")
+    parser.add_argument("--only", choices=sorted(EXPERIMENTS), action="append", help="this experiment alone")
+    parser.add_argument("--fresh", action="store_true", help="compute rows again that are there")
+    parser.add_argument(
+        "--page", action="store_true", help="only draw and write docs/results.md from the rows there are"
+    )
+    parser.add_argument("--output", type=Path, help="folder of the CSV files and figures")
+    options = parser.parse_args(arguments)
+    options.elsewhere = options.output is not None
+    if not options.elsewhere:  # rows of different efforts must not mix
+        options.output = RESULTS / "full" if options.full else RESULTS
+    return options
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""What is run by default, in about 40 minutes on two cores, and with --full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from legendre.compare.rows import COMPARED
+from legendre.peers import Effort
+
+FACES_PARAMS = (200, 279, 400, 560, 800, 1120, 1600, 2000, 2800, 4000)
+GRADIENT_SIZES = (1, 2, 5, 10, 20)
+"""l of B3(l) on 20^3: 20 to 400 parameters."""
+SCALE_SIDES = (20, 50, 100, 200, 300, 400, 500)
+PAPER_TOL = 1e-5
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much is run.
+
+    Parameters
+    ----------
+    seeds, efforts
+        Of each peer.
+    fit_seconds
+        After which a fit of ours is given up.
+    gradient_seconds
+        After which gradient descent is stopped, and the number of its passes computed.
+    mnist_params
+        Numbers of parameters on MNIST: B3(l) has 500 l.
+    peer_side
+        The largest cube that the peers decompose.
+    scale_seconds
+        After which a method is given up on a cube.
+    recovery_draws
+        Random tensors for each setting.
+    """
+
+    seeds: dict[str, int]
+    efforts: dict[str, Effort]
+    fit_seconds: float
+    gradient_seconds: float
+    mnist_params: tuple[int, ...]
+    peer_side: int
+    scale_seconds: float
+    recovery_draws: int
+
+
+DEFAULT = Level(
+    seeds={"cp-random": 3, "cp-hals": 3, "tucker": 3, "tucker-hals": 3, "cp-apr": 2},
+    efforts={
+        "cp-random": Effort(max_iter=1000),
+        "cp-hals": Effort(max_iter=1000),
+        "tucker": Effort(max_iter=1000),
+        "tucker-hals": Effort(max_iter=500),
+        "cp-apr": Effort(max_iter=500, seconds=12.0),
+    },
+    fit_seconds=60.0,
+    gradient_seconds=10.0,
+    mnist_params=(500, 1000, 2000),
+    peer_side=200,
+    scale_seconds=60.0,
+    recovery_draws=20,
+)
+
+FULL = Level(
+    seeds=dict.fromkeys(COMPARED, 5),
+    efforts=dict.fromkeys(COMPARED, Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
+    fit_seconds=3600.0,
+    gradient_seconds=600.0,
+    mnist_params=(500, 1000, 2000, 4000, 8000),
+    peer_side=500,
+    scale_seconds=1200.0,
+    recovery_draws=200,
+)

@@ -1,0 +1,36 @@
+"""Rows on disk: what is there is not computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic
+
+from benchmarks.problems import ROOT
+
+from legendre.table import Record, append, read, set_aside
+
+RESULTS = ROOT / "experiments" / "results"
+
+
+@dataclass(frozen=True, eq=False)
+class Store(Generic[Record]):
+    """The CSV file of an experiment, and the rows that it holds."""
+
+    path: Path
+    kind: type[Record]
+    rows: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: Path, name: str, kind: type[Record], *, fresh: bool = False) -> Store[Record]:
+        """Read what is there; `fresh` puts it aside and begins anew."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.csv"
+        if fresh and path.is_file():
+            set_aside(path)
+        return cls(path, kind, read(path, kind))
+
+    def add(self, row: Record) -> None:
+        """Keep a row, on disk at once."""
+        append(self.path, row)
+        self.rows.append(row)

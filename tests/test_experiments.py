@@ -1,0 +1,113 @@
+"""The experiments resume where they stopped, and say what their rows say."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.compare.rows import Row
+from legendre.compare.run import Comparison
+
+pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
+
+from experiments import gradients, recovery, summary
+from experiments.jobs import OutOfTime, Runner, at_most
+from experiments.page import write_page
+from experiments.settings import DEFAULT
+from experiments.store import Store
+
+LEVEL = replace(DEFAULT, seeds={"cp-hals": 2})
+
+
+def test_rows_that_are_there_are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tensorly")
+    comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), "nonzero", "small")
+    methods = ("uniform", "adaptive", "cp-hals")
+    Runner(Store.open(tmp_path, "faces", Row), LEVEL).run(comparison, (12, 20), methods)
+    store = Store.open(tmp_path, "faces", Row)
+    assert len(store.rows) == 1 + 2 + 2 * 2 * 2  # each peer also multiplied by the mask
+    lines = store.path.read_text().splitlines(keepends=True)
+    store.path.write_text("".join([*lines[:-2], lines[-1][:9]]))  # killed while it wrote
+
+    ran = []
+    whole = Comparison.run
+    monkeypatch.setattr(Comparison, "run", lambda self, job: ran.append(job) or whole(self, job))  # type: ignore[func-returns-value]
+    Runner(Store.open(tmp_path, "faces", Row), LEVEL).run(comparison, (12, 20), methods)
+    assert [(job.method, job.asked, job.seed) for job in ran] == [("cp-hals", 20, 1)]
+    assert len(Store.open(tmp_path, "faces", Row, fresh=True).rows) == 0
+
+
+def test_the_same_rank_is_fitted_once(tmp_path: Path) -> None:
+    pytest.importorskip("tensorly")
+    comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), problem="small")
+    store = Store.open(tmp_path, "faces", Row)
+    Runner(store, LEVEL).run(comparison, (16, 29), ("cp-hals",))  # 15 n entries: rank 2 for both
+    by_size = {(row.asked, row.seed): row for row in store.rows}
+    assert len(by_size) == 4
+    assert replace(by_size[16, 1], asked=29) == by_size[29, 1]
+
+
+def test_a_fit_that_takes_too_long_is_a_row(tmp_path: Path) -> None:
+    comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), problem="small")
+    store = Store.open(tmp_path, "faces", Row)
+    Runner(store, replace(LEVEL, fit_seconds=1e-6)).run(comparison, (12, 20), ("adaptive",))
+    assert {(row.status, row.rmse, row.problem) for row in store.rows} == {("TIME LIMIT", None, "small")}
+    assert [row.note for row in store.rows] == ["more than 0 s", "a smaller one took too long"]
+    with pytest.raises(OutOfTime), at_most(0.01):
+        time.sleep(5)
+
+
+@pytest.mark.parametrize("rate", [0.5, 4.0])
+def test_the_computed_number_of_passes_is_that_of_algorithm_1(rate: float) -> None:
+    X = np.random.default_rng(0).random((6, 6, 6))
+    best = ld.decompose(X, "B3(1)")
+    fit = ld.decompose(X, "B3(1)", solver=ld.Gradient(learning_rate=rate), tol=1e-5)
+    computed = gradients.passes_needed(best.fisher(), best.theta, rate, 1e-5)
+    assert computed == pytest.approx(fit.n_iter, rel=0.01, abs=1)
+
+
+def test_a_strong_cell_is_recovered() -> None:
+    row = recovery.recover((8, 8), 100_000, draw=0, n_true=1)
+    assert (row.exact, row.near) == (1, 1)
+    assert row.kl_truth < 1e-3
+    assert recovery.recover((8, 8), 100_000, draw=0, n_true=0).found <= 1
+
+
+def rows_for(ours: float, others: dict[tuple[str, int], float]) -> list[Row]:
+    made = [Row("adaptive", 10, None, "CONVERGED", 10, 3, ours, ours, ours, 1.0, 0.0, "t")]
+    return made + [Row(name, 10, seed, "DONE", 12, 3, e, e, e, 1.0, None, "t") for (name, seed), e in others.items()]
+
+
+def test_the_verdict_takes_the_best_peer_at_its_best_seed() -> None:
+    rows = rows_for(2.0, {("cp-hals", 0): 5.0, ("cp-hals", 1): 1.5, ("tucker", 0): 3.0})
+    found = summary.verdicts(rows, "all", peer_support="all")
+    assert {v.measure for v in found} == {"RMSE", "RMSE, X > 0", "KL"}
+    assert {(v.ours, v.best, v.peer, v.won, v.tensors, v.missing) for v in found} == {(2.0, 1.5, "cp-hals", 0, 1, 0)}
+
+
+def test_a_mean_over_some_of_the_tensors_is_no_mean() -> None:
+    rows = rows_for(2.0, {("cp-hals", 0): 5.0})
+    rows += [replace(row, problem="other") for row in rows if row.seed is not None]
+    assert summary.over_tensors(rows, "cp-hals", "all", 10, summary.MEASURES["KL"]) == [5.0, 5.0]
+    assert summary.over_tensors(rows, "adaptive", "all", 10, summary.MEASURES["KL"]) == []
+    assert {(v.tensors, v.missing) for v in summary.verdicts(rows, "all", peer_support="all")} == {(1, 1)}
+
+
+def test_what_did_not_converge_does_not_count() -> None:
+    rows = [replace(row, status="STALLED") for row in rows_for(1.0, {})] + rows_for(9.0, {("cp-hals", 0): 5.0})[1:]
+    assert summary.verdicts(rows, "all", peer_support="all") == []
+
+
+def test_the_page_tells_wins_from_losses(tmp_path: Path) -> None:
+    rows = rows_for(2.0, {("cp-hals", 0): 5.0, ("cp-hals", 1): 1.5})
+    stores = {"gradient": [], "scale": [], "mnist": [], "recovery": [], "faces": rows}
+    text = write_page(stores, tmp_path, tmp_path / "results.md").read_text()
+    assert "Adaptive is better in 0 of 3 lines." in text
+    assert "| faces | 10 | RMSE | 2 | 1.5 | NN-CP HALS | 1.333 | NO | 0 of 1 |" in text
+    assert "| NN-CP HALS | 1.5 (3.25) |" in text
+    assert text.count("No rows yet.") == 5
