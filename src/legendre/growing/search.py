@@ -22,8 +22,8 @@ SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64
 """Cells added in a round: a share of the basis, within bounds."""
 SWAPPED = 0.15
 """The share of the cells that is left out in one go on the way back."""
-ROUGH_TOL, ROUGH_STEPS, SETTLED_STEPS = 1e-7, 2, 10
-"""Fits on the way up need not be exact, for the next round changes the model anyway; the others nearly so."""
+ROUGH_TOL, ROUGH_STEPS = 1e-6, 10
+"""Fits on the way need not be exact, but what is left of a residual must not pass for a gain of a cell nearby."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Search:
 
     def first(self) -> Decomposition:
         """Fit the start alone."""
-        return self._fit(self.start, np.zeros(len(self.start)), SETTLED_STEPS)
+        return self._fit(self.start, np.zeros(len(self.start)))
 
     def forward(self, fit: Decomposition) -> Iterator[Decomposition]:
         """Yield `fit` and then larger ones, until the size is reached or no candidate pays."""
@@ -78,7 +78,7 @@ class Search:
             new = pick(fit.eta_tensor(), self.eta_hat, allowed, count, self.least)
             if not len(new):
                 return
-            fit = self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]), ROUGH_STEPS)
+            fit = self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]))
 
     def swapped(self, fit: Decomposition, times: int) -> Decomposition:
         """Replace, so many times at most, the cells that are missed least by what is then worth most."""
@@ -109,10 +109,10 @@ class Search:
 
     def _without(self, fit: Decomposition, gone: IntArray) -> Decomposition:
         left = np.delete(np.arange(fit.n_params), gone)
-        return self._fit(fit.basis[left], fit.theta[left], SETTLED_STEPS)
+        return self._fit(fit.basis[left], fit.theta[left])
 
-    def _fit(self, cells: IntArray, theta: FloatArray, steps: int) -> Decomposition:
-        return fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=steps, start=theta)
+    def _fit(self, cells: IntArray, theta: FloatArray) -> Decomposition:
+        return fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=ROUGH_STEPS, start=theta)
 
     def _cost(self, fit: Decomposition) -> float:
         return fit.kl + self.least * fit.n_params
