@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from cases import Case
 from legendre import existence
-from legendre.existence import find_face, interior_point
+from legendre.existence import distinct, find_face, interior_point
 from legendre.intake import observe
 from legendre.problem import Problem
 from legendre.zeta import zeta
@@ -202,3 +202,11 @@ def test_features_are_rows_of_zeta() -> None:
         indicator = np.zeros(problem.model.weights.shape)
         indicator[tuple(position)] = 1.0
         assert_array_equal(column, zeta(indicator).ravel())
+
+
+def test_different_rows_that_share_their_number_stay_apart() -> None:
+    a, b = np.random.default_rng(0).standard_normal(2)
+    rows = np.array([[0.0, 0.0], [b, -a], [0.0, 0.0], [1.0, 2.0]])
+    found, where = distinct(rows)
+    assert len(found) == 3
+    assert_array_equal(found[where], rows)

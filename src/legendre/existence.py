@@ -145,7 +145,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     for column, direction in zip(changes.T, directions, strict=True):
         grid = _on_grid(model, direction)
         column[:] = grid[empty] - grid[positive][0]
-    rows, where = np.unique(np.round(changes / WHOLE) * WHOLE, axis=0, return_inverse=True)
+    rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
     n = len(rows)
     constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
     # unknowns: the combination, and the fall of each distinct row
@@ -162,10 +162,27 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     if not falls.any():
         return face
     alive = model.alive.copy()
-    alive[empty] = ~falls[where.reshape(-1)]
+    alive[empty] = ~falls[where]
     direction = answer.x[: len(directions)] @ directions
     # No cell rises by more than 2 sum|direction|: so much of the first direction lowers every cell that either lowers.
     return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
+
+
+def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the different rows, and for each row which of them it is.
+
+    Sorting one number for each row is ten times faster than sorting rows; should two different rows share their number,
+    the rows are sorted after all.
+
+    >>> distinct(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]))[1].tolist()
+    [0, 1, 0]
+    """
+    numbers = rows @ np.random.default_rng(0).standard_normal(rows.shape[1])
+    _, first, where = np.unique(numbers, return_index=True, return_inverse=True)
+    if not np.array_equal(rows[first][where], rows):
+        found, where = np.unique(rows, axis=0, return_inverse=True)
+        return found, where.reshape(-1)
+    return rows[first], where
 
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
