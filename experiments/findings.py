@@ -10,7 +10,7 @@ from benchmarks.results import exponent
 from benchmarks.rows import Row as BenchRow
 from benchmarks.tables import number
 
-from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, PAPER, UNIFORM, Row
+from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from .gradients import projected
 from .scale import METHODS
@@ -114,6 +114,7 @@ def mnist(rows: Sequence[Row]) -> list[str]:
     for text, support, suffix in (
         ("zeros left out, the others as they are", "nonzero", ""),
         ("zeros left out, the others multiplied by the same mask", "nonzero", MASKED),
+        ("zeros left out, and of the fit of NN-CP too", "nonzero", None),
         ("zeros kept", "all", ""),
     ):
         for method in (PAPER, ADAPTIVE):
@@ -134,7 +135,7 @@ def mnist(rows: Sequence[Row]) -> list[str]:
 
 
 def _below(
-    rows: Sequence[Row], method: str, quantity: Quantity, support: str = "all", suffix: str = ""
+    rows: Sequence[Row], method: str, quantity: Quantity, support: str = "all", suffix: str | None = ""
 ) -> tuple[list[int], list[int]]:
     peer_support = "nonzero" if any(row.support == "nonzero" for row in rows) else "all"
     best = _best_peer(rows, quantity, peer_support, suffix)
@@ -143,12 +144,12 @@ def _below(
     return [n for n in known if ours[n] < best[n]], [n for n in known if ours[n] >= best[n]]
 
 
-def _best_peer(rows: Sequence[Row], quantity: Quantity, support: str, suffix: str) -> dict[int, float]:
+def _best_peer(rows: Sequence[Row], quantity: Quantity, support: str, suffix: str | None) -> dict[int, float]:
+    """Return the best mean at each size; without a suffix that of the peer that leaves the zeros out."""
+    names = [NONZERO + MASKED] if suffix is None else [name + suffix for name in COMPARED]
     found = {}
     for asked in sorted({row.asked for row in rows if row.asked}):
-        means = [
-            mean(values) for name in COMPARED if (values := over_tensors(rows, name + suffix, support, asked, quantity))
-        ]
+        means = [mean(values) for name in names if (values := over_tensors(rows, name, support, asked, quantity))]
         if means:
             found[asked] = min(means)
     return found

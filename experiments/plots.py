@@ -12,7 +12,7 @@ from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
 from legendre.compare import plots
-from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, PAPER, UNIFORM, Row
+from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from . import gradients, scale
 from .mnist import DIGITS
@@ -90,7 +90,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
     """Figure 5c, d: first line zeros left out of Omega, second line zeros kept."""
     made = plots.figure(15, 9)
     lines = made.subplots(2, len(PANELS))
-    plain, with_mask = COMPARED, tuple(name + MASKED for name in COMPARED)
+    plain, with_mask = COMPARED, tuple(name + MASKED for name in (*COMPARED, NONZERO))
     for axes, support, peers in ((lines[0], "nonzero", plain + with_mask), (lines[1], "all", plain)):
         for axis, (name, quantity) in zip(axes, PANELS.items(), strict=True):
             for method in (PAPER, ADAPTIVE):

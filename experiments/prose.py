@@ -19,7 +19,8 @@ LEFT_OUT = """\
 - **The mask.** Where zeros are left out of Omega, the model is told which cells are 0. On MNIST that is one bit for
   each of 392,000 cells, as much as 6,125 parameters of 64 bits. So the figures also have the uniform distribution on
   the mask, without any parameter, the others multiplied by the same mask and rescaled to the total, and the experiment
-  with zeros kept. The others get the mask after their fit; leaving the zeros out of it was not tried.
+  with zeros kept. Most of the others get the mask after their fit only; TensorLy's NN-CP can leave cells
+  out of it, and so has a line of its own.
 - **Scales.** In nonnegative CP of rank n, n (order - 1) entries only move scale between factors, in Tucker m for each
   mode; they are counted as parameters, as in the paper. The total of X, one number, is not counted for ours.
 - **The objective.** NN-CP and NN-Tucker minimise the squared error, so that RMSE favours them; ours and CP-APR minimise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legendre.compare.rows import COMPARED
+from legendre.compare.rows import COMPARED, NONZERO
 from legendre.peers import Effort
 
 FACES_PARAMS = (200, 279, 400, 560, 800, 1120, 1600, 2000, 2800, 4000)
@@ -47,15 +47,16 @@ class Level:
 
 
 DEFAULT = Level(
-    seeds={"cp-random": 3, "cp-hals": 3, "tucker": 3, "tucker-hals": 3, "cp-apr": 2},
+    seeds={"cp-random": 3, "cp-hals": 3, "tucker": 3, "tucker-hals": 3, "cp-apr": 2, NONZERO: 2},
     efforts={
         "cp-random": Effort(max_iter=1000),
         "cp-hals": Effort(max_iter=1000),
         "tucker": Effort(max_iter=1000),
         "tucker-hals": Effort(max_iter=500),
         "cp-apr": Effort(max_iter=500, seconds=12.0),
+        NONZERO: Effort(max_iter=500),
     },
-    fit_seconds=60.0,
+    fit_seconds=150.0,
     gradient_seconds=10.0,
     mnist_params=(500, 1000, 2000),
     peer_side=200,
@@ -64,8 +65,8 @@ DEFAULT = Level(
 )
 
 FULL = Level(
-    seeds=dict.fromkeys(COMPARED, 5),
-    efforts=dict.fromkeys(COMPARED, Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
+    seeds=dict.fromkeys((*COMPARED, NONZERO), 5),
+    efforts=dict.fromkeys((*COMPARED, NONZERO), Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
     fit_seconds=3600.0,
     gradient_seconds=600.0,
     mnist_params=(500, 1000, 2000, 4000, 8000),

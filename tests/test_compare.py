@@ -326,7 +326,7 @@ def test_the_command_draws_and_keeps_earlier_rows(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    monkeypatch.setattr("legendre.cli.compare.COMPARED", ("cp-hals",))
+    monkeypatch.setattr(sys.modules["legendre.compare.run"], "COMPARED", ("cp-hals",))
     for support in ("all", "nonzero"):
         code, out, err = command("--params", "20", "--seeds", "2", "--support", support)
         assert code == 0
@@ -382,3 +382,18 @@ def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str
     code, _, err = command("-o", tmp_path / "file" / "out", "--no-peers", "--params", "12")
     assert code == 2
     assert f"cannot make the folder {tmp_path / 'file' / 'out'}: Not a directory." in err
+
+
+def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
+    """On X = mask * (a rank-one tensor) it is exact, while a fit of the zeros cannot be."""
+    rng = np.random.default_rng(2)
+    one = np.einsum("i,j,k->ijk", *(rng.uniform(1, 3, size=n) for n in (5, 4, 3)))
+    X = np.where(rng.random(one.shape) < 0.7, one, 0.0)
+    rows = ld.compare(
+        X, [10], support="nonzero", peers=("cp-hals", "cp-nonzero"), seeds=1, effort=Effort(max_iter=2000)
+    )
+    errors = {row.method: row.rmse for row in rows}
+    assert "cp-nonzero" not in errors
+    assert errors["cp-nonzero x mask"] < 1e-2 < 0.1 < errors["cp-hals x mask"]
+    skipped = [row for row in ld.compare(X, [10], peers=("cp-nonzero",), seeds=1) if row.method == "cp-nonzero"]
+    assert [(row.status, row.note) for row in skipped] == [("SKIPPED", "only with support='nonzero'")]

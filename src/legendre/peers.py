@@ -156,13 +156,21 @@ def _tensorly(X: FloatArray) -> Any:
     return tensorly.tensor(X)
 
 
-def _cp(function: str, init: str) -> Fit:
+def _cp(function: str, init: str, *, nonzero: bool = False) -> Fit:
     def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
         import tensorly
         import tensorly.decomposition as methods
 
+        more = {"mask": X > 0} if nonzero else {}
         answer, history = getattr(methods, function)(
-            X, rank, n_iter_max=effort.max_iter, init=init, tol=effort.tol, random_state=seed, return_errors=True
+            X,
+            rank,
+            n_iter_max=effort.max_iter,
+            init=init,
+            tol=effort.tol,
+            random_state=seed,
+            return_errors=True,
+            **more,
         )
         return Factors(rank * sum(X.shape), len(history), lambda: np.asarray(tensorly.cp_to_tensor(answer)))
 
@@ -218,6 +226,14 @@ PEERS = {
         Peer("cp-hals", "NN-CP HALS", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac_hals", "random")),
         Peer("tucker", "NN-Tucker", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker")),
         Peer("tucker-hals", "NN-Tucker HALS", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker_hals")),
+        Peer(
+            "cp-nonzero",
+            "NN-CP fitted where X > 0",
+            "tensorly",
+            cp_rank,
+            _tensorly,
+            _cp("non_negative_parafac", "random", nonzero=True),
+        ),
         Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _pyttb, _cp_apr),
     )
 }

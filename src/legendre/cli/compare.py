@@ -12,8 +12,8 @@ import typer
 
 from legendre.arrays import AnyArray
 from legendre.compare.plots import draw
-from legendre.compare.rows import COMPARED, LABELS, Job, Row
-from legendre.compare.run import OURS, Comparison, checked_params, checked_seeds
+from legendre.compare.rows import LABELS, Job, Row
+from legendre.compare.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
 from legendre.errors import InvalidFile, InvalidSetting
 from legendre.peers import ADVICE
 from legendre.table import append, set_aside
@@ -29,7 +29,7 @@ def run_compare(
     """Compare on X and return the exit code; what has been measured when the user stops the run is kept and shown."""
     comparison = Comparison.of(X, support, problem=name)
     sizes = checked_params(_numbers(params), comparison.data)
-    jobs = comparison.jobs(sizes, checked_seeds(seeds), (*OURS, *(COMPARED if peers else ())))
+    jobs = comparison.jobs(sizes, checked_seeds(seeds), (*OURS, *checked_peers(None if peers else (), support)))
     table = _prepared(folder) / "compare.csv"
     if table.is_file():
         typer.echo(f"the earlier {table} is now {set_aside(table)}", err=True)

@@ -19,6 +19,7 @@ STYLES = {
     "cp-hals": ("#00441b", "<", 1.3),
     "tucker": ("#762a83", "D", 1.3),
     "tucker-hals": ("#9970ab", "d", 1.3),
+    "cp-nonzero": ("#4d9221", "X", 1.6),
     "cp-apr": ("#b35806", "P", 1.3),
 }
 """Colour, marker and width of each method, the same in all pictures."""

@@ -11,10 +11,12 @@ MASKED = " x mask"
 """Follows a peer's name where its reconstruction was multiplied by the mask X > 0 and rescaled."""
 COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
 """The peers of a comparison; each starts at random, so several seeds mean something."""
+NONZERO = "cp-nonzero"
+"""The peer that leaves the zeros out of its fit, as ours does with ``support="nonzero"``; it counts times the mask."""
 LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legendre, adaptive"} | {
     name + suffix: PEERS[name].label.removesuffix(", random start") + suffix
     for suffix in ("", MASKED)
-    for name in COMPARED
+    for name in (*COMPARED, NONZERO)
 }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray
 from legendre.basis import Basis, adaptive, empty
-from legendre.compare.rows import ADAPTIVE, COMPARED, MASKED, PAPER, UNIFORM, Job, Row
+from legendre.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
 from legendre.compare.scores import masked, score
 from legendre.compare.sizes import FAMILIES, Family, ladder, largest
 from legendre.decompose import decompose
@@ -119,6 +119,8 @@ class Comparison:
         if not peer.installed:
             text = f"needs {peer.package}: {ADVICE}"
             return (Row(job.method, job.asked, job.seed, "NOT INSTALLED", note=text),)
+        if job.method == NONZERO and self.support != "nonzero":
+            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="only with support='nonzero'"),)
         if self.data.missing is not None:
             text = f"X has {int(self.data.missing.sum())} missing cells, which {peer.label} cannot leave out"
             return (Row(job.method, job.asked, job.seed, "SKIPPED", note=text),)
@@ -129,7 +131,7 @@ class Comparison:
         )
         if done.Q is None:
             return (row,)
-        rows: tuple[Row, ...] = (_scored(row, self.X, done.Q),)
+        rows: tuple[Row, ...] = () if job.method == NONZERO else (_scored(row, self.X, done.Q),)
         if self.support == "nonzero":
             rows += (_scored(replace(row, method=job.method + MASKED), self.X, masked(self.X, done.Q)),)
         return rows
@@ -145,7 +147,7 @@ def compare(
     params: Sequence[int] | None = None,
     *,
     support: str = "all",
-    peers: Sequence[str] = COMPARED,
+    peers: Sequence[str] | None = None,
     seeds: int = 3,
     effort: Effort | None = None,
 ) -> list[Row]:
@@ -164,7 +166,8 @@ def compare(
         ``"all"`` or ``"nonzero"``. The latter tells ours which cells are 0, so each peer then has a second row,
         multiplied by the same mask.
     peers
-        Names of peers, see `legendre.peers.PEERS`; ``()`` for none. One that is not installed is a row that says so.
+        Names of peers, see `legendre.peers.PEERS`; by default all that start at random, ``()`` for none. One that is
+        not installed is a row that says so.
     seeds
         Random starts of each peer.
     effort
@@ -185,7 +188,7 @@ def compare(
     """
     comparison = Comparison.of(X, support, effort=effort)
     jobs = comparison.jobs(
-        checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers))
+        checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers, support))
     )
     return [row for rows in comparison.rows(jobs) for row in rows]
 
@@ -214,8 +217,10 @@ def checked_seeds(seeds: int) -> int:
     return int(seeds)
 
 
-def checked_peers(peers: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the peers."""
+def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
+    """Return the names of the peers; by default those that suit the support."""
+    if peers is None:
+        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
     if isinstance(peers, str):
         peers = (peers,)
     for name in peers:
