@@ -392,7 +392,7 @@ def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
     rows = ld.compare(
         X, [10], support="nonzero", peers=("cp-hals", "cp-nonzero"), seeds=1, effort=Effort(max_iter=2000)
     )
-    errors = {row.method: row.rmse for row in rows}
+    errors = {row.method: row.rmse for row in rows if row.rmse is not None}
     assert "cp-nonzero" not in errors
     assert errors["cp-nonzero x mask"] < 1e-2 < 0.1 < errors["cp-hals x mask"]
     skipped = [row for row in ld.compare(X, [10], peers=("cp-nonzero",), seeds=1) if row.method == "cp-nonzero"]
