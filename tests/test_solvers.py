@@ -304,7 +304,7 @@ def test_the_same_input_gives_the_same_bits(case: Case) -> None:
 
 
 def test_names_and_settings() -> None:
-    assert {"closed", "gradient", "m-projection", "natural", "natural-cg", "scaling"} == set(SOLVERS)
+    assert {"closed", "gradient", "m-projection", "natural", "natural-cg", "potentials", "scaling"} == set(SOLVERS)
     assert read_solver("auto") is None
     mine = ld.Gradient(form="batch", max_iter=7)
     assert read_solver(mine) is mine

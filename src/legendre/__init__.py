@@ -5,6 +5,8 @@ minimises the KL divergence, and comes with its certificate.
 """
 
 from legendre import geometry as geometry
+from legendre.balancing import balance as balance
+from legendre.balancing.result import Balanced as Balanced
 from legendre.basis import B1 as B1
 from legendre.basis import B2 as B2
 from legendre.basis import B3 as B3
@@ -30,6 +32,7 @@ from legendre.decomposition import load as load
 from legendre.errors import ConvergenceWarning as ConvergenceWarning
 from legendre.errors import InvalidBasis as InvalidBasis
 from legendre.errors import InvalidFile as InvalidFile
+from legendre.errors import InvalidMargins as InvalidMargins
 from legendre.errors import InvalidQuery as InvalidQuery
 from legendre.errors import InvalidSetting as InvalidSetting
 from legendre.errors import InvalidSupport as InvalidSupport
@@ -45,6 +48,7 @@ from legendre.solvers import Gradient as Gradient
 from legendre.solvers import MProjection as MProjection
 from legendre.solvers import Natural as Natural
 from legendre.solvers import NaturalCG as NaturalCG
+from legendre.solvers import Potentials as Potentials
 from legendre.solvers import Scaling as Scaling
 from legendre.solvers import Step as Step
 from legendre.status import Status as Status

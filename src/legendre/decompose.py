@@ -6,7 +6,6 @@ import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis import Basis, as_basis
@@ -17,7 +16,7 @@ from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
 from legendre.growing import grow
 from legendre.intake import Observation, observe
-from legendre.plan import check_tol
+from legendre.plan import check_limit, check_tol
 from legendre.progress import progress_line
 from legendre.solvers import Solver, read_solver
 from legendre.solvers.loop import Callback
@@ -76,7 +75,7 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    _check_limit(max_iter)
+    check_limit(max_iter)
     check_tol(tol)
     if callback is not None and not callable(callback):
         raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
@@ -118,13 +117,6 @@ def _adaptive(
     )
     path = (*growth.rounds[:-1], Round.of(fit))
     return replace(fit, recipe=repr(recipe), path=path, part=part)
-
-
-def _check_limit(max_iter: int | None) -> None:
-    if max_iter is None:
-        return
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
-        raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")
 
 
 def _warn(fit: Decomposition) -> None:

@@ -22,6 +22,10 @@ class InvalidBasis(LegendreError):
     """The basis is not a set of cells of X's grid without the bottom."""
 
 
+class InvalidMargins(LegendreError):
+    """Prescribed margins are no margins, contradict each other, or no tensor on X's support has them."""
+
+
 class InvalidSetting(LegendreError):
     """A solver, tolerance, limit or other setting is not valid."""
 

@@ -59,12 +59,18 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 
 
 def has_closed_form(model: Model, margins: list[Modes]) -> bool:
-    """Tell whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure.
+    """Tell whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure."""
+    return model.measure is None and decomposable(margins)
 
-    In a running order each set then meets all sets before it in what it shares with a single one of them.
+
+def decomposable(margins: list[Modes]) -> bool:
+    """Tell whether in a running order each set meets all sets before it in what it shares with a single one of them.
+
+    Examples
+    --------
+    >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
+    (True, False)
     """
-    if model.measure is not None:
-        return False
     before: list[set[int]] = []
     for group in in_running_order(margins):
         shared = set(group) & set().union(*before)

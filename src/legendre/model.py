@@ -57,13 +57,13 @@ class Quotient:
         return np.stack([box[cells[:, k]] for k, box in enumerate(self.box_of)], axis=1).astype(np.int64)
 
     def merge(self, grid: AnyArray) -> FloatArray:
-        """Sum a grid over each box."""
+        """Sum a grid over each box; a grid that nothing is merged in comes back as it is."""
         out: AnyArray = grid
         # The mode that shrinks most goes first, so that the later sums run over less.
         for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
             if len(self.cuts[axis]) < self.shape[axis]:
                 out = np.add.reduceat(out, self.cuts[axis], axis=axis, dtype=np.float64)
-        return np.array(out, dtype=np.float64)
+        return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
         """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""

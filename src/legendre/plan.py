@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,24 +39,7 @@ class Plan:
 
     def run(self, theta: FloatArray, max_iter: int | None, callback: Callback | None) -> tuple[Outcome, str]:
         """Run the solvers one after the other until one converges; return the outcome and who found it."""
-        history: tuple[Step, ...] = ()
-        for solver in self.solvers:
-            done = len(history[1:])
-            limit = self._limit(solver, None if max_iter is None else max_iter - done)
-            watch = None if callback is None else _renumbered(callback, done)
-            outcome = run(solver, self.target, theta, tol=self.tol, max_iter=limit, callback=watch)
-            fresh = outcome.history[1 if history else 0 :]
-            history += tuple(replace(step, iteration=step.iteration + done) for step in fresh)
-            if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
-                break
-            if np.isfinite(outcome.point.theta).all():
-                theta = outcome.point.theta
-        return replace(outcome, history=history), solver.name
-
-    def _limit(self, solver: Solver, left: int | None) -> int:
-        if left is None:
-            return solver.max_iter
-        return left if solver is self.solvers[-1] else min(left, solver.max_iter)
+        return run_in_turn(self.solvers, self.target, theta, tol=self.tol, max_iter=max_iter, callback=callback)
 
     def __str__(self) -> str:
         model, k = self.problem.model, len(self.columns)
@@ -69,6 +53,37 @@ class Plan:
         if self.solvers[0].name == "natural":
             lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
         return "\n".join(lines)
+
+
+def run_in_turn(
+    solvers: Sequence[Solver],
+    target: Target,
+    theta: FloatArray,
+    *,
+    tol: float,
+    max_iter: int | None,
+    callback: Callback | None,
+) -> tuple[Outcome, str]:
+    """Run solvers one after the other until one converges; return the outcome and who found it."""
+    history: tuple[Step, ...] = ()
+    for solver in solvers:
+        done = len(history[1:])
+        limit = _limit(solver, None if max_iter is None else max_iter - done, last=solver is solvers[-1])
+        watch = None if callback is None else _renumbered(callback, done)
+        outcome = run(solver, target, theta, tol=tol, max_iter=limit, callback=watch)
+        fresh = outcome.history[1 if history else 0 :]
+        history += tuple(replace(step, iteration=step.iteration + done) for step in fresh)
+        if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
+            break
+        if np.isfinite(outcome.point.theta).all():
+            theta = outcome.point.theta
+    return replace(outcome, history=history), solver.name
+
+
+def _limit(solver: Solver, left: int | None, *, last: bool) -> int:
+    if left is None:
+        return solver.max_iter
+    return left if last else min(left, solver.max_iter)
 
 
 def _renumbered(callback: Callback, done: int) -> Callback:
@@ -124,3 +139,11 @@ def check_tol(tol: float) -> None:
     number = isinstance(tol, (int, float, np.integer, np.floating)) and not isinstance(tol, bool)
     if not (number and tol >= 0):
         raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
+
+
+def check_limit(max_iter: int | None) -> None:
+    """Refuse a limit of steps that is none."""
+    if max_iter is None:
+        return
+    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
+        raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")

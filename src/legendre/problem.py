@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
+from legendre.hierarchy import Modes
 from legendre.intake import LARGE, Observation
 from legendre.model import Model
 from legendre.zeta import zeta_adjoint
@@ -29,6 +30,8 @@ class Problem:
         The sample space and the basis, merged.
     eta_hat
         The expectations of P on the basis, eq. (3).
+    prescribed
+        Margins of P by sets of modes, where they are all that is known of it; ``None`` when P is X.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class Problem:
     data: Observation
     model: Model
     eta_hat: FloatArray
+    prescribed: dict[Modes, FloatArray] | None = None
 
     @classmethod
     def of(cls, data: Observation, basis: IntArray) -> Problem:
@@ -63,6 +67,35 @@ class Problem:
         problem.__dict__["margins"] = margins
         return problem
 
+    @classmethod
+    def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
+        """Prescribe the margins of P; the basis is that of the interactions within their sets of modes.
+
+        Examples
+        --------
+        >>> from legendre.intake import observe
+        >>> wanted = {(0,): np.array([0.5, 0.5]), (1,): np.array([0.2, 0.8])}
+        >>> Problem.with_margins(observe([[1, 2], [3, 4]]), np.array([[0, 1], [1, 0]]), wanted).eta_hat.tolist()
+        [0.8, 0.5]
+        """
+        model = Model.of(data.support, data.base, basis)
+        eta_hat = np.empty(model.n_params)
+        # what margins share they agree about; the first one is read last, and stays
+        for modes, values in reversed(margins.items()):
+            rows = _within(model.positions, modes)
+            eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
+        return cls(data, model, frozen(eta_hat), margins)
+
+    def margin(self, modes: Modes) -> FloatArray:
+        """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""
+        order = len(self.model.quotient.merged_shape)
+        if self.prescribed is None:
+            sums: FloatArray = self.mass.sum(axis=tuple(k for k in range(order) if k not in modes), keepdims=True)
+            return sums
+        known = next(group for group in self.prescribed if set(modes) <= set(group))
+        values = self.prescribed[known].sum(axis=tuple(i for i, k in enumerate(known) if k not in modes))
+        return np.expand_dims(values, tuple(k for k in range(order) if k not in modes))
+
     @cached_property
     def margins(self) -> list[FloatArray]:
         """P summed over each interval of each mode."""
@@ -84,6 +117,12 @@ class Problem:
         if "mass" in self.__dict__:
             small.__dict__["mass"] = self.mass
         return small
+
+
+def _within(positions: IntArray, modes: Modes) -> IntArray:
+    """List the parameters whose non-zero coordinates are among the given modes."""
+    others = [k for k in range(positions.shape[1]) if k not in modes]
+    return np.flatnonzero(~(positions[:, others] > 0).any(axis=1))
 
 
 def _merged_mass(data: Observation, model: Model) -> FloatArray:

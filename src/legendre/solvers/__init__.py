@@ -10,5 +10,6 @@ from legendre.solvers.loop import run as run
 from legendre.solvers.mprojection import MProjection as MProjection
 from legendre.solvers.natural import Natural as Natural
 from legendre.solvers.natural_cg import NaturalCG as NaturalCG
+from legendre.solvers.potentials import Potentials as Potentials
 from legendre.solvers.protocol import Solver as Solver
 from legendre.solvers.scaling import Scaling as Scaling

@@ -14,6 +14,7 @@ from legendre.solvers.gradient import Gradient
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.natural import Natural
 from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.potentials import Potentials
 from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import Scaling
 
@@ -23,6 +24,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "m-projection": MProjection,
     "natural": Natural,
     "natural-cg": NaturalCG,
+    "potentials": Potentials,
     "scaling": Scaling,
 }
 SCALING_FROM = 300

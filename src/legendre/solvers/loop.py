@@ -43,12 +43,13 @@ Callback = Callable[[Step], bool | None]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where the loop ended, how, on which way, and how far above the minimum at most."""
+    """Where the loop ended, how, on which way, and how far above the minimum at most (see `State`)."""
 
     point: Point
     status: Status
     history: tuple[Step, ...]
     gap: float
+    tilt: float = np.inf
 
 
 def run(
@@ -70,7 +71,7 @@ def run(
                 continue
             status = Status.STALLED
         final = solver.finish(target, watch.best if status is Status.STALLED else state)
-        return Outcome(final.point, status, tuple(history), final.gap)
+        return Outcome(final.point, status, tuple(history), final.gap, final.tilt)
 
 
 class Watch:

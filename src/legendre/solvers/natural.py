@@ -66,7 +66,8 @@ class Natural:
         """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too."""
         point, work = state.point, _workspace(state)
         if work.anchor is None:
-            return replace(state, gap=newton_gap(target, point))
+            gap, tilt = _gap(target, point, _anchored(target, point))
+            return replace(state, gap=gap, tilt=tilt)
         for _ in range(CORRECTIONS):
             corrected = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
             if target.residual(corrected) >= target.residual(point):
@@ -75,7 +76,8 @@ class Natural:
             point = corrected
             if not pays or target.residual(point) < _enough(target.tol):
                 break
-        return replace(state, point=point, gap=_gap(target, point, work.anchor))
+        gap, tilt = _gap(target, point, work.anchor)
+        return replace(state, point=point, gap=gap, tilt=tilt)
 
 
 def _enough(tol: float) -> float:
@@ -116,23 +118,26 @@ def newton_gap(target: Target, point: Point) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    work = Workspace()
-    work.factorise(target, point)
-    return np.inf if work.anchor is None else _gap(target, point, work.anchor)
+    return _gap(target, point, _anchored(target, point))[0]
 
 
-def _gap(target: Target, point: Point, anchor: Anchor) -> float:
-    """Bound the gap at `point` with the factor from an earlier one, at q0.
+def _anchored(target: Target, point: Point) -> Anchor:
+    return Anchor(point, Workspace().factorise(target, point))
+
+
+def _gap(target: Target, point: Point, anchor: Anchor) -> tuple[float, float]:
+    """Bound the gap at `point` with the factor from an earlier one, at q0; and the tilt, ``|m / q - 1|``.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
     probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
     ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``. A factor that dropped parameters solves for less than d.
     """
     if len(anchor.factor.columns) < len(point.theta):
-        return np.inf
+        return np.inf, np.inf
     gradient = target.gradient(point)
     direction = anchor.factor.solve(gradient)
     drift = target.engine.swing(point.theta - anchor.point.theta)
-    if target.engine.swing(direction) * np.exp(min(drift, 700.0)) > 1.0:
-        return np.inf
-    return max(float(gradient @ direction), 0.0) * float(np.exp(drift))
+    tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
+    if tilt > 1.0:
+        return np.inf, np.inf
+    return max(float(gradient @ direction), 0.0) * float(np.exp(drift)), tilt

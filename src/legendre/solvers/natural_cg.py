@@ -76,9 +76,10 @@ class NaturalCG:
             return replace(state, gap=target.residual(point))
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
         direction = self._solve(target, point, pre, share=0.01, floor=ROUNDING)
-        if target.engine.swing(direction) > 1.0:
+        tilt = target.engine.swing(direction)
+        if tilt > 1.0:
             return state
-        return replace(state, gap=max(-_dot(target.gradient(point), direction), 0.0))
+        return replace(state, gap=max(-_dot(target.gradient(point), direction), 0.0), tilt=tilt)
 
     def _solve(self, target: Target, point: Point, pre: Preconditioner, *, share: float, floor: float) -> FloatArray:
         """Solve ``G d = eta_hat - eta`` until no more than a share of it, or no entry above `floor`, is left.

@@ -52,12 +52,16 @@ class State:
         The step length that led here.
     gap
         A bound of KL(P, Q) above its minimum; infinite while the solver has none.
+    tilt
+        By which share the distribution behind that bound, which has the expectations of P exactly, differs from Q in
+        any cell, at most: below 1 it is positive.
     """
 
     point: Point
     memory: Any = None
     step: float = 0.0
     gap: float = np.inf
+    tilt: float = np.inf
 
 
 class Solver(Protocol):

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
+from legendre.engines import Point
 from legendre.errors import InvalidSetting
 from legendre.hierarchy import Modes, in_running_order, margins_that_are_the_model
 from legendre.problem import Problem
 from legendre.solvers.protocol import State, Target
-from legendre.zeta import moebius
+from legendre.solvers.rate import cycles_left, rate, seen
+from legendre.zeta import moebius, zeta_adjoint
 
 LINEAR_CYCLES = 100
 """Cycles at most to find the direction that bounds the gap."""
@@ -48,9 +50,11 @@ class Scales:
     """The current tensor, where it started, and for each margin the logarithm of all factors it was multiplied with."""
 
     start: FloatArray
+    psi: float
     margins: tuple[Margin, ...]
     q: FloatArray
     log_scales: tuple[FloatArray, ...]
+    residuals: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,8 @@ class Scaling:
         Default budget of cycles over the margins.
     patience
         Steps without any progress after which what remains is rounding error.
+    horizon
+        Give up, for another solver to go on, when at the present rate more than so many cycles are left.
 
     Examples
     --------
@@ -74,6 +80,7 @@ class Scaling:
 
     max_iter: int = 10_000
     patience: int = 5
+    horizon: int | None = None
     name: str = field(default="scaling", init=False, repr=False)
 
     def start(self, target: Target, theta: FloatArray) -> State:
@@ -87,11 +94,16 @@ class Scaling:
         point = target.engine.at(theta)
         margins = tuple(_margin(target.problem, s) for s in in_running_order(modes))
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
-        return State(point, memory=Scales(theta, margins, np.exp(target.engine.log_probabilities(point)), none))
+        return State(
+            point, memory=Scales(theta, point.psi, margins, np.exp(target.engine.log_probabilities(point)), none)
+        )
 
     def advance(self, target: Target, state: State) -> State | None:
         """Fit every margin once."""
         scales: Scales = state.memory
+        residuals = seen(scales.residuals, target.residual(state.point))
+        if self._too_slow(residuals, target.tol):
+            return None
         q = scales.q.copy()
         logs = []
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
@@ -99,17 +111,23 @@ class Scaling:
             ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
             q *= ratio
             logs.append(log_scale + np.log(ratio))
-        following = replace(scales, q=q, log_scales=tuple(logs))
-        point = target.engine.at(_theta(following))
-        return State(point, memory=following, step=1.0)
+        following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)
+        return State(_point(following), memory=following, step=1.0)
 
-    def finish(self, target: Target, state: State) -> State:  # noqa: ARG002 - the margins tell all
-        """Bound the gap."""
-        return replace(state, gap=_gap(state.memory))
+    def _too_slow(self, residuals: tuple[float, ...], tol: float) -> bool:
+        factor = rate(residuals)
+        return (
+            self.horizon is not None and factor is not None and cycles_left(residuals[-1], tol, factor) > self.horizon
+        )
+
+    def finish(self, target: Target, state: State) -> State:
+        """Evaluate theta anew, so that the certificate is theta's, and bound the gap."""
+        gap, tilt = _gap(state.memory)
+        return replace(state, point=target.engine.at(state.point.theta), gap=gap, tilt=tilt)
 
 
-def _gap(scales: Scales) -> float:
-    """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `natural.newton_gap`.
+def _gap(scales: Scales) -> tuple[float, float]:
+    """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `natural.newton_gap`; and the tilt.
 
     The Newton direction is found by the same cycles, linearised: a is changed margin by margin until ``q (1 + a)`` has
     the margins of the data.
@@ -128,14 +146,25 @@ def _gap(scales: Scales) -> float:
         if last <= 0.01 * first:
             break
     within = last <= 0.01 * first or last <= np.finfo(np.float64).eps
-    return float((q * a * a).sum()) if within and a.min() >= -1.0 else np.inf
+    tilt = float(np.abs(a).max(where=q > 0, initial=0.0))
+    return (float((q * a * a).sum()), tilt) if within and a.min() >= -1.0 else (np.inf, np.inf)
 
 
 def _margin(problem: Problem, modes: Modes) -> Margin:
     positions = problem.model.positions
     others = tuple(k for k in range(positions.shape[1]) if k not in modes)
     rows = np.flatnonzero(~(positions[:, list(others)] > 0).any(axis=1))
-    return Margin(others, problem.mass.sum(axis=others, keepdims=True), rows, tuple(positions[rows].T))
+    return Margin(others, problem.margin(modes), rows, tuple(positions[rows].T))
+
+
+def _point(scales: Scales) -> Point:
+    """Read eta from the margins, which is far cheaper than a sweep, and psi from the factors of the bottom cell."""
+    total = float(scales.q.sum())
+    eta = np.empty_like(scales.start)
+    for margin in scales.margins:
+        eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.others, keepdims=True) / total)[margin.cells]
+    bottom = sum(float(log_scale.flat[0]) for log_scale in scales.log_scales)
+    return Point(_theta(scales), eta, scales.psi - bottom + float(np.log(total)))
 
 
 def _theta(scales: Scales) -> FloatArray:

@@ -40,9 +40,9 @@ def on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
     return zeta(grid)
 
 
-def rows_of(shape: tuple[int, ...]) -> Iterator[slice]:
+def rows_of(shape: tuple[int, ...], block: int = BLOCK) -> Iterator[slice]:
     """Cut the first mode into blocks of moderate size."""
-    step = max(1, BLOCK // max(1, int(np.prod(shape[1:], dtype=np.int64))))
+    step = max(1, block // max(1, int(np.prod(shape[1:], dtype=np.int64))))
     for start in range(0, shape[0], step):
         yield slice(start, min(start + step, shape[0]))
 

@@ -1,0 +1,177 @@
+"""The matrix engine: one-body bases on a matrix of weights, ``Q = D_u W D_v``, by products with W alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.engines.grid import Diagonal, GridEngine
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.model import Model
+
+SMALLEST, LEAST = 1e-200, 1e-290
+"""Sums below this (times the largest weight, or as such) may have lost terms to underflow: logarithms are summed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Log factors of rows and columns, the margins of Q, and ``log W exp(g)``, which the next cycle begins with.
+
+    ``log q = log W + f + g`` less the logarithm of its mass.
+    """
+
+    f: FloatArray
+    g: FloatArray
+    rows: FloatArray
+    columns: FloatArray
+    log_mass: float
+    per_row: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixEngine:
+    """Answers the five questions on a matrix of weights in the factors of its rows and columns.
+
+    Parameters
+    ----------
+    model
+        A model for which `applies` is true.
+
+    Examples
+    --------
+    >>> from legendre.support import Support
+    >>> engine = MatrixEngine(Model.of(Support((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 1], [1, 0]])))
+    >>> engine.at(np.zeros(2)).eta.round(12).tolist()
+    [0.6, 0.7]
+    """
+
+    model: Model
+
+    @staticmethod
+    def applies(model: Model) -> bool:
+        """Tell whether two modes of the merged grid have more than one level and B is all of both axes."""
+        sides = [length for length in model.quotient.merged_shape if length > 1]
+        one_body = bool(((model.positions > 0).sum(axis=1) == 1).all())
+        return len(sides) == 2 and one_body and model.n_params == sum(sides) - 2
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """W as a matrix."""
+        return self.model.weights.reshape([n for n in self.model.quotient.merged_shape if n > 1])
+
+    @cached_property
+    def lines(self) -> tuple[IntArray, IntArray]:
+        """The parameters of the matrix's rows 1, 2, ... and of its columns 1, 2, ..."""
+        first, second = (k for k, n in enumerate(self.model.quotient.merged_shape) if n > 1)
+        order = np.lexsort((self.model.positions[:, second], self.model.positions[:, first]))
+        columns = self.weights.shape[1] - 1  # their first coordinate is 0
+        return order[columns:], order[:columns]
+
+    @cached_property
+    def _seen(self) -> tuple[BoolArray, BoolArray]:
+        """Which rows and which columns hold a cell."""
+        positive = self.weights > 0
+        rows: BoolArray = np.logical_or.reduce(positive, axis=1)
+        columns: BoolArray = np.logical_or.reduce(positive, axis=0)
+        return rows, columns
+
+    @cached_property
+    def _floor(self) -> float:
+        return max(SMALLEST * float(self.weights.max()), LEAST)
+
+    def at(self, theta: FloatArray) -> Point:
+        """Add up theta along both axes and multiply W by the exponentials."""
+        f, g = (np.concatenate([[0.0], np.cumsum(theta[line])]) for line in self.lines)
+        return self._at(f, g, self.log_product(g, 1), self.log_product(f, 0), theta)
+
+    def cycle(self, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0) -> Point:
+        """Scale the rows to their margin, then the columns to theirs, overstepping by omega: two products with W."""
+        old: Scaled = point.cache
+        f = _step(rows, old.per_row, old.f, omega)
+        per_column = self.log_product(f, 0)
+        g = _step(columns, per_column, old.g, omega)
+        return self._at(f, g, self.log_product(g, 1), per_column)
+
+    def _at(
+        self, f: FloatArray, g: FloatArray, per_row: FloatArray, per_column: FloatArray, theta: FloatArray | None = None
+    ) -> Point:
+        log_rows, log_columns = f + per_row, g + per_column
+        peak = float(log_rows.max())
+        log_mass = peak + float(np.log(np.exp(log_rows - peak).sum()))
+        rows, columns = np.exp(log_rows - log_mass), np.exp(log_columns - log_mass)
+        eta = np.empty(self.n_params)
+        own = np.empty(self.n_params) if theta is None else theta
+        for line, margin, factor in zip(self.lines, (rows, columns), (f, g), strict=True):
+            eta[line] = np.cumsum(margin[::-1])[-2::-1]
+            if theta is None:
+                own[line] = np.diff(factor)
+        return Point(own, eta, log_mass - float(f[0] + g[0]), Scaled(f, g, rows, columns, log_mass, per_row))
+
+    def log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
+        """Compute ``log sum of W exp(log_factor)`` along an axis; in the log domain only where it might underflow."""
+        peak = float(log_factor[self._seen[axis]].max())
+        factor = np.exp(np.minimum(log_factor - peak, 0.0))
+        sums = self.weights @ factor if axis == 1 else factor @ self.weights
+        seen = self._seen[1 - axis]
+        if (sums[seen] < self._floor).any():
+            return self._log_product(log_factor, axis)
+        return np.log(sums, out=np.full_like(sums, -np.inf), where=seen) + peak
+
+    def _log_product(self, log_factor: FloatArray, axis: int) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(self.weights) + (log_factor if axis == 1 else log_factor[:, None])
+            peaks = logs.max(axis=axis, keepdims=True)
+            sums: FloatArray = np.log(np.exp(logs - peaks).sum(axis=axis)) + peaks.squeeze(axis)
+        return np.where(np.isnan(sums), -np.inf, sums)
+
+    def probabilities(self, point: Point) -> FloatArray:
+        """Return Q as a matrix."""
+        at: Scaled = point.cache
+        f, g = at.f - at.log_mass + at.g.max(), at.g - at.g.max()
+        if f[self._seen[0]].max() < -np.log(SMALLEST) and min(f.min(), g.min()) > np.log(SMALLEST):
+            q: FloatArray = self.weights * np.exp(f)[:, None]
+            q *= np.exp(g)
+            return q
+        return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Ask the grid engine."""
+        grid = GridEngine(self.model)
+        return grid.fisher(grid.at(point.theta), out)
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Ask the grid engine."""
+        grid = GridEngine(self.model)
+        return grid.fisher_product(grid.at(point.theta), vector)
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
+        """Take the inverse of G's diagonal."""
+        return Diagonal.of(point)
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells."""
+        at: Scaled = point.cache
+        with np.errstate(divide="ignore"):
+            log_q: FloatArray = np.log(self.weights) + at.f[:, None] + at.g - at.log_mass
+        return log_q.reshape(self.model.quotient.merged_shape)
+
+    def swing(self, vector: FloatArray) -> float:
+        """Bound the range of ``zeta(vector)``: the ranges of rows and columns add up."""
+        sums = [np.concatenate([[0.0], np.cumsum(vector[line])]) for line in self.lines]
+        return float(sum(np.ptp(s[seen]) for s, seen in zip(sums, self._seen, strict=True)))
+
+
+def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: float) -> FloatArray:
+    """Move towards the log factors that give the wanted sums; those of empty rows or columns stay."""
+    goal = np.log(wanted, where=wanted > 0, out=np.zeros_like(wanted))
+    np.subtract(goal, log_sums, out=goal, where=log_sums > -np.inf)
+    moved = last + omega * (goal - last)
+    return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)
