@@ -70,7 +70,7 @@ STRINGS = [
     (
         "B4",
         r"unknown basis 'B4'; did you mean 'B[123]'\? "
-        r"Valid: B1, B2, B3, adaptive, boltzmann, cells, empty, full, interactions\.",
+        r"Valid: B1, B2, B3, adaptive, boltzmann, cells, empty, full, interactions, rbm\.",
     ),
     ("interaction(2)", "unknown basis 'interaction'; did you mean 'interactions'?"),
     ("Boltzman([(0, 1)])", "unknown basis 'Boltzman'; did you mean 'boltzmann'?"),

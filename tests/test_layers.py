@@ -85,6 +85,13 @@ LAYERS = [
     ["compare.rows", "compare.scores", "compare.sizes"],
     ["compare.plots", "compare.run"],
     ["compare"],
+    ["latent.em"],
+    ["latent.result"],
+    ["latent"],
+    ["estimators"],
+    ["estimators.base", "estimators.grid"],
+    ["estimators.columns", "estimators.variables"],
+    ["estimators.boltzmann", "estimators.density"],
     ["cli"],
 ]
 LEVEL = {module: level for level, layer in enumerate(LAYERS) for module in layer}
@@ -177,7 +184,7 @@ def test_the_public_names_are_there() -> None:
         "Gradient", "MProjection", "Natural", "Potentials", "Step", "Status",
         "Inference", "LikelihoodRatio", "likelihood_ratio", "geometry",
         "ConvergenceWarning", "InvalidBasis", "InvalidFile", "InvalidMargins", "InvalidQuery", "InvalidSetting",
-        "InvalidSupport",
-        "InvalidTensor", "LegendreError",
+        "InvalidSamples", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
+        "BoltzmannMachine", "LegendreDensity", "HiddenDecomposition", "hidden", "rbm",
     }  # fmt: skip
     assert {name for name in expected if hasattr(legendre, name)} == expected

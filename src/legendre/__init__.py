@@ -17,6 +17,7 @@ from legendre.basis import cells as cells
 from legendre.basis import empty as empty
 from legendre.basis import full as full
 from legendre.basis import interactions as interactions
+from legendre.basis import rbm as rbm
 from legendre.compare import compare as compare
 from legendre.coordinates import entropy as entropy
 from legendre.coordinates import from_eta as from_eta
@@ -34,13 +35,19 @@ from legendre.errors import InvalidBasis as InvalidBasis
 from legendre.errors import InvalidFile as InvalidFile
 from legendre.errors import InvalidMargins as InvalidMargins
 from legendre.errors import InvalidQuery as InvalidQuery
+from legendre.errors import InvalidSamples as InvalidSamples
 from legendre.errors import InvalidSetting as InvalidSetting
 from legendre.errors import InvalidSupport as InvalidSupport
 from legendre.errors import InvalidTensor as InvalidTensor
 from legendre.errors import LegendreError as LegendreError
+from legendre.errors import NotFitted as NotFitted
+from legendre.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
+from legendre.estimators.density import LegendreDensity as LegendreDensity
 from legendre.inference import Inference as Inference
 from legendre.inference import LikelihoodRatio as LikelihoodRatio
 from legendre.inference import likelihood_ratio as likelihood_ratio
+from legendre.latent import hidden as hidden
+from legendre.latent.result import HiddenDecomposition as HiddenDecomposition
 from legendre.plan import Plan as Plan
 from legendre.plan import plan as plan
 from legendre.solvers import Closed as Closed

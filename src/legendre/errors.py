@@ -34,6 +34,14 @@ class InvalidQuery(LegendreError):
     """A question that this decomposition cannot answer."""
 
 
+class InvalidSamples(LegendreError):
+    """Rows of observations cannot be read as cells of a grid."""
+
+
+class NotFitted(LegendreError, AttributeError):
+    """An estimator was asked for what only a fit can tell."""
+
+
 class InvalidFile(LegendreError):
     """A file cannot be read or written as asked."""
 

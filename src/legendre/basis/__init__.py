@@ -2,6 +2,7 @@
 
 from legendre.basis.adaptive import adaptive as adaptive
 from legendre.basis.boltzmann import boltzmann as boltzmann
+from legendre.basis.boltzmann import rbm as rbm
 from legendre.basis.core import Basis as Basis
 from legendre.basis.core import cells as cells
 from legendre.basis.core import empty as empty

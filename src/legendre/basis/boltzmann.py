@@ -57,3 +57,22 @@ def boltzmann(edges: Iterable[Iterable[int]]) -> Basis:
     if () in groups:
         raise InvalidBasis("boltzmann: an edge has no node. Every edge names at least one mode.")
     return Boltzmann(groups)
+
+
+def rbm(n_visible: int, n_hidden: int) -> Basis:
+    """Make the basis of a restricted Boltzmann machine: an edge from every visible mode to every hidden one.
+
+    Parameters
+    ----------
+    n_visible, n_hidden
+        How many modes there are; hidden ones come last, as in `hidden`.
+
+    Examples
+    --------
+    >>> rbm(2, 1)
+    boltzmann([(0, 2), (1, 2)])
+    """
+    for name, count in (("n_visible", n_visible), ("n_hidden", n_hidden)):
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+            raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
+    return Boltzmann(tuple((i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)))

@@ -37,7 +37,7 @@ class Interactions(Basis):
             groups = [tuple(sorted(group)) for group in self.sets]
             check_modes("interactions", groups, order)
         parts = {part for group in groups for size in range(1, len(group) + 1) for part in combinations(group, size)}
-        cells = [_block(data.shape, part) for part in sorted(parts)]
+        cells = [block(data.shape, part) for part in sorted(parts)]
         if not cells:
             return np.empty((0, order), dtype=np.int64)
         every = np.concatenate(cells)
@@ -94,7 +94,7 @@ def check_modes(name: str, groups: Iterable[tuple[int, ...]], order: int) -> Non
             raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
 
 
-def _block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
+def block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
     """All cells whose non-zero coordinates are exactly the modes of `part`."""
     sizes = [shape[k] - 1 for k in part]
     cells = np.zeros((int(np.prod(sizes)), len(shape)), dtype=np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.boltzmann import boltzmann
+from legendre.basis.boltzmann import boltzmann, rbm
 from legendre.basis.core import Basis, cells, empty, full
 from legendre.basis.interactions import interactions
 from legendre.basis.paper import B1, B2, B3
@@ -24,6 +24,7 @@ BUILDERS: dict[str, Callable[..., Basis]] = {
     "empty": empty,
     "full": full,
     "interactions": interactions,
+    "rbm": rbm,
 }
 
 

@@ -9,6 +9,8 @@ from legendre.model import Model
 
 SMALL_CELLS, SMALL_BASIS = 100_000, 1_500
 """Up to here NumPy takes milliseconds, and waiting for a compiler does not pay."""
+SHORT_MODES, SHORT_CELLS = 4, 1 << 24
+"""Where no mode has more levels than this, compiled sweeps along modes are all overhead: NumPy up to so many cells."""
 LARGEST_MATRIX = 10_000
 """The largest basis for which a Fisher matrix is formed."""
 
@@ -20,7 +22,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     """
     if ProductEngine.applies(model):
         return ProductEngine(model)
-    if model.n_merged <= SMALL_CELLS and model.n_params <= SMALL_BASIS:
+    short = max(model.quotient.merged_shape) <= SHORT_MODES
+    if model.n_merged <= (SHORT_CELLS if short else SMALL_CELLS) and model.n_params <= SMALL_BASIS:
         return GridEngine(model)
     if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
         from legendre.engines.stream import StreamEngine
