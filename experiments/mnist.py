@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from legendre.compare.rows import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Row
 from legendre.compare.run import Comparison
 
@@ -15,7 +17,7 @@ DIGITS = tuple(range(10))
 
 def run(store: Store[Row], level: Level) -> None:
     """Run ours in all digits, then the peers; with zeros kept the peers are what they are with zeros left out."""
-    runner = Runner(store, level)
+    runner = Runner(store, replace(level, seeds=level.mnist_seeds, efforts=level.mnist_efforts))
     for support, methods in (
         ("nonzero", (UNIFORM, PAPER, ADAPTIVE)),
         ("nonzero", (*COMPARED, NONZERO)),

@@ -13,6 +13,7 @@ from benchmarks.tables import markdown, number
 
 from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
 from legendre.compare.run import OURS
+from legendre.peers import Effort
 from legendre.table import read
 
 from . import findings
@@ -200,9 +201,13 @@ def _recovery(rows: Sequence[Recovery]) -> str:
 
 
 def _reading(level: Level) -> str:
-    efforts = "; ".join(
-        f"{LABELS[name]}: {level.seeds[name]} seeds, at most {effort.max_iter} iterations"
-        + (f" and about {effort.seconds:.0f} s" if name == "cp-apr" else "")
-        for name, effort in level.efforts.items()
+    faces, mnist = _efforts(level.seeds, level.efforts), _efforts(level.mnist_seeds, level.mnist_efforts)
+    return READING.format(faces=faces, mnist=mnist)
+
+
+def _efforts(seeds: Mapping[str, int], efforts: Mapping[str, Effort]) -> str:
+    return "; ".join(
+        f"{LABELS[name]} {seeds[name]} x {effort.max_iter}"
+        + (f" (about {effort.seconds:.0f} s)" if name == "cp-apr" else "")
+        for name, effort in efforts.items()
     )
-    return READING.format(efforts=efforts, tol=level.efforts[COMPARED[0]].tol)

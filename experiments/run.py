@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks import machine
 from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
+from threadpoolctl import threadpool_limits
 
 from legendre.compare.rows import Row
 from legendre.table import append
@@ -56,10 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
         options.output.mkdir(parents=True, exist_ok=True)
         stamp = datetime.now(UTC).strftime("%Y-%m-%d")
         size = "full" if options.full else "default"
-        facts = Circumstances(stamp, size, " ".join(names), machine.machine(), machine.threads(), machine.versions())
+        facts = Circumstances(stamp, size, " ".join(names), machine.machine(), "BLAS 1", machine.versions())
         append(options.output / CIRCUMSTANCES, facts)
-        for name in names:
-            complete &= _run(EXPERIMENTS[name], level, options.output, fresh=options.fresh)
+        with threadpool_limits(1):  # more threads than idle cores would cost anybody a multiple
+            for name in names:
+                complete &= _run(EXPERIMENTS[name], level, options.output, fresh=options.fresh)
     stores = {name: Store.open(options.output, name, e.kind).rows for name, e in EXPERIMENTS.items()}
     for name, experiment in EXPERIMENTS.items():
         for file, draw in experiment.pictures if stores[name] else ():

@@ -1,4 +1,4 @@
-"""What is run by default, in about 40 minutes on two cores, and with --full."""
+"""What is run by default, in about 50 minutes on two cores, and with --full."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ class Level:
     Parameters
     ----------
     seeds, efforts
-        Of each peer.
+        Of each peer on faces.
     fit_seconds
         After which a fit of ours is given up.
     gradient_seconds
         After which gradient descent is stopped, and the number of its passes computed.
     mnist_params
         Numbers of parameters on MNIST: B3(l) has 500 l.
+    mnist_seeds, mnist_efforts
+        Of each peer on each of the ten digits.
     peer_side
         The largest cube that the peers decompose.
     scale_seconds
@@ -41,35 +43,47 @@ class Level:
     fit_seconds: float
     gradient_seconds: float
     mnist_params: tuple[int, ...]
+    mnist_seeds: dict[str, int]
+    mnist_efforts: dict[str, Effort]
     peer_side: int
     scale_seconds: float
     recovery_draws: int
 
 
 DEFAULT = Level(
-    seeds={"cp-random": 3, "cp-hals": 3, "tucker": 3, "tucker-hals": 3, "cp-apr": 2, NONZERO: 2},
+    seeds={"cp-random": 3, "cp-hals": 3, "tucker": 3, "tucker-hals": 3, "cp-apr": 2},
     efforts={
-        "cp-random": Effort(max_iter=1000),
-        "cp-hals": Effort(max_iter=1000),
-        "tucker": Effort(max_iter=1000),
-        "tucker-hals": Effort(max_iter=500),
-        "cp-apr": Effort(max_iter=500, seconds=12.0),
-        NONZERO: Effort(max_iter=500),
+        "cp-random": Effort(max_iter=500),
+        "cp-hals": Effort(max_iter=500),
+        "tucker": Effort(max_iter=500),
+        "tucker-hals": Effort(max_iter=250),
+        "cp-apr": Effort(max_iter=500, seconds=10.0),
     },
-    fit_seconds=150.0,
+    fit_seconds=200.0,
     gradient_seconds=10.0,
     mnist_params=(500, 1000, 2000),
+    mnist_seeds={"cp-random": 2, "cp-hals": 2, "tucker": 1, "tucker-hals": 2, "cp-apr": 1, NONZERO: 1},
+    mnist_efforts={
+        "cp-random": Effort(max_iter=500, tol=1e-6),
+        "cp-hals": Effort(max_iter=300, tol=1e-6),
+        "tucker": Effort(max_iter=300, tol=1e-6),
+        "tucker-hals": Effort(max_iter=200, tol=1e-6),
+        "cp-apr": Effort(max_iter=500, seconds=6.0),
+        NONZERO: Effort(max_iter=200, tol=1e-6),
+    },
     peer_side=200,
     scale_seconds=60.0,
     recovery_draws=20,
 )
 
 FULL = Level(
-    seeds=dict.fromkeys((*COMPARED, NONZERO), 5),
-    efforts=dict.fromkeys((*COMPARED, NONZERO), Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
+    seeds=dict.fromkeys(COMPARED, 5),
+    efforts=dict.fromkeys(COMPARED, Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
     fit_seconds=3600.0,
     gradient_seconds=600.0,
     mnist_params=(500, 1000, 2000, 4000, 8000),
+    mnist_seeds=dict.fromkeys((*COMPARED, NONZERO), 5),
+    mnist_efforts=dict.fromkeys((*COMPARED, NONZERO), Effort(max_iter=2000, tol=1e-8, seconds=600.0)),
     peer_side=500,
     scale_seconds=1200.0,
     recovery_draws=200,
