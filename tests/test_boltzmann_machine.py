@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -188,19 +189,8 @@ def test_rows_and_tensors_are_the_same_data(rng: np.random.Generator) -> None:
         assert_array_equal(a.decomposition_.theta, b.decomposition_.theta)
 
 
-class Frame:
-    """As much of a data frame as is looked at."""
-
-    def __init__(self, rows: IntArray, columns: list[str]) -> None:
-        self.rows, self.columns = rows, columns
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> IntArray:
-        del dtype, copy
-        return self.rows
-
-
 def test_names_come_from_columns(rng: np.random.Generator) -> None:
-    frame: Any = Frame(ising(rng, 50, 2), ["rain", "wet"])
+    frame: Any = pandas.DataFrame(ising(rng, 50, 2), columns=["rain", "wet"])
     assert list(ld.BoltzmannMachine().fit(frame).weights_) == [("rain", "wet")]
     assert list(ld.BoltzmannMachine([("wet", "rain")]).fit(frame).weights_) == [("wet", "rain")]
 

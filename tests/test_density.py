@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -199,22 +200,11 @@ def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> Non
         ld.LegendreDensity(**settings).fit(rows)
 
 
-class Frame:
-    """As much of a data frame as is looked at."""
-
-    def __init__(self, rows: AnyArray, columns: list[str]) -> None:
-        self.rows, self.columns = rows, columns
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
-        del dtype, copy
-        return self.rows
-
-
 def test_columns_of_frames_are_named(people: AnyArray) -> None:
-    frame: Any = Frame(people, ["colour", "size", "flag"])
+    frame: Any = pandas.DataFrame(people, columns=["colour", "size", "flag"])
     density = ld.LegendreDensity(1).fit(frame)
     assert density.feature_names_in_.tolist() == ["colour", "size", "flag"]
-    other: Any = Frame(people[:, ::-1], ["flag", "size", "colour"])
+    other: Any = pandas.DataFrame(people[:, ::-1], columns=["flag", "size", "colour"])
     with pytest.raises(ld.InvalidSamples, match=r"fit saw \['colour', 'size', 'flag'\]. Put them in that order"):
         density.score(other)
     with pytest.raises(ld.InvalidSamples, match="column 'size' holds 9 in row 0"):
