@@ -23,7 +23,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.arrays import AnyArray, FloatArray
-from legendre.compare.scores import score
+from legendre.comparison.scores import score
 from legendre.peers import ADVICE, PEERS, Effort, Factors, Peer
 
 from . import machine, numpy_algorithm2

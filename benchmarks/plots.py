@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from legendre.compare.plots import STYLES as COMPARED
-from legendre.compare.plots import figure as new_figure
+from legendre.comparison.plots import STYLES as COMPARED
+from legendre.comparison.plots import figure as new_figure
 from legendre.peers import PEERS
 
 from .measure import NUMPY, OURS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from legendre.compare.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
-from legendre.compare.run import Comparison
+from legendre.comparison.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
+from legendre.comparison.run import Comparison
 
 from .data import faces
 from .jobs import Runner

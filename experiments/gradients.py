@@ -10,7 +10,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.arrays import FloatArray
-from legendre.compare.rows import Row
+from legendre.comparison.rows import Row
 from legendre.solvers import Solver
 from legendre.solvers.gradient import SWEEP_RATE
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from legendre.compare.rows import MASKED, Job, Row
-from legendre.compare.run import OURS, Comparison
+from legendre.comparison.rows import MASKED, Job, Row
+from legendre.comparison.run import OURS, Comparison
 from legendre.peers import PEERS
 
 from .settings import Level

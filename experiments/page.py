@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.problems import ROOT
 from benchmarks.tables import markdown, number
 
-from legendre.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
-from legendre.compare.run import OURS
+from legendre.comparison.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.comparison.run import OURS
 from legendre.peers import Effort
 from legendre.table import read
 

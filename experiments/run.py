@@ -15,7 +15,7 @@ from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
 from threadpoolctl import threadpool_limits
 
-from legendre.compare.rows import Row
+from legendre.comparison.rows import Row
 from legendre.table import append
 
 from . import faces, gradients, mnist, plots, recovery, scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legendre.compare.rows import COMPARED, NONZERO
+from legendre.comparison.rows import COMPARED, NONZERO
 from legendre.peers import Effort
 
 FACES_PARAMS = (200, 279, 400, 560, 800, 1120, 1600, 2000, 2800, 4000)

@@ -18,10 +18,10 @@ import legendre as ld
 from legendre import peers, table
 from legendre.arrays import FloatArray
 from legendre.cli import main
-from legendre.compare.rows import COMPARED, Row
-from legendre.compare.run import Comparison
-from legendre.compare.scores import masked, score
-from legendre.compare.sizes import FAMILIES, Family, ladder, largest
+from legendre.comparison.rows import COMPARED, Row
+from legendre.comparison.run import Comparison
+from legendre.comparison.scores import masked, score
+from legendre.comparison.sizes import FAMILIES, Family, ladder, largest
 from legendre.intake import observe
 from legendre.peers import PEERS, Effort, Factors, Peer
 
@@ -326,7 +326,7 @@ def test_the_command_draws_and_keeps_earlier_rows(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    monkeypatch.setattr(sys.modules["legendre.compare.run"], "COMPARED", ("cp-hals",))
+    monkeypatch.setattr(sys.modules["legendre.comparison.run"], "COMPARED", ("cp-hals",))
     for support in ("all", "nonzero"):
         code, out, err = command("--params", "20", "--seeds", "2", "--support", support)
         assert code == 0

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.compare.rows import Row
-from legendre.compare.run import Comparison
+from legendre.comparison.rows import Row
+from legendre.comparison.run import Comparison
 
 pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
 

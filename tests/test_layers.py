@@ -82,9 +82,9 @@ LAYERS = [
     ["geometry.ladder", "geometry.triangle"],
     ["geometry.plots"],
     ["geometry"],
-    ["compare.rows", "compare.scores", "compare.sizes"],
-    ["compare.plots", "compare.run"],
-    ["compare"],
+    ["comparison.rows", "comparison.scores", "comparison.sizes"],
+    ["comparison.plots", "comparison.run"],
+    ["comparison"],
     ["latent.em"],
     ["latent.result"],
     ["latent"],
@@ -168,6 +168,18 @@ def loaded_by(statement: str) -> set[str]:
 def test_importing_the_package_is_light() -> None:
     heavy = {"numba", "matplotlib", "typer", "rich", "dask", "sklearn", "scipy.optimize", "scipy.sparse"}
     assert loaded_by("import legendre") & heavy == set()
+
+
+def test_front_doors_open_when_somebody_comes() -> None:
+    late = {"legendre.balancing", "legendre.comparison", "legendre.estimators", "legendre.geometry", "legendre.latent"}
+    assert loaded_by("import legendre") & late == set()
+    calls = (
+        "legendre.compare([[1, 2], [3, 4]], [1], peers=()); legendre.compare; legendre.geometry.ladder; legendre.hidden"
+    )
+    assert loaded_by(f"import legendre; {calls}; assert callable(legendre.compare)") >= {"legendre.comparison"}
+    assert {"balance", "decompose"} <= set(dir(legendre))
+    with pytest.raises(AttributeError, match="module 'legendre' has no attribute 'balanced'"):
+        _ = legendre.balanced  # type: ignore[attr-defined]
 
 
 def test_fitting_a_positive_tensor_is_light() -> None:

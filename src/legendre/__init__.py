@@ -4,9 +4,9 @@ The method of Sugiyama, Nakahara and Tsuda, *Legendre Decomposition for Tensors*
 minimises the KL divergence, and comes with its certificate.
 """
 
-from legendre import geometry as geometry
-from legendre.balancing import balance as balance
-from legendre.balancing.result import Balanced as Balanced
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from legendre.basis import B1 as B1
 from legendre.basis import B2 as B2
 from legendre.basis import B3 as B3
@@ -18,7 +18,6 @@ from legendre.basis import empty as empty
 from legendre.basis import full as full
 from legendre.basis import interactions as interactions
 from legendre.basis import rbm as rbm
-from legendre.compare import compare as compare
 from legendre.coordinates import entropy as entropy
 from legendre.coordinates import from_eta as from_eta
 from legendre.coordinates import from_theta as from_theta
@@ -41,13 +40,9 @@ from legendre.errors import InvalidSupport as InvalidSupport
 from legendre.errors import InvalidTensor as InvalidTensor
 from legendre.errors import LegendreError as LegendreError
 from legendre.errors import NotFitted as NotFitted
-from legendre.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
-from legendre.estimators.density import LegendreDensity as LegendreDensity
 from legendre.inference import Inference as Inference
 from legendre.inference import LikelihoodRatio as LikelihoodRatio
 from legendre.inference import likelihood_ratio as likelihood_ratio
-from legendre.latent import hidden as hidden
-from legendre.latent.result import HiddenDecomposition as HiddenDecomposition
 from legendre.plan import Plan as Plan
 from legendre.plan import plan as plan
 from legendre.solvers import Closed as Closed
@@ -60,4 +55,39 @@ from legendre.solvers import Scaling as Scaling
 from legendre.solvers import Step as Step
 from legendre.status import Status as Status
 
+if TYPE_CHECKING:
+    from legendre import geometry as geometry
+    from legendre.balancing import balance as balance
+    from legendre.balancing.result import Balanced as Balanced
+    from legendre.comparison import compare as compare
+    from legendre.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
+    from legendre.estimators.density import LegendreDensity as LegendreDensity
+    from legendre.latent import hidden as hidden
+    from legendre.latent.result import HiddenDecomposition as HiddenDecomposition
+
 __version__ = "0.1.0"
+
+_LATE = {
+    "Balanced": "legendre.balancing.result",
+    "BoltzmannMachine": "legendre.estimators.boltzmann",
+    "HiddenDecomposition": "legendre.latent.result",
+    "LegendreDensity": "legendre.estimators.density",
+    "balance": "legendre.balancing",
+    "compare": "legendre.comparison",
+    "geometry": "legendre.geometry",
+    "hidden": "legendre.latent",
+}
+"""Front doors that are opened when somebody comes: importing the package stays quick."""
+
+
+if not TYPE_CHECKING:  # type checkers know the names from above, and complain of others
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATE:
+            raise AttributeError(f"module 'legendre' has no attribute {name!r}")
+        module = import_module(_LATE[name])
+        return module if name == "geometry" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

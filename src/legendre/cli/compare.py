@@ -11,9 +11,9 @@ from pathlib import Path
 import typer
 
 from legendre.arrays import AnyArray
-from legendre.compare.plots import draw
-from legendre.compare.rows import LABELS, Job, Row
-from legendre.compare.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
+from legendre.comparison.plots import draw
+from legendre.comparison.rows import LABELS, Job, Row
+from legendre.comparison.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
 from legendre.errors import InvalidFile, InvalidSetting
 from legendre.peers import ADVICE
 from legendre.table import append, set_aside

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import rel_entr
 
 from legendre.arrays import AnyArray, BoolArray, FloatArray
 
@@ -37,6 +36,8 @@ def score(X: AnyArray, Q: FloatArray) -> Scores:
     >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
     Scores(rmse=0.816..., rmse_nonzero=0.707..., kl=0.3040...)
     """
+    from scipy.special import rel_entr
+
     total_x = float(np.nansum(X, dtype=np.float64))
     total_q = sum(float(q[~np.isnan(x)].sum()) for x, q in _slabs(X, Q))
     square, square_nonzero, divergence, cells, nonzero = 0.0, 0.0, 0.0, 0, 0

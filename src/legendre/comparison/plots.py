@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.compare.rows import ADAPTIVE, MASKED, PAPER, UNIFORM, Row
+from legendre.comparison.rows import ADAPTIVE, MASKED, PAPER, UNIFORM, Row
 from legendre.storage import replacing
 
 STYLES = {

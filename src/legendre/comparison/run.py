@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray
 from legendre.basis import Basis, adaptive, empty
-from legendre.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
-from legendre.compare.scores import masked, score
-from legendre.compare.sizes import FAMILIES, Family, ladder, largest
+from legendre.comparison.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
+from legendre.comparison.scores import masked, score
+from legendre.comparison.sizes import FAMILIES, Family, ladder, largest
 from legendre.decompose import decompose
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.intake import Observation, observe

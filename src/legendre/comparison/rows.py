@@ -33,7 +33,7 @@ class Row:
     n_params, n_iter
         How many parameters were used: ours has at most as many as asked, a peer at least.
     rmse, rmse_nonzero, kl
-        See `legendre.compare.scores.Scores`.
+        See `legendre.comparison.scores.Scores`.
     seconds
         Of the fit alone.
     residual
