@@ -41,6 +41,7 @@ LAYERS = [
     ["engines"],
     ["linalg"],
     ["rank"],
+    ["identify"],
     ["existence"],
     ["status"],
     ["solvers.protocol"],
@@ -74,6 +75,9 @@ LAYERS = [
     ["growing.heldout"],
     ["growing"],
     ["decompose"],
+    ["completion.candidates", "completion.crossval", "completion.extrapolate", "completion.folds", "completion.report"],
+    ["completion.selection"],
+    ["completion"],
     ["balancing.margins", "balancing.program"],
     ["balancing.feasible", "balancing.result"],
     ["balancing.projection"],
@@ -171,7 +175,14 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_front_doors_open_when_somebody_comes() -> None:
-    late = {"legendre.balancing", "legendre.comparison", "legendre.estimators", "legendre.geometry", "legendre.latent"}
+    late = {
+        "legendre.balancing",
+        "legendre.comparison",
+        "legendre.completion",
+        "legendre.estimators",
+        "legendre.geometry",
+        "legendre.latent",
+    }
     assert loaded_by("import legendre") & late == set()
     calls = (
         "legendre.compare([[1, 2], [3, 4]], [1], peers=()); legendre.compare; legendre.geometry.ladder; legendre.hidden"
@@ -192,7 +203,8 @@ def test_the_public_names_are_there() -> None:
     expected = {
         "B1", "B2", "B3", "Basis", "boltzmann", "cells", "empty", "full", "interactions",
         "entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta",
-        "balance", "Balanced", "compare", "decompose", "Decomposition", "load",
+        "balance", "Balanced", "compare", "complete", "Completion", "CrossValidation",
+        "decompose", "Decomposition", "load",
         "Gradient", "MProjection", "Natural", "Potentials", "Step", "Status",
         "Inference", "LikelihoodRatio", "likelihood_ratio", "geometry",
         "ConvergenceWarning", "InvalidBasis", "InvalidFile", "InvalidMargins", "InvalidQuery", "InvalidSetting",

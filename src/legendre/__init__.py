@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from legendre.balancing import balance as balance
     from legendre.balancing.result import Balanced as Balanced
     from legendre.comparison import compare as compare
+    from legendre.completion import Completion as Completion
+    from legendre.completion import complete as complete
+    from legendre.completion.crossval import CrossValidation as CrossValidation
     from legendre.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.estimators.density import LegendreDensity as LegendreDensity
     from legendre.latent import hidden as hidden
@@ -70,10 +73,13 @@ __version__ = "0.1.0"
 _LATE = {
     "Balanced": "legendre.balancing.result",
     "BoltzmannMachine": "legendre.estimators.boltzmann",
+    "Completion": "legendre.completion",
+    "CrossValidation": "legendre.completion.crossval",
     "HiddenDecomposition": "legendre.latent.result",
     "LegendreDensity": "legendre.estimators.density",
     "balance": "legendre.balancing",
     "compare": "legendre.comparison",
+    "complete": "legendre.completion",
     "geometry": "legendre.geometry",
     "hidden": "legendre.latent",
 }

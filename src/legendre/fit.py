@@ -28,11 +28,17 @@ def fit_on(
     max_iter: int | None = None,
     start: ArrayLike | None = None,
     callback: Callback | None = None,
+    ranked: bool = True,
 ) -> Decomposition:
-    """Plan, solve and put the result together; no warning is given."""
-    plan = plan_on(data, recipe, solver, tol)
+    """Plan, solve and put the result together; no warning is given.
+
+    With ``ranked = False`` the rank may come out as the number of parameters, see `plan_on`.
+    """
+    plan = plan_on(data, recipe, solver, tol, ranked=ranked)
     problem, face = plan.problem, plan.face
-    outcome, found_by = plan.run(_start(start, problem)[plan.columns], max_iter, callback)
+    outcome, found_by = plan.run(_start(start, problem), max_iter, callback)
+    if not ranked and outcome.status is not Status.CONVERGED:
+        return fit_on(data, recipe, solver=solver, tol=tol, max_iter=max_iter, start=start, callback=callback)
     return Decomposition(
         model=problem.model,
         point=_on_all(problem, face, plan.columns, outcome.point),
@@ -67,7 +73,7 @@ def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
 
 def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
     """Put the parameters that were held at 0 back in."""
-    if len(columns) < problem.model.n_params:
+    if len(point.theta) < problem.model.n_params:
         theta = np.zeros(problem.model.n_params)
         theta[columns] = point.theta
         point = engine_for(problem.model.on_face(face.alive)).at(theta)

@@ -13,20 +13,26 @@ from legendre.basis import Basis, as_basis
 from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
+from legendre.hierarchy import margins_that_are_the_model
 from legendre.intake import Observation, observe
 from legendre.problem import Problem
 from legendre.rank import independent
-from legendre.solvers import Solver, choose, read_solver, run
+from legendre.solvers import Scaling, Solver, choose, read_solver, run
+from legendre.solvers.choose import SCALING_FROM
 from legendre.solvers.loop import Callback, Outcome, Step
 from legendre.solvers.protocol import Target
 from legendre.status import Status
+
+DEPENDENT_CYCLES = 500
+"""Cycles of scaling that are tried where parameters are dependent, before steps with a Fisher matrix."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A problem, the face it lives on, its independent parameters, an engine and the solvers that will run.
 
-    Print it to see what a fit will cost.
+    Print it to see what a fit will cost. `whole` is the problem with all of its parameters, where some are dependent
+    but the basis is a set of margins: scaling needs no matrix and does not mind, so that it is tried first.
     """
 
     recipe: Basis
@@ -36,18 +42,30 @@ class Plan:
     target: Target
     solvers: tuple[Solver, ...]
     tol: float
+    whole: Target | None = None
 
     def run(self, theta: FloatArray, max_iter: int | None, callback: Callback | None) -> tuple[Outcome, str]:
-        """Run the solvers one after the other until one converges; return the outcome and who found it."""
-        return run_in_turn(self.solvers, self.target, theta, tol=self.tol, max_iter=max_iter, callback=callback)
+        """Run the solvers one after the other until one converges; return the outcome and who found it.
+
+        theta has an entry for every parameter, the outcome one for every independent parameter (or for all of them,
+        if scaling found it).
+        """
+        if self.whole is not None and max_iter is None:
+            scaling = Scaling(max_iter=DEPENDENT_CYCLES)
+            outcome = run(scaling, self.whole, theta, tol=self.tol, max_iter=scaling.max_iter, callback=callback)
+            if outcome.status in (Status.CONVERGED, Status.STOPPED):
+                return outcome, scaling.name
+        start = theta[self.columns]
+        return run_in_turn(self.solvers, self.target, start, tol=self.tol, max_iter=max_iter, callback=callback)
 
     def __str__(self) -> str:
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
+        names = [*(["scaling"] if self.whole is not None else []), *(solver.name for solver in self.solvers)]
         lines = [
             f"{model.support.n_cells:,} cells in the sample space, merged into {model.n_alive:,}",
             f"{model.n_params:,} parameters, {k:,} of them independent",
-            f"solver {', then '.join(s.name for s in self.solvers)} on the {engine} engine",
+            f"solver {', then '.join(names)} on the {engine} engine",
             f"one sweep: {self.target.problem.model.n_merged * len(model.support.shape):.1e} additions",
         ]
         if self.solvers[0].name == "natural":
@@ -123,15 +141,40 @@ def plan(
     return plan_on(observe(X, support, base), as_basis(basis), asked, float(tol))
 
 
-def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float) -> Plan:
-    """Plan for a tensor that has been read; ``asked = None`` leaves the choice of the solver to `choose`."""
+def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float, *, ranked: bool = True) -> Plan:
+    """Plan for a tensor that has been read; ``asked = None`` leaves the choice of the solver to `choose`.
+
+    With ``ranked = False`` large sets of margins are taken as they are: scaling does not need to know which parameters
+    are independent, and finding out takes longer.
+    """
     problem = Problem.of(data, recipe.select(data))
     face = find_face(problem)
+    if asked is None and not ranked and _scales(problem):
+        return _unranked(recipe, problem, face, tol)
     columns = independent(problem.model.on_face(face.alive))
     reduced = problem.reduced(face.alive, columns)
     solvers = choose(reduced.model) if asked is None else [asked]
     engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
-    return Plan(recipe, problem, face, columns, Target(engine, reduced, tol), tuple(solvers), tol)
+    whole = _whole(problem, face, columns, tol) if asked is None else None
+    return Plan(recipe, problem, face, columns, Target(engine, reduced, tol), tuple(solvers), tol, whole)
+
+
+def _whole(problem: Problem, face: Face, columns: IntArray, tol: float) -> Target | None:
+    """Keep dependent parameters where scaling can do with them and a Fisher matrix would be large."""
+    if len(columns) == problem.model.n_params or not _scales(problem):
+        return None
+    every = problem.reduced(face.alive, np.arange(problem.model.n_params))
+    return Target(engine_for(every.model), every, tol)
+
+
+def _scales(problem: Problem) -> bool:
+    return problem.model.n_params >= SCALING_FROM and margins_that_are_the_model(problem.model) is not None
+
+
+def _unranked(recipe: Basis, problem: Problem, face: Face, tol: float) -> Plan:
+    every = np.arange(problem.model.n_params)
+    target = Target(engine_for(problem.model.on_face(face.alive)), problem.reduced(face.alive, every), tol)
+    return Plan(recipe, problem, face, every, target, (Scaling(max_iter=DEPENDENT_CYCLES),), tol)
 
 
 def check_tol(tol: float) -> None:
