@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -184,6 +185,39 @@ def test_cv_with_a_mask_a_start_and_missing_cells() -> None:
     assert ld.decompose(sparse, ld.adaptive("cv", start="B1")).status.converged
 
 
+def test_empty_levels_are_seen() -> None:
+    """A cell with no data above it empties all of that: the largest gain of all."""
+    X = np.ones((6, 6))
+    X[4:] = 0
+    assert ld.decompose(X, ld.adaptive(1)).basis.tolist() == [[4, 0]]
+    assert ld.decompose(X, ld.adaptive(5)).kl == pytest.approx(0, abs=1e-12)
+    assert ld.decompose(np.diag([0, 0, 7]), ld.adaptive(3)).kl == pytest.approx(0, abs=1e-12)
+    counts = np.zeros((5, 5), dtype=int)
+    counts[:4] = 10  # from a sample nobody knows that the last level is empty for ever
+    fit = ld.decompose(counts, ld.adaptive("aic"))
+    assert (fit.tensor() > 0).all()
+
+
+def test_cells_that_keep_others_empty_are_not_given_back_first() -> None:
+    X = np.random.default_rng(75).poisson(1.0, (5, 5))
+    fit = ld.decompose(X, ld.adaptive(8))
+    assert fit.at(6).kl <= ld.decompose(X, ld.adaptive(6, swaps=0)).kl + 1e-9
+
+
+def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.gamma(1.0, size=(4, 5)), ld.adaptive(6))
+    again = pickle.loads(pickle.dumps(fit))
+    assert_array_equal(again.theta, fit.theta)
+    assert_array_equal(again.at(3).theta, fit.at(3).theta)
+
+
+def test_start_and_candidates_may_be_arrays(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(4, 5))
+    fit = ld.decompose(X, ld.adaptive(3, start=np.array([[1, 0]]), candidates=[[2, 2], [3, 1], [0, 4]]))
+    assert fit.basis[0].tolist() == [1, 0]
+    assert {tuple(cell) for cell in fit.basis[1:].tolist()} < {(2, 2), (3, 1), (0, 4)}
+
+
 def test_near_duplicates_are_not_chosen_together() -> None:
     """A single step along a fine grid: one cell explains it, its neighbours add nothing."""
     p = np.ones(400)
@@ -202,6 +236,10 @@ def test_near_duplicates_are_not_chosen_together() -> None:
         (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
         (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"needs counts"),
+        (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),
+        (lambda: ld.decompose([[1e300, 1.0]], ld.adaptive("cv")), r"X sums to 1e\+300; events are dealt out"),
+        (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),
+        (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2) | ld.B1()), r"adaptive\(\.\.\.\) stands alone"),
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, start="B1")), r"the start already has 4 parameters"),

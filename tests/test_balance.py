@@ -516,3 +516,10 @@ def test_relaxation_reads_its_own_rate() -> None:
         mu = np.sqrt(rho)
         factor = ((omega * mu + np.sqrt(omega**2 * rho - 4 * (omega - 1))) / 2) ** 2
         assert relaxation(factor, omega) == pytest.approx(best, rel=1e-12)
+
+
+def test_masked_margins_and_callbacks_that_are_none_are_refused() -> None:
+    with pytest.raises(ld.InvalidMargins, match="margin 0 is a masked array"):
+        ld.balance([[1, 2], [3, 4]], {0: np.ma.array([1.0, 1.0], mask=[True, False]), 1: [1.0, 1.0]})
+    with pytest.raises(ld.InvalidSetting, match="callback must be a function of a Step, got 5"):
+        ld.balance([[1, 2], [3, 4]], callback=5)  # type: ignore[arg-type]

@@ -326,3 +326,20 @@ def test_scikit_learn_is_not_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "BoltzmannMachine(alpha=1.0) (2, 2)"
+
+
+def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
+    machine = ld.BoltzmannMachine(names=["a", "b"]).fit(ising(rng, 50, 2))
+    assert machine.conditional({"b": 0}, of=np.int64(0)).shape == (2,)  # type: ignore[arg-type]
+    for event, of, text in [
+        ({0: 1, "a": 0}, None, "given names a variable twice"),
+        ({"a": True}, None, "'a' cannot be True"),
+        ("a", None, "given must be a dict"),
+        ({"a": 1}, 1.5, "there is no variable 1.5"),
+    ]:
+        with pytest.raises(ld.LegendreError, match=text):
+            machine.conditional(event, of)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidBasis, match="edges is an iterator"):
+        ld.BoltzmannMachine(edge for edge in [(0, 1)]).fit([[0, 1], [1, 0]])
+    with pytest.raises(ld.InvalidBasis, match="1000000001 modes; at most 32"):
+        ld.rbm(10**9, 1)

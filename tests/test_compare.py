@@ -397,3 +397,33 @@ def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
     assert errors["cp-nonzero x mask"] < 1e-2 < 0.1 < errors["cp-hals x mask"]
     skipped = [row for row in ld.compare(X, [10], peers=("cp-nonzero",), seeds=1) if row.method == "cp-nonzero"]
     assert [(row.status, row.note) for row in skipped] == [("SKIPPED", "only with support='nonzero'")]
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+def test_errors_do_not_depend_on_the_unit(unit: float) -> None:
+    X = np.random.default_rng(0).random((4, 4))
+    rows = [ld.compare(unit * X, [4], peers=()), ld.compare(X, [4], peers=())]
+    for scaled, plain in zip(*rows, strict=True):
+        if plain.rmse is not None and scaled.rmse is not None:
+            assert scaled.rmse / unit == pytest.approx(plain.rmse, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X: ld.compare(X, 5), "params must be a list of numbers"),  # type: ignore[arg-type]
+        (lambda X: ld.compare(X, [3], peers=5), "peers must be names"),  # type: ignore[arg-type]
+        (lambda X: ld.compare(X, [3], peers=[None]), "unknown peer 'None'"),  # type: ignore[list-item]
+        (lambda X: ld.compare(X, [3], support="zz"), "unknown support 'zz'; Valid: all, nonzero"),
+    ],
+)
+def test_more_bad_requests(call: Callable[[FloatArray], object], message: str) -> None:
+    with pytest.raises(ld.LegendreError, match=message):
+        call(np.random.default_rng(0).random((4, 4)))
+
+
+def test_params_may_be_an_array_and_a_vector_has_no_peers() -> None:
+    X = np.random.default_rng(0).random(12)
+    rows = ld.compare(X, np.array([3, 5]), peers=("cp-hals",), seeds=1)  # type: ignore[arg-type]
+    assert [row.asked for row in rows if row.method == "adaptive"] == [3, 5]
+    assert {row.note for row in rows if row.method == "cp-hals"} == {"needs a tensor of two or more modes"}

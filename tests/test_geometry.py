@@ -420,3 +420,9 @@ def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.geometry.plots.find_spec", lambda _: None)
     with pytest.raises(ld.InvalidSetting, match=r"plot_ladder needs matplotlib.*pip install 'legendre\[plot\]'"):
         plot_ladder(ladder(TABLE))
+
+
+def test_far_along_a_line_of_no_length() -> None:
+    assert_allclose(ld.geometry.m_geodesic([1, 3], [1, 3], 1e16), [0.25, 0.75])
+    with pytest.raises(ld.InvalidTensor, match="Q has 1 missing cells"):
+        ld.geometry.e_geodesic([1, 2], [1, np.nan], 0.5)

@@ -271,3 +271,20 @@ def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
 def test_rbm_is_named_and_checked() -> None:
     with pytest.raises(ld.InvalidBasis, match="rbm: n_hidden must be an integer >= 1, got 0"):
         ld.rbm(3, 0)
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")  # infinity takes many steps
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[[0, 4], [3, 2]], [[0, 4], [2, 5]]],
+        [[[3, 4], [0, 4]], [[2, 5], [0, 0]]],
+        [[[3, 0], [5, 0]], [[1, 1], [3, 2]]],
+        [[[0, 2], [5, 3]], [[0, 2], [3, 3]]],
+    ],
+)
+def test_parameters_that_run_far_out_do_not_spoil_the_answer(table: list[list[list[int]]]) -> None:
+    fit = ld.hidden(table, ld.rbm(3, 1))
+    assert fit.fit.converged
+    assert fit.kl == pytest.approx(fit.history[-1], abs=1e-6)
+    assert_allclose(fit.tensor().sum(), np.sum(table), rtol=1e-9)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from legendre.errors import InvalidFile
-from legendre.storage import replacing
+from legendre.storage import numpy_file, replacing
 
 
 def write(path: Path, content: bytes = b"new") -> None:
@@ -58,3 +59,11 @@ def test_long_names(tmp_path: Path) -> None:
     write(tmp_path / ("n" * 250))
     with pytest.raises(InvalidFile, match="File name too long"):
         write(tmp_path / ("n" * 300))
+
+
+def test_a_header_that_is_no_python_is_a_damaged_file(tmp_path: Path) -> None:
+    path = tmp_path / "broken.npy"
+    np.save(path, np.ones(3))
+    path.write_bytes(path.read_bytes().replace(b"{'descr'", b"(((((((("))
+    with pytest.raises(InvalidFile, match="damaged or truncated"), numpy_file(path):
+        pass

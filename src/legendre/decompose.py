@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
+from legendre.arrays import IntArray
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
@@ -16,7 +17,7 @@ from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
 from legendre.growing import grow
 from legendre.intake import Observation, observe
-from legendre.plan import check_limit, check_tol
+from legendre.plan import check_callback, check_limit, check_tol
 from legendre.progress import progress_line
 from legendre.solvers import Solver, read_solver
 from legendre.solvers.loop import Callback
@@ -77,12 +78,15 @@ def decompose(
     """
     check_limit(max_iter)
     check_tol(tol)
-    if callback is not None and not callable(callback):
-        raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
+    check_callback(callback)
     asked, recipe = read_solver(solver), as_basis(basis)
     data = observe(X, support, base)
     with progress_line(callback) if progress else nullcontext(callback) as watch:
         if isinstance(recipe, Adaptive):
+            if start is not None:
+                raise InvalidSetting(
+                    "start has no meaning while a basis grows; adaptive(..., start=basis) names cells."
+                )
             fit = _adaptive(data, recipe, asked, float(tol), max_iter, watch)
         else:
             fit = fit_on(data, recipe, solver=asked, tol=float(tol), max_iter=max_iter, start=start, callback=watch)
@@ -100,12 +104,6 @@ def _adaptive(
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
     growth = grow(recipe, data)
-
-    def part(n_params: int) -> Decomposition:
-        fit = fit_on(data, Cells(growth.cells[:n_params]), solver=solver, tol=tol)
-        _warn(fit)
-        return fit
-
     fit = fit_on(
         data,
         Cells(growth.cells),
@@ -116,7 +114,23 @@ def _adaptive(
         callback=callback,
     )
     path = (*growth.rounds[:-1], Round.of(fit))
-    return replace(fit, recipe=repr(recipe), path=path, part=part)
+    return replace(fit, recipe=repr(recipe), path=path, part=Part(data, growth.cells, solver, tol))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Fits the first cells of a basis that was grown."""
+
+    data: Observation
+    cells: IntArray
+    solver: Solver | None
+    tol: float
+
+    def __call__(self, n_params: int) -> Decomposition:
+        """Fit the first so many."""
+        fit = fit_on(self.data, Cells(self.cells[:n_params]), solver=self.solver, tol=self.tol)
+        _warn(fit)
+        return fit
 
 
 def _warn(fit: Decomposition) -> None:

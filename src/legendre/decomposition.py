@@ -199,8 +199,9 @@ class Decomposition:
             raise InvalidSetting(
                 "this basis was not grown by adaptive(...), or X is not at hand; fit a part of it anew."
             )
-        if not 0 <= n_params <= self.n_params:
-            raise InvalidSetting(f"at({n_params}): the path has 0 to {self.n_params} parameters.")
+        whole = isinstance(n_params, (int, np.integer)) and not isinstance(n_params, bool)
+        if not whole or not 0 <= n_params <= self.n_params:
+            raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
         return self.part(n_params)
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:

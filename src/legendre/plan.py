@@ -184,6 +184,12 @@ def check_tol(tol: float) -> None:
         raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
 
 
+def check_callback(callback: Callback | None) -> None:
+    """Refuse what cannot be called."""
+    if callback is not None and not callable(callback):
+        raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
+
+
 def check_limit(max_iter: int | None) -> None:
     """Refuse a limit of steps that is none."""
     if max_iter is None:

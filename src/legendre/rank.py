@@ -19,8 +19,9 @@ from legendre.zeta import zeta
 def independent(model: Model) -> IntArray:
     """List the rows of the basis that are kept: a maximal independent set.
 
-    Where the bottom box and the box of every basis cell hold a cell of Omega the zeta matrix of those boxes is
-    unitriangular, so that nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance
+    Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular. If some
+    cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too, so that
+    nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance
     tells: whether features are dependent does not depend on the distribution as long as it is positive. Bases too
     large for a matrix are searched for a dependence on the constant only, the one there is when every basis cell is in
     Omega; what is not found costs theta its uniqueness, not Q.
@@ -35,13 +36,20 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.measure is None:
         return every
-    bottom = (0,) * model.alive.ndim
     reached = bool(model.alive[tuple(model.positions.T)].all())
-    if model.alive[bottom] and reached:
+    if reached and _somewhere_nothing_counts(model):
         return every
     if model.n_params > LARGEST_MATRIX:
         return _without_a_matrix(model) if reached else every
     return every[independent_columns(covariance(model), model.n_merged)]
+
+
+def _somewhere_nothing_counts(model: Model) -> bool:
+    if model.alive[(0,) * model.alive.ndim]:
+        return True
+    marks = np.zeros(model.alive.shape)
+    marks[tuple(model.positions.T)] = 1.0
+    return bool((zeta(marks)[model.alive] == 0).any())
 
 
 def covariance(model: Model) -> FloatArray:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -63,7 +64,16 @@ def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | NpzFile]:
         raise
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError) as problem:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        KeyError,
+        NotImplementedError,
+        SyntaxError,
+        TokenError,
+    ) as problem:
         if "pickle" in str(problem):
             reason = "it holds Python objects, or is not a NumPy file at all"
         else:

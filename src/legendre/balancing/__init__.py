@@ -20,7 +20,7 @@ from legendre.balancing.result import Balanced
 from legendre.basis import interactions
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
 from legendre.intake import LARGE, MOST_MODES, Observation, observe
-from legendre.plan import check_limit, check_tol
+from legendre.plan import check_callback, check_limit, check_tol
 from legendre.problem import Problem
 from legendre.solvers import Solver, read_solver
 from legendre.solvers.loop import Callback
@@ -89,6 +89,7 @@ def balance(
     """
     check_tol(tol)
     check_limit(max_iter)
+    check_callback(callback)
     asked = _read_solver(solver)
     data = _prior(X)
     wanted = read_margins(margins, modes, total, data.shape, float(tol))

@@ -147,6 +147,8 @@ def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
 def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes, FloatArray]:
     """Check one margin and bring its modes into order."""
     name = f"margin {_name(group)}"
+    if isinstance(given, np.ma.MaskedArray):
+        raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
     try:
         values = np.asarray(given)
     except ValueError:

@@ -122,7 +122,8 @@ class Balanced:
         """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
         from scipy.special import rel_entr
 
-        return float(rel_entr(self.tensor / self.tensor.sum(), self.X / self.X.sum(dtype=np.float64)).sum())
+        q, x = self.tensor / self.tensor.sum(), self.X / self.X.sum(dtype=np.float64)
+        return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
 
     def summary(self) -> str:
         """Return a table of the result and its certificate."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from legendre.arrays import IntArray
-from legendre.basis.core import Basis
+from legendre.basis.core import Basis, cells
 from legendre.errors import InvalidBasis, unknown_name
 from legendre.intake import Observation
 
@@ -54,8 +55,8 @@ class Adaptive(Basis):
 def adaptive(
     size: int | Criterion,
     *,
-    start: Basis | str = "empty",
-    candidates: Basis | str | None = None,
+    start: Basis | str | ArrayLike = "empty",
+    candidates: Basis | str | ArrayLike | None = None,
     swaps: int = SWAPS,
     folds: int = FOLDS,
 ) -> Basis:
@@ -73,7 +74,8 @@ def adaptive(
         criterion falls. Since the best of M candidates is taken, ``"bic"`` is the extended criterion with ``log N + 2
         log M`` for each parameter (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` asks 2 for
         each and overfits readily. ``"cv"`` deals the events out to `folds` and takes the size at which fits to all but
-        one of them give the one held out the largest likelihood: it predicts well, and keeps some false cells.
+        one of them give the one held out the largest likelihood: it predicts well, and keeps some false cells. A number
+        may choose cells above which X is empty, and with them probability 0; the criteria do not consider such cells.
     start
         A basis to start from; its cells count, and stay.
     candidates
@@ -99,7 +101,11 @@ def adaptive(
         size = _whole(size, 1, "pass a number of parameters >= 1, 'bic', 'aic' or 'cv'", f"{size!r}")
     swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
     folds = _whole(folds, 2, "folds must be an integer >= 2", f"..., folds={folds!r}")
-    return Adaptive(size, start, candidates, swaps, folds)
+    return Adaptive(size, _fixed(start), None if candidates is None else _fixed(candidates), swaps, folds)
+
+
+def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:
+    return basis if isinstance(basis, (Basis, str)) else cells(basis)
 
 
 def _whole(value: object, least: int, rule: str, said: str) -> int:

@@ -11,7 +11,7 @@ from legendre.arrays import IntArray, unique_cells
 from legendre.basis.core import Basis
 from legendre.basis.interactions import check_modes, mode_sets
 from legendre.errors import InvalidBasis
-from legendre.intake import Observation
+from legendre.intake import MOST_MODES, Observation
 
 
 @dataclass(frozen=True)
@@ -75,4 +75,8 @@ def rbm(n_visible: int, n_hidden: int) -> Basis:
     for name, count in (("n_visible", n_visible), ("n_hidden", n_hidden)):
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
             raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
+    if n_visible + n_hidden > MOST_MODES:
+        raise InvalidBasis(
+            f"rbm({n_visible}, {n_hidden}) has {n_visible + n_hidden} modes; at most {MOST_MODES} are allowed."
+        )
     return Boltzmann(tuple((i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)))

@@ -133,7 +133,7 @@ def main() -> None:
     except OSError as problem:
         sys.exit(_fail(f"{problem.filename or 'a file'}: {problem.strerror or problem}."))
     except MemoryError as problem:
-        sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis."))
+        sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis or tensor."))
 
 
 def _fail(sentence: str) -> int:

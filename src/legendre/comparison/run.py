@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from legendre.comparison.scores import masked, score
 from legendre.comparison.sizes import FAMILIES, Family, ladder, largest
 from legendre.decompose import decompose
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.intake import Observation, observe
+from legendre.intake import SUPPORT_NAMES, Observation, observe
 from legendre.peers import ADVICE, PEERS, Effort, attempt
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
@@ -60,6 +60,8 @@ class Comparison:
             raise InvalidSupport(
                 "compare: support is 'all' or 'nonzero'. To leave out other cells, make them NaN, that is, missing."
             )
+        if support not in SUPPORT_NAMES:
+            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
         data = observe(X, support)
         return cls(data, data.values.astype(np.float64), support, problem, family, effort or Effort())
 
@@ -74,15 +76,16 @@ class Comparison:
         return found
 
     def rows(self, jobs: Sequence[Job]) -> Iterator[tuple[Row, ...]]:
-        """Run the jobs; of ours the first of a kind runs twice, for the first may load compiled code."""
+        """Run the jobs."""
         warm: set[str] = set()
         for job in jobs:
             yield self.warmed(job, warm)
 
     def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
-        """Run a job, and once more if it is the first of ours that `warm` does not name."""
+        """Run a job; ours with the paper's basis twice, adaptive the first time: a new size may load compiled code."""
         rows = self.run(job)
-        if job.method in (PAPER, ADAPTIVE) and job.method not in warm and rows[0].scored:
+        again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
+        if again and rows[0].scored:
             warm.add(job.method)
             rows = self.run(job)
         return rows
@@ -121,6 +124,8 @@ class Comparison:
             return (Row(job.method, job.asked, job.seed, "NOT INSTALLED", note=text),)
         if job.method == NONZERO and self.support != "nonzero":
             return (Row(job.method, job.asked, job.seed, "SKIPPED", note="only with support='nonzero'"),)
+        if len(self.data.shape) < 2:
+            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="needs a tensor of two or more modes"),)
         if self.data.missing is not None:
             text = f"X has {int(self.data.missing.sum())} missing cells, which {peer.label} cannot leave out"
             return (Row(job.method, job.asked, job.seed, "SKIPPED", note=text),)
@@ -197,6 +202,9 @@ def checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int
     """Return the numbers of parameters, sorted."""
     if params is None:
         return ladder(data.shape)
+    if not isinstance(params, Iterable) or isinstance(params, str):
+        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
+    params = list(params)
     for n in params:
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
@@ -223,7 +231,10 @@ def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
         return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
     if isinstance(peers, str):
         peers = (peers,)
+    if not isinstance(peers, Iterable):
+        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
+    peers = list(peers)
     for name in peers:
         if name not in PEERS:
-            raise InvalidSetting(unknown_name("peer", name, PEERS))
+            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
     return tuple(peers)

@@ -40,15 +40,18 @@ def score(X: AnyArray, Q: FloatArray) -> Scores:
 
     total_x = float(np.nansum(X, dtype=np.float64))
     total_q = sum(float(q[~np.isnan(x)].sum()) for x, q in _slabs(X, Q))
+    unit = float(np.nanmax(X)) or 1.0  # squares of very large or small entries would leave the range
     square, square_nonzero, divergence, cells, nonzero = 0.0, 0.0, 0.0, 0, 0
     for x, q in _slabs(X, Q):
         here, positive = ~np.isnan(x), x > 0
-        difference = np.where(here, x, q) - q
+        difference = np.where(here, x / unit, q / unit) - q / unit
         square += float(np.vdot(difference, difference))
         square_nonzero += float(np.square(difference[positive]).sum())
         divergence += float(rel_entr(x[positive] / total_x, q[positive] / total_q).sum()) if total_q > 0 else np.inf
         cells, nonzero = cells + int(here.sum()), nonzero + int(positive.sum())
-    return Scores(float(np.sqrt(square / cells)), float(np.sqrt(square_nonzero / nonzero)), max(divergence, 0.0))
+    return Scores(
+        unit * float(np.sqrt(square / cells)), unit * float(np.sqrt(square_nonzero / nonzero)), max(divergence, 0.0)
+    )
 
 
 def masked(X: AnyArray, Q: FloatArray) -> FloatArray:

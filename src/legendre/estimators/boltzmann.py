@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -171,14 +171,20 @@ class BoltzmannMachine(Estimator):
             One variable or several: the modes of the result, in this order. By default all that are not given.
         """
         variables = self._variables
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidSamples(f"given must be a dict such as {{{self.names_[0]!r}: 1}}, got {given!r}.")
         fixed = {variables.index(name): level for name, level in (given or {}).items()}
+        if len(fixed) < len(given or {}):
+            raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
         for k, level in fixed.items():
-            if not isinstance(level, (int, np.integer)) or not 0 <= level < self.levels_[k]:
+            whole = isinstance(level, (int, np.integer)) and not isinstance(level, bool)
+            if not whole or not 0 <= level < self.levels_[k]:
                 raise InvalidSamples(
                     f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
                 )
         left = [k for k in range(len(self.names_)) if k not in fixed]
-        wanted = left if of is None else [variables.index(n) for n in ([of] if isinstance(of, (str, int)) else of)]
+        asked = list(of) if isinstance(of, Iterable) and not isinstance(of, str) else [of]
+        wanted = left if of is None else [variables.index(n) for n in asked]
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
         if not fixed:

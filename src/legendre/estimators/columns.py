@@ -156,4 +156,6 @@ def check_values(rows: AnyArray, name: Sequence[str]) -> None:
 
 
 def _absent(value: Any) -> bool:
-    return value is None or (isinstance(value, (float, np.floating)) and not np.isfinite(value))
+    if isinstance(value, (float, np.floating)):
+        return not np.isfinite(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")

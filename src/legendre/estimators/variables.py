@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -56,6 +56,8 @@ class Variables:
             if edges < 1:
                 raise InvalidBasis(f"edges={edges}: the order must be at least 1, which is biases alone.")
             return tuple(group for size in range(2, min(int(edges), n) + 1) for group in combinations(range(n), size))
+        if isinstance(edges, Iterator):
+            raise InvalidBasis("edges is an iterator, which can be read only once; pass a list.")
         try:
             listed = [(group,) if isinstance(group, str) else tuple(group) for group in edges]
         except TypeError:

@@ -80,7 +80,7 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     p, q = _pair(P, Q)
     times = _times(t)
     steps = times.reshape(times.shape + (1,) * p.ndim)
-    out = (1.0 - steps) * p + steps * q
+    out = p + steps * (q - p)
     lowest = np.unravel_index(int(out.argmin()), out.shape) if out.size else ()
     if out.size and out[lowest] < -ROUNDING:
         first, last = _limits(p, q)
@@ -95,7 +95,12 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
 def normalised(P: ArrayLike, name: str) -> FloatArray:
     """Read a tensor as probabilities; errors call it by its name here."""
     try:
-        return probabilities(observe(P))
+        data = observe(P)
+        if data.missing is not None:
+            raise InvalidTensor(
+                f"X has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
+            )
+        return probabilities(data)
     except InvalidTensor as problem:
         raise InvalidTensor(re.sub(r"\bX\b", name, str(problem))) from None
 

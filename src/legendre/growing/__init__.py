@@ -14,6 +14,9 @@ from legendre.growing.heldout import best_size
 from legendre.growing.search import Search
 from legendre.intake import Observation
 
+LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
+"""Of each fold at least; and of all together, for beyond this whole numbers have gaps."""
+
 
 @dataclass(frozen=True, eq=False)
 class Growth:
@@ -44,12 +47,27 @@ def _search(recipe: Adaptive, data: Observation) -> Search:
         return search
     if not data.counts:
         raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
+    search = search.among_uncertain()
     if recipe.size == "cv":
+        _check_total(recipe, data.total)
         return replace(search, most=best_size(search, recipe.folds))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
     return replace(search, least=penalty / (2.0 * data.total))
+
+
+def _check_total(recipe: Adaptive, total: float) -> None:
+    """Refuse what cannot be dealt out: too few events, or numbers too large to be counts."""
+    if total >= MOST_EVENTS:
+        raise InvalidBasis(
+            f"{recipe!r}: X sums to {total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
+        )
+    if total < LEAST_EVENTS * recipe.folds:
+        raise InvalidBasis(
+            f"{recipe!r}: {total:.0f} events are too few for {recipe.folds} folds; there must be at least "
+            f"{LEAST_EVENTS} for each. Use adaptive('bic')."
+        )
 
 
 def _in_order(search: Search, fit: Decomposition) -> Growth:

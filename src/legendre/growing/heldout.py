@@ -31,7 +31,7 @@ def best_size(search: Search, folds: int) -> int:
 
 def scored_path(search: Search, counts: FloatArray) -> Iterator[tuple[int, float]]:
     """Yield size and log-likelihood of the held-out `counts` along a path grown on the rest."""
-    rest = search.on(_train(search.data, counts))
+    rest = search.on(_train(search.data, counts)).among_uncertain()
     first = rest.first()
     # what the start rules out it rules out in every round: the same minus infinity, which tells nothing
     counted = np.where(first.tensor() > 0, counts, 0.0)

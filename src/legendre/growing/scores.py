@@ -10,6 +10,8 @@ from legendre.linalg import factorise
 
 SHORTLIST = 20_000
 """Candidates that compete within a round: those of the largest gain of their own."""
+DIVERGING = 1e-6
+"""A direction of recession changes a parameter by about 1 or not at all; less is a linear program's rounding error."""
 NEW = 1e-3
 """A cell that the ones before it in the round explain up to this share of its variance is a near-duplicate."""
 
@@ -50,16 +52,21 @@ def pick(eta: FloatArray, eta_hat: FloatArray, allowed: BoolArray, count: int, l
 
 
 def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
-    """KL between coins with means p and q: the exact gain of one parameter; 0 where either coin is certain."""
-    usable = (p > 0) & (p < 1) & (q > 0) & (q < 1)
+    """KL between coins with means p and q: the exact gain of one parameter; 0 where the model's coin is certain."""
+    from scipy.special import rel_entr
+
+    usable = (q > 0) & (q < 1)
     p, q = np.where(usable, p, 0.5), np.where(usable, q, 0.5)
-    return p * np.log(p / q) + (1.0 - p) * np.log((1.0 - p) / (1.0 - q))
+    gain: FloatArray = rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q)
+    return gain
 
 
 def losses(fit: Decomposition) -> FloatArray:
     """Return how much KL would rise, to second order, if one parameter were 0 and the others moved to make up for it.
 
-    That is ``theta_u^2 / (2 (G^-1)_uu)``, half of Wald's statistic for each observation.
+    That is ``theta_u^2 / (2 (G^-1)_uu)``, half of Wald's statistic for each observation. A parameter that diverges
+    keeps cells empty, and is worth more than any expansion can tell: infinite.
     """
     variance = factorise(fit.fisher(), fit.model.n_alive).inverse_diagonal()
-    return np.divide(fit.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
+    finite = np.divide(fit.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
+    return np.where(np.abs(fit.recession) > DIVERGING, np.inf, finite)

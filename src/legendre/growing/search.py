@@ -63,6 +63,13 @@ class Search:
         """Return the same search on other values."""
         return replace(self, data=data, eta_hat=zeta_adjoint(probabilities(data)))
 
+    def among_uncertain(self) -> Search:
+        """Leave out cells with none or all of the counts above them.
+
+        Their parameters would rule events out for ever, which is too much to say from a sample.
+        """
+        return replace(self, candidates=self.candidates & (self.eta_hat > 0) & (self.eta_hat < 1))
+
     def first(self) -> Decomposition:
         """Fit the start alone."""
         return self._fit(self.start, np.zeros(len(self.start)))

@@ -138,7 +138,8 @@ def _last_fit(data: Observation, even: Observation, cells: IntArray, theta: Floa
     log_q, modes = zeta(grid), tuple(range(len(data.shape), len(even.shape)))
     share = np.exp(log_q - log_q.max(axis=modes, keepdims=True))
     share /= share.sum(axis=modes, keepdims=True)
-    return fit_on(_shared(data, share), Cells(cells), tol=M_TOL, start=theta)
+    # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far from the end
+    return fit_on(_shared(data, share), Cells(cells), tol=M_TOL)
 
 
 def _cells(recipe: Basis, joint: Observation, n_visible: int) -> IntArray:

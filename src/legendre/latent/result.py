@@ -63,20 +63,22 @@ class HiddenDecomposition:
 
     @property
     def converged(self) -> bool:
-        """True when the gradient is at most tol."""
-        return self.residual <= self.tol
+        """True when the gradient is at most tol, and the last fit to the completed data has converged too."""
+        return self.residual <= self.tol and self.fit.converged
 
     @cached_property
     def kl(self) -> float:
         """KL(P, Q) of the visible modes, in nats."""
         p, q = self._observed
-        return max(float(p @ np.log(p / q)), 0.0)  # rounding may leave -1e-17
+        with np.errstate(divide="ignore"):
+            return max(float(p @ np.log(p / q)), 0.0)  # rounding may leave -1e-17
 
     @cached_property
     def log_likelihood(self) -> float:
         """``sum of X log q`` over the visible cells: the log-likelihood when X holds counts."""
         p, q = self._observed
-        return self.data.total * float(p @ np.log(q))
+        with np.errstate(divide="ignore"):
+            return self.data.total * float(p @ np.log(q))
 
     @cached_property
     def _observed(self) -> tuple[FloatArray, FloatArray]:
