@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import re
 import time
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -168,22 +169,29 @@ def table(rows: list[Row]) -> str:
         "| --- | --- | " + "--- | " * len(methods) + "--- | --- |",
     ]
     found = {(row.tensor, row.pattern, row.rate, row.method): row for row in rows}
-    for tensor, pattern, rate in dict.fromkeys(key[:3] for key in found):
-        here = {method: found.get((tensor, pattern, rate, method)) for method in methods}
-        least = min(row.rmse for row in here.values() if row is not None)
-        cells = [_entry(row, least, method) for method, row in here.items()]
-        mine = here[OURS]
-        how = ("", "") if mine is None else (f"`{mine.detail}`", f"{mine.undetermined} of {mine.hidden}")
-        lines.append(f"| {tensor} | {pattern}, {rate:.0%} | " + " | ".join([*cells, *how]) + " |")
+    for source in SOURCES:
+        for pattern, rate in source.settings:
+            here = {method: found.get((source.name, pattern, rate, method)) for method in methods}
+            least = min((row.rmse for row in here.values() if row is not None), default=0.0)
+            mine = here[OURS]
+            how = ("", "") if mine is None else (_short(mine.detail), f"{mine.undetermined} of {mine.hidden}")
+            cells = [_entry(row, least) for row in here.values()]
+            lines.append(f"| {source.name} | {pattern}, {rate:.0%} | " + " | ".join([*cells, *how]) + " |")
     return "\n".join(lines)
 
 
-def _entry(row: Row | None, least: float, method: str) -> str:
+def _entry(row: Row | None, least: float) -> str:
     if row is None:
         return ""
-    number = f"{row.rmse:.4g}"
-    text = f"**{number}**" if row.rmse == least else number
-    return text if method == OURS else f"{text} ({row.detail})"
+    number = f"**{row.rmse:.4g}**" if row.rmse == least else f"{row.rmse:.4g}"
+    return f"{number} ({row.detail.partition(',')[0]})" if row.detail.startswith("rank") else number
+
+
+def _short(basis: str) -> str:
+    """Write sets of modes as words: (0, 1), (1, 2) is 01 12."""
+    return (
+        re.sub(r"(?<!\w)\((\d(?:, \d)*),?\)", lambda m: m[1].replace(", ", ""), basis).replace("[", "").replace("]", "")
+    )
 
 
 def main() -> None:

@@ -119,7 +119,12 @@ class Search:
         return self._fit(fit.basis[left], fit.theta[left])
 
     def _fit(self, cells: IntArray, theta: FloatArray) -> Decomposition:
-        return fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=ROUGH_STEPS, start=theta)
+        fit = fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=ROUGH_STEPS, start=theta)
+        if fit.residual <= ROUGH_TOL:
+            return fit
+        # on a face, dependent parameters are held at 0: what is left of theta may then be a bad place to start from
+        afresh = fit_on(self.data, Cells(cells), tol=ROUGH_TOL)
+        return fit if fit.residual <= afresh.residual else afresh
 
     def _cost(self, fit: Decomposition) -> float:
         return fit.kl + self.least * fit.n_params
