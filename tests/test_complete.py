@@ -132,6 +132,18 @@ def test_large_margins_are_checked_without_a_matrix(monkeypatch: pytest.MonkeyPa
     assert np.array_equal(small.determined, large.determined)
 
 
+def test_margins_that_are_not_clear_go_to_the_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.where(np.random.default_rng(3).random((9, 8, 5)) > 0.7, 1.0, NAN)
+    expected = ld.complete(X, ld.interactions(2)).determined
+    monkeypatch.setattr(identification, "TABLES_FROM", 0)
+    monkeypatch.setattr(identification, "MOST_PRODUCTS", 2)
+    assert expected is not None
+    assert not expected.all()
+    found = ld.complete(X, ld.interactions(2)).determined
+    assert found is not None
+    assert np.array_equal(found, expected)
+
+
 def test_too_large_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identification, "LARGEST_MATRIX", 2)
     X = np.array([[NAN, 2.0, 3.0], [2.0, 4.0, NAN]])

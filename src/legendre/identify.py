@@ -81,10 +81,7 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     functions = vanishing_functions(model, seen)
     if functions is None:
         return None
-    size = np.abs(functions).max(axis=0, initial=0.0)
-    if size[seen].max() > SURELY_ZERO or ((size > SURELY_ZERO) & (size < SURELY_NOT)).any():
-        return None
-    value = size <= SURELY_ZERO
+    value = np.abs(functions).max(axis=0, initial=0.0) <= SURELY_ZERO
     gone = model.alive & ~seen
     unknown = ~(value | gone)
     if not gone.any() or not unknown.any():
@@ -98,11 +95,19 @@ def _unitriangular(model: Model, seen: BoolArray) -> bool:
 
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
-    """Draw functions of the model that are 0 on the observed cells: n x the merged grid."""
+    """Draw functions of the model that are 0 on the observed cells, n x the merged grid, if they come out clearly."""
     margins = None if model.n_params < TABLES_FROM else margins_that_are_the_model(model)
-    if margins is not None:
-        return from_tables(margins, seen)
-    return from_gram(model, seen) if model.n_params <= LARGEST_MATRIX else None
+    functions = None if margins is None else from_tables(margins, seen)
+    if functions is not None and _clear(functions, seen):
+        return functions
+    functions = from_gram(model, seen) if model.n_params <= LARGEST_MATRIX else None
+    return functions if functions is not None and _clear(functions, seen) else None
+
+
+def _clear(functions: FloatArray, seen: BoolArray) -> bool:
+    """Tell whether the functions are 0 on the observed cells, and at every other cell either 0 or not."""
+    size = np.abs(functions).max(axis=0, initial=0.0)
+    return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
 def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArray | None:
