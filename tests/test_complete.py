@@ -106,7 +106,7 @@ def test_boundary_cells_are_in_the_span_or_in_the_cone(problem: tuple[FloatArray
 @pytest.mark.parametrize("sets", [1, 2, [(0, 1), (1, 2)], [(0, 1), (2,)]])
 @pytest.mark.parametrize("rate", [0.4, 0.7])
 def test_tables_and_the_gram_matrix_agree(sets: int | list[tuple[int, ...]], rate: float) -> None:
-    mask = np.random.default_rng(7).random((9, 8, 5)) > rate
+    mask = np.random.default_rng(7).random((6, 5, 4)) > rate
     data = ld.complete(np.where(mask, 1.0, NAN), ld.interactions(sets)).fit.data
     assert data is not None
     model = Model.of(Support(mask.shape, mask), None, ld.interactions(sets).select(data))
