@@ -17,7 +17,7 @@ from legendre.peers import Effort
 from legendre.table import read
 
 from . import findings
-from .prose import INTRODUCTION, LEFT_OUT, READING
+from .prose import INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
 from .recovery import STRENGTH, Recovery
 from .settings import DEFAULT, FULL, Level
 from .summary import MEASURES, Quantity, mean, over_tensors, verdicts
@@ -61,6 +61,7 @@ def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path
         "## Figure 5c, d: MNIST",
         _claims(findings.mnist(rows["mnist"])),
         _picture(where, "mnist.png", rows["mnist"]),
+        ZEROS_KEPT if rows["mnist"] else "",
         _mnist(rows["mnist"]),
         _picture(where, "digits.png", rows["mnist"]),
         '## Cells that are there, and cells that are not: adaptive("bic")',
