@@ -62,7 +62,7 @@ def iterative_imputer(X: Floats, seen: Bools) -> Iterator[tuple[str, Floats]]:
     """Regress each level of the last mode on the others, round after round (scikit-learn)."""
     if find_spec("sklearn") is None:
         return
-    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401 - it makes the next import possible
     from sklearn.impute import IterativeImputer
 
     table = np.where(seen, X, np.nan).reshape(-1, X.shape[-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,3 +58,12 @@ def member(cells: IntArray, others: IntArray) -> BoolArray:
     """Tell which of `cells` (k x N) stand in `others` (m x N)."""
     keys = cell_keys(np.concatenate([cells, others]))
     return np.isin(keys[: len(cells)], keys[len(cells) :])
+
+
+def is_whole(value: object, least: int) -> TypeGuard[int]:
+    """Tell whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
+
+    >>> [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)]
+    [True, True, False, False, False]
+    """
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)

@@ -36,7 +36,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     """
     data = observe(P, support)
     p = probabilities(data)
-    mask = _mask(data)
+    mask = data.support.on_grid()
     zeros = np.argwhere(mask & (p == 0))
     if len(zeros):
         raise InvalidTensor(
@@ -130,10 +130,6 @@ def entropy(P: ArrayLike) -> float:
     p = probabilities(observe(P))
     p = p[p > 0]
     return max(-float(p @ np.log(p)), 0.0)
-
-
-def _mask(data: Observation) -> BoolArray:
-    return np.ones(data.shape, dtype=np.bool_) if data.support.mask is None else data.support.mask
 
 
 def probabilities(data: Observation) -> FloatArray:

@@ -188,8 +188,8 @@ class Decomposition:
         Notes
         -----
         A cell outside the support that no parameter tells apart from observed ones takes their value, and where
-        ``rank < n_params`` parameters that the observed cells leave open count as 0: look at `rank` before you trust
-        such a cell. At the boundary a cell may have no limit; it is then NaN.
+        ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
+        at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
         return tensors.tensor(self, extend=extend)
 

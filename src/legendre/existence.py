@@ -49,6 +49,15 @@ class Face:
     certain: bool = True
 
 
+DIVERGING = 1e-6
+"""A direction of recession changes a parameter by about 1 or not at all; less is a linear program's rounding error."""
+
+
+def diverging(recession: FloatArray) -> BoolArray:
+    """Mark the parameters that run to infinity along a direction of recession."""
+    return np.asarray(np.abs(recession) > DIVERGING, dtype=np.bool_)
+
+
 def find_face(problem: Problem) -> Face:
     """Find the face, by the cheapest argument that decides.
 

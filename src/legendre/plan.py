@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, IntArray
+from legendre.arrays import FloatArray, IntArray, is_whole
 from legendre.basis import Basis, as_basis
 from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
@@ -194,5 +194,5 @@ def check_limit(max_iter: int | None) -> None:
     """Refuse a limit of steps that is none."""
     if max_iter is None:
         return
-    if isinstance(max_iter, bool) or not isinstance(max_iter, (int, np.integer)) or max_iter < 0:
+    if not is_whole(max_iter, 0):
         raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")

@@ -1,7 +1,8 @@
 """Rank: which parameters are independent on the sample space.
 
 The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique all
-the same; theta is made unique by holding the parameters left out here at 0.
+the same; theta is made unique by holding the parameters left out here at 0 (but large sets of margins that
+are fitted by scaling keep all of theirs).
 """
 
 from __future__ import annotations

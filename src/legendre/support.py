@@ -49,7 +49,10 @@ class Support:
         inside: BoolArray = self.mask[tuple(cells.T)]
         return inside
 
+    def on_grid(self) -> BoolArray:
+        """Return the mask, formed where there is none; not to be written to."""
+        return np.ones(self.shape, dtype=np.bool_) if self.mask is None else self.mask
+
     def cells(self) -> IntArray:
         """List Omega, |Omega| x N, in C order."""
-        mask = np.ones(self.shape, dtype=np.bool_) if self.mask is None else self.mask
-        return np.argwhere(mask).astype(np.int64)
+        return np.argwhere(self.on_grid()).astype(np.int64)

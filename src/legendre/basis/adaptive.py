@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import IntArray
+from legendre.arrays import IntArray, is_whole
 from legendre.basis.core import Basis, cells
 from legendre.errors import InvalidBasis, unknown_name
 from legendre.intake import Observation
@@ -88,7 +87,7 @@ def adaptive(
 
     Examples
     --------
-    >>> import legendre as ld
+    >>> import numpy as np, legendre as ld
     >>> X = np.ones((6, 6)); X[3:, 2:] = 5
     >>> fit = ld.decompose(X, ld.adaptive(1))
     >>> fit.basis.tolist(), round(fit.kl, 12)
@@ -109,6 +108,6 @@ def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:
 
 
 def _whole(value: object, least: int, rule: str, said: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value, least):
         raise InvalidBasis(f"adaptive({said}): {rule}.")
     return int(value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import IntArray, unique_cells
+from legendre.arrays import IntArray, is_whole, unique_cells
 from legendre.basis.core import Basis
 from legendre.basis.interactions import check_modes, mode_sets
 from legendre.errors import InvalidBasis
@@ -73,7 +73,7 @@ def rbm(n_visible: int, n_hidden: int) -> Basis:
     boltzmann([(0, 2), (1, 2)])
     """
     for name, count in (("n_visible", n_visible), ("n_hidden", n_hidden)):
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 1:
+        if not is_whole(count, 1):
             raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
     if n_visible + n_hidden > MOST_MODES:
         raise InvalidBasis(

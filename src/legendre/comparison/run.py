@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray
+from legendre.arrays import FloatArray, is_whole
 from legendre.basis import Basis, adaptive, empty
 from legendre.comparison.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
 from legendre.comparison.scores import masked, score
@@ -206,7 +206,7 @@ def checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int
         raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
     params = list(params)
     for n in params:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+        if not is_whole(n, 1):
             raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
     if not params:
         raise InvalidSetting("params is empty; give at least one number of parameters.")
@@ -220,7 +220,7 @@ def checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int
 
 def checked_seeds(seeds: int) -> int:
     """Return the number of seeds."""
-    if isinstance(seeds, bool) or not isinstance(seeds, (int, np.integer)) or seeds < 1:
+    if not is_whole(seeds, 1):
         raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
     return int(seeds)
 

@@ -63,7 +63,7 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], cv: int |
     [interactions(1), interactions(2)]
     """
     if not isinstance(basis, (list, tuple)) or not any(isinstance(item, (Basis, str)) for item in basis):
-        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]
+        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # no list of candidates, so cells
     if wrong := [item for item in basis if not isinstance(item, (Basis, str))]:
         raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
     if len(basis) > 1 and cv is None:

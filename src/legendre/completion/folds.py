@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import BoolArray, IntArray
+from legendre.arrays import BoolArray, IntArray, is_whole
 from legendre.errors import InvalidSetting
 
 
@@ -30,9 +30,9 @@ class Folding:
     @classmethod
     def read(cls, cv: int, folds: str | int | Sequence[int], seed: int, order: int) -> Folding:
         """Check what the caller asked for."""
-        if isinstance(cv, bool) or not isinstance(cv, (int, np.integer)) or cv < 2:
+        if not is_whole(cv, 2):
             raise InvalidSetting(f"cv must be a number of folds >= 2, or None for no cross-validation; got {cv!r}.")
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        if not is_whole(seed, 0):
             raise InvalidSetting(f"seed must be an integer >= 0, got {seed!r}.")
         return cls(int(cv), _modes(folds, order), int(seed))
 

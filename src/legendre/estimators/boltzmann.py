@@ -26,10 +26,8 @@ from legendre.estimators.grid import (
     table,
 )
 from legendre.estimators.variables import Edges, Name, Variables
+from legendre.existence import diverging
 from legendre.intake import observe
-
-ROUNDING = 1e-6
-"""A direction of recession changes a weight by about 1 or not at all; less is a linear program's rounding error."""
 
 
 class BoltzmannMachine(Estimator):
@@ -230,8 +228,7 @@ def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis
 
 def _with_limits(fit: Decomposition) -> FloatArray:
     """Theta, infinite where it is on its way there: Q is the limit of ``theta + t * recession``."""
-    moves = np.abs(fit.recession) > ROUNDING
-    return np.where(moves, np.copysign(np.inf, fit.recession), fit.theta)
+    return np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
 
 
 def _by_group(

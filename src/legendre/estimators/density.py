@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray
+from legendre.arrays import AnyArray, FloatArray, is_whole
 from legendre.basis import Basis, as_basis, interactions
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
@@ -166,7 +166,7 @@ class LegendreDensity(Estimator):
         if self.handle_unknown not in ("error", "-inf"):
             raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
         n = self.n_bins
-        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1):
+        if n is not None and (not is_whole(n, 1)):
             raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {n!r}.")
 
     def _check_columns(self, X: ArrayLike, rows: AnyArray) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray
+from legendre.arrays import AnyArray, FloatArray, IntArray, is_whole
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSamples, InvalidSetting
 from legendre.intake import MOST_MODES
@@ -88,7 +88,7 @@ def check_alpha(alpha: float) -> float:
 
 def draw(fit: Decomposition, n: int, random_state: Any) -> IntArray:
     """Draw n cells from a fit, n x N."""
-    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+    if not is_whole(n, 1):
         raise InvalidSetting(f"n_samples must be an integer >= 1, got {n!r}.")
     return fit.sample(n, generator(random_state))
 

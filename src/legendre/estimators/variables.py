@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, IntArray
+from legendre.arrays import AnyArray, IntArray, is_whole
 from legendre.basis.interactions import mode_sets
 from legendre.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
 from legendre.estimators.grid import table
@@ -111,7 +111,7 @@ def _levels(levels: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
         return (2,) * n
     listed = (levels,) * n if isinstance(levels, (int, np.integer)) else tuple(levels)
     for size in listed:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
+        if not is_whole(size, 2):
             raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
     if len(listed) != n:
         raise InvalidSetting(f"levels has {len(listed)} entries, the data have {n} variables.")

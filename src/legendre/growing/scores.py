@@ -6,12 +6,11 @@ import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
 from legendre.decomposition import Decomposition
+from legendre.existence import diverging
 from legendre.linalg import factorise
 
 SHORTLIST = 20_000
 """Candidates that compete within a round: those of the largest gain of their own."""
-DIVERGING = 1e-6
-"""A direction of recession changes a parameter by about 1 or not at all; less is a linear program's rounding error."""
 NEW = 1e-3
 """A cell that the ones before it in the round explain up to this share of its variance is a near-duplicate."""
 
@@ -69,4 +68,4 @@ def losses(fit: Decomposition) -> FloatArray:
     """
     variance = factorise(fit.fisher(), fit.model.n_alive).inverse_diagonal()
     finite = np.divide(fit.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
-    return np.where(np.abs(fit.recession) > DIVERGING, np.inf, finite)
+    return np.where(diverging(fit.recession), np.inf, finite)

@@ -132,7 +132,7 @@ class Search:
 
 def _candidates(data: Observation, wanted: Basis | str | None) -> BoolArray:
     """Mark the cells that may be chosen: in the support, not the bottom."""
-    allowed = np.ones(data.shape, dtype=np.bool_) if data.support.mask is None else data.support.mask.copy()
+    allowed = data.support.on_grid().copy()
     allowed[(0,) * allowed.ndim] = False
     if wanted is not None:
         asked = np.zeros(data.shape, dtype=np.bool_)

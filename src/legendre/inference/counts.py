@@ -81,7 +81,7 @@ def counts_of(fit: Decomposition) -> Counts:
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    support = np.ones(fit.shape, dtype=np.bool_) if fit.model.support.mask is None else fit.model.support.mask
+    support = fit.model.support.on_grid()
     _check(fit.data, support)
     alive = support.copy()
     alive[tuple(fit.vanishing_cells.T)] = False

@@ -72,7 +72,7 @@ def _rank(basis: IntArray, cells: BoolArray) -> int:
 def _check_same_table(small: Decomposition, large: Decomposition) -> None:
     if small.shape != large.shape:
         raise InvalidQuery(f"the tables differ: one has shape {small.shape}, the other {large.shape}.")
-    omega, other = _omega(small), _omega(large)
+    omega, other = small.model.support.on_grid(), large.model.support.on_grid()
     _refuse_difference("supports", omega != other, omega, other)
     if small.data is not None and large.data is not None:
         x, y = small.data.values, large.data.values
@@ -98,7 +98,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     union = unique_cells(np.concatenate([large.basis, small.basis]))
     if len(union) > LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {LARGEST_MATRIX:,} parameters.")
-    omega = _omega(small)
+    omega = small.model.support.on_grid()
     together = _rank(union, omega)
     if together == _rank(large.basis, omega):
         return
@@ -109,8 +109,3 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
         f"the models are not nested: small has features that large lacks, e.g. the one of cell {cell_name(strange)} of "
         "its basis. A likelihood ratio needs every feature of small in the span of large's."
     )
-
-
-def _omega(fit: Decomposition) -> BoolArray:
-    mask = fit.model.support.mask
-    return np.ones(fit.shape, dtype=np.bool_) if mask is None else mask

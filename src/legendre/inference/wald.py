@@ -11,15 +11,13 @@ from legendre.arrays import BoolArray, FloatArray, IntArray
 from legendre.engines import engine_for
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.errors import InvalidQuery
-from legendre.existence import features, unseen_directions
+from legendre.existence import diverging, features, unseen_directions
 from legendre.linalg import factorise
 from legendre.rank import independent
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
 
-DIVERGING = 1e-6
-"""Entries of a direction of recession below this are the rounding error of a linear program."""
 ROWS = 1 << 22
 """Entries of the zeta matrix that are formed at a time."""
 OPEN = "not identified: other values, with others changed as well, give the same Q"
@@ -77,7 +75,7 @@ def information(fit: Decomposition) -> Information:
 
 
 def _reasons(free: BoolArray, recession: FloatArray) -> tuple[str, ...]:
-    reasons = np.where(free, "", np.where(np.abs(recession) > DIVERGING, INFINITE, OPEN))
+    reasons = np.where(free, "", np.where(diverging(recession), INFINITE, OPEN))
     return tuple(str(reason) for reason in reasons)
 
 

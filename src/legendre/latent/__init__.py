@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray
+from legendre.arrays import AnyArray, FloatArray, IntArray, is_whole
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
@@ -162,7 +162,7 @@ def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
     if not listed:
         raise InvalidSetting("sizes is empty: without hidden modes use decompose.")
     for size in listed:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
+        if not is_whole(size, 2):
             raise InvalidSetting(f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer.")
     return tuple(int(size) for size in listed)
 
@@ -176,5 +176,5 @@ def _check_grid(shape: tuple[int, ...]) -> None:
 
 
 def _check_count(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    if not is_whole(value, least):
         raise InvalidSetting(f"{name} must be an integer >= {least}, got {value!r}.")
