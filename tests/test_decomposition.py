@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import NAMED, SMALL, Case
-from legendre.views import tensor as views
 from oracles import below, distribution, divergence, fisher_matrix
 from strategies import problems
 
@@ -139,7 +138,7 @@ def test_cells_that_are_not_there(cells: Any, message: str) -> None:
 def test_blocks_do_not_change_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = NAMED["weighted_hole"].fit()
     whole = fit.tensor(), fit.eta_tensor(), fit.kl, fit.rmse
-    monkeypatch.setattr(views, "BLOCK", 1)
+    monkeypatch.setattr("legendre.arrays.BLOCK", 1)
     again = NAMED["weighted_hole"].fit()
     assert_array_equal(again.tensor(), whole[0])
     assert_array_equal(again.eta_tensor(), whole[1])

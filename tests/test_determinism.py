@@ -103,8 +103,8 @@ def test_the_engines_agree_there(by_threads: list[dict[str, Any]]) -> None:
 def test_the_same_fit_twice(engine: str, solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine != "grid":
         monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-        for module in ("intake", "problem", "basis.paper"):
-            monkeypatch.setattr(f"legendre.{module}.LARGE", 1)
+        for module in ("checks", "dense"):
+            monkeypatch.setattr(f"legendre.intake.{module}.LARGE", 1)
     if engine == "sheet":
         monkeypatch.setattr("legendre.engines.choose.LARGEST_MATRIX", 0)
     X = NAMED["few_cuts"].X

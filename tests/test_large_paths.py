@@ -35,8 +35,8 @@ PATCHED = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @pytest.fixture
 def _compiled_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read every X by compiled code."""
-    for module in ("intake", "problem", "basis.paper"):
-        monkeypatch.setattr(f"legendre.{module}.LARGE", 1)
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.intake.{module}.LARGE", 1)
 
 
 def use_engine(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
@@ -125,13 +125,13 @@ def test_fits_of_one_body_margins_in_closed_form() -> None:
 
 
 @pytest.mark.usefixtures("_compiled_reading")
-@pytest.mark.parametrize("merging", [0, 16])
+@pytest.mark.parametrize("merging", [1e-9, 16.0])
 @pytest.mark.parametrize("name", sorted(NAMED))
-def test_named_cases(name: str, merging: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_cases(name: str, merging: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without a merged grid, masked or not, weighted or not."""
     case = NAMED[name]
     use_engine(monkeypatch, "stream")
-    monkeypatch.setattr("legendre.problem.MERGING", merging)
+    monkeypatch.setattr("legendre.intake.dense.MERGING", merging)
     fit = case.fit()
     assert fit.converged
     assert_allclose(case.q(fit), case.answer(), atol=1e-7)
@@ -164,7 +164,7 @@ def test_expectations_of_one_body_bases(shape: tuple[int, ...], rng: np.random.G
 def test_the_margin_that_comes_with_the_check(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     X = rng.uniform(size=(5, 4, 3))
     assert scan(X).first_margin is None
-    monkeypatch.setattr("legendre.intake.LARGE", 1)
+    monkeypatch.setattr("legendre.intake.checks.LARGE", 1)
     margin = observe(X).first_margin
     assert margin is not None
     assert_allclose(margin, X.sum(axis=(1, 2)), rtol=1e-14)
@@ -176,8 +176,8 @@ def test_errors_read_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     X, _ = BAD_TENSORS[name]
     with pytest.raises(ld.InvalidTensor) as small:
         ld.decompose(X, "B1")
-    for module in ("intake", "problem", "basis.paper"):
-        monkeypatch.setattr(f"legendre.{module}.LARGE", 1)
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.intake.{module}.LARGE", 1)
     with pytest.raises(ld.InvalidTensor, match=f"^{re.escape(str(small.value))}$"):
         ld.decompose(X, "B1")
 
@@ -212,8 +212,8 @@ def test_every_kind_of_input(name: str, basis: str, monkeypatch: pytest.MonkeyPa
     X, arguments = inputs()[name]
     before = X.copy()
     reference = ld.decompose(X, basis, **arguments)
-    for module in ("intake", "problem", "basis.paper"):
-        monkeypatch.setattr(f"legendre.{module}.LARGE", 1)
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.intake.{module}.LARGE", 1)
     use_engine(monkeypatch, "stream")
     fit = ld.decompose(X, basis, **arguments)
     assert_array_equal(fit.basis, reference.basis)

@@ -11,8 +11,9 @@ import legendre as ld
 from cases import NAMED, Case
 from legendre.intake import observe
 from legendre.linalg import factorise, independent_columns
-from legendre.model import Model, Quotient
+from legendre.model import Model
 from legendre.problem import Problem
+from legendre.quotient import Quotient
 from legendre.rank import covariance, independent
 from legendre.support import Support
 from oracles import FloatArray, distribution, divergence

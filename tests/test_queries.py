@@ -19,7 +19,7 @@ from cases import NAMED, Case
 from legendre.engines import engine_for
 from legendre.model import Model
 from legendre.support import Support
-from legendre.views import query, tensor
+from legendre.views import query
 from oracles import FloatArray
 from strategies import problems
 
@@ -192,7 +192,7 @@ def test_ties_up_to_rounding() -> None:
 def test_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     case = NAMED["weighted_hole"]
     fit = case.fit()
-    monkeypatch.setattr(tensor, "BLOCK", 4)
+    monkeypatch.setattr("legendre.arrays.BLOCK", 4)
     for check in CHECKS:
         check(fit)
 
@@ -259,7 +259,7 @@ def test_questions_that_make_no_sense(name: str, arguments: tuple[Any, ...], mes
 
 
 def test_the_place_of_a_bad_value_is_right_in_later_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor, "BLOCK", 2)
+    monkeypatch.setattr("legendre.arrays.BLOCK", 2)
     f = np.ones((4, 2))
     f[3, 1] = np.inf
     with pytest.raises(ld.InvalidQuery, match=r"f\[3, 1\] = inf"):

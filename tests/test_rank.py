@@ -56,9 +56,22 @@ def test_a_basis_too_large_for_a_matrix_is_still_fitted(
     assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-7)
 
 
-def test_existence_of_a_large_basis_is_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existence_of_a_large_basis_is_certified_by_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A positive distribution with the expectations of the data, which the last step shows, rules a face out."""
     X = np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
+    expected = ld.decompose(X, "B1")
+    monkeypatch.setattr("legendre.existence.LARGEST_MATRIX", 1)
+    fit = ld.decompose(X, "B1", solver="natural")
+    assert fit.status is ld.Status.CONVERGED
+    assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-9)
+
+
+def test_existence_of_a_large_basis_is_left_open_at_the_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Haberman's table: every two-way margin is positive, and yet two cells vanish."""
+    X, basis = np.ones((2, 2, 2)), ld.interactions(2)
+    X[0, 0, 0] = X[1, 1, 1] = 0.0
+    assert ld.decompose(X, basis).status is ld.Status.AT_BOUNDARY
     monkeypatch.setattr("legendre.existence.LARGEST_MATRIX", 1)
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
-        fit = ld.decompose(X, "B1", solver="natural")
+        fit = ld.decompose(X, basis, solver="natural", tol=1e-6)
     assert fit.status is ld.Status.UNDECIDED

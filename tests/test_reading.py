@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from cases import BoolArray
-from legendre.basis.paper import _largest
+from legendre.intake.dense import _largest
 from legendre.kernels import reading
 from legendre.kernels.reading import aggregate, suffix_sums
 from legendre.kernels.top import largest_rows

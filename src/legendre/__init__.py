@@ -40,6 +40,7 @@ from legendre.errors import InvalidSupport as InvalidSupport
 from legendre.errors import InvalidTensor as InvalidTensor
 from legendre.errors import LegendreError as LegendreError
 from legendre.errors import NotFitted as NotFitted
+from legendre.errors import TooLarge as TooLarge
 from legendre.inference import Inference as Inference
 from legendre.inference import LikelihoodRatio as LikelihoodRatio
 from legendre.inference import likelihood_ratio as likelihood_ratio

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Iterator
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from legendre.errors import TooLarge
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -13,6 +18,8 @@ BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 
 S = TypeVar("S", bound=np.generic)
+BLOCK = 1 << 22
+"""Cells handled at a time where a whole extra tensor would be a waste."""
 
 
 def frozen(array: NDArray[S]) -> NDArray[S]:
@@ -36,11 +43,15 @@ def cell_keys(cells: IntArray) -> IntArray:
 
     Mixed-radix numbers where they fit 63 bits (sorting integers is far cheaper than sorting rows), ranks otherwise.
     """
-    sizes = cells.max(axis=0, initial=0) + 1
+    sizes = cells.max(axis=0, initial=0).astype(np.int64) + 1
     if float(np.prod(sizes.astype(np.float64))) < 2.0**62:
         strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]]).astype(np.int64)
-        return cells @ strides
-    _, label = np.unique(cells, axis=0, return_inverse=True)
+        keys = np.zeros(len(cells), dtype=np.int64)
+        for column, stride in zip(cells.T, strides, strict=True):
+            keys += column * stride
+        return keys
+    rows = np.ascontiguousarray(cells, dtype=np.min_scalar_type(int(sizes.max())))
+    _, label = np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))), return_inverse=True)
     return label.reshape(-1).astype(np.int64)
 
 
@@ -67,3 +78,35 @@ def is_whole(value: object, least: int) -> TypeGuard[int]:
     [True, True, False, False, False]
     """
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]:
+    """Cut the first mode into blocks of moderate size."""
+    step = max(1, (block or BLOCK) // max(1, math.prod(shape[1:])))
+    for start in range(0, shape[0], step):
+        yield slice(start, min(start + step, shape[0]))
+
+
+def find(cells: IntArray, others: IntArray) -> IntArray:
+    """Return where each of `cells` (k x N) stands in `others` (m x N, all different); -1 where it does not.
+
+    >>> find(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist()
+    [1, -1]
+    """
+    keys = cell_keys(np.concatenate([cells, others]))
+    wanted, known = keys[: len(cells)], keys[len(cells) :]
+    if not len(known):
+        return np.full(len(cells), -1, dtype=np.int64)
+    order = np.argsort(known, kind="stable")
+    place = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+    return np.where(known[place] == wanted, place, -1).astype(np.int64)
+
+
+def check_room(cells: int, size: int, what: str, instead: str) -> None:
+    """Refuse what needs more memory than the machine has."""
+    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if cells * size > room:
+        raise TooLarge(
+            f"{what} of {cells:.3g} cells needs {cells * size / 2**30:,.3g} GiB; this machine has "
+            f"{room / 2**30:,.3g}. {instead}"
+        )

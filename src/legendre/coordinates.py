@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import BoolArray, FloatArray, cell_name
 from legendre.errors import InvalidSupport, InvalidTensor
-from legendre.intake import Observation, observe
+from legendre.intake import Dense, observe
 from legendre.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 
 ROUNDING = 1e-12
@@ -132,7 +132,7 @@ def entropy(P: ArrayLike) -> float:
     return max(-float(p @ np.log(p)), 0.0)
 
 
-def probabilities(data: Observation) -> FloatArray:
+def probabilities(data: Dense) -> FloatArray:
     """Return P on the grid: X over its sum, 0 outside the support."""
     p: FloatArray = np.divide(data.values, data.total, dtype=np.float64)
     return p if data.support.mask is None else np.where(data.support.mask, p, 0.0)

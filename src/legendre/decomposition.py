@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidFile, InvalidSetting
+from legendre.existence import vanishing_cells
 from legendre.inference import Inference, infer
 from legendre.intake import Observation
 from legendre.model import Model
@@ -100,7 +101,6 @@ class Decomposition:
     total: float
     alive: BoolArray | None
     recession: FloatArray
-    vanishing_cells: IntArray
     missing: BoolArray | None
     status: Status
     rank: int
@@ -169,12 +169,25 @@ class Decomposition:
         """KL(P, Q) in nats."""
         if self.data is None:
             return self.stored["kl"]
-        return tensors.kl_from(self.data, float(self.theta @ self.eta_hat) - self.psi)
+        # rounding may leave -1e-17
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)
 
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
         return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
+
+    @cached_property
+    def vanishing_cells(self) -> IntArray:
+        """Cells of the support that have probability 0 in the limit, in C order."""
+        return frozen(vanishing_cells(self.model, self.alive))
+
+    @property
+    def n_vanishing(self) -> int:
+        """How many cells vanish; where boxes are counted they need not be listed."""
+        if self.alive is None or self.model.base is not None:
+            return len(self.vanishing_cells)
+        return round(float(self.model.weights[self.model.alive & ~self.alive].sum()))
 
     def tensor(self, *, extend: bool = False) -> FloatArray:
         """Return Q in X's units.

@@ -38,6 +38,10 @@ class InvalidSamples(LegendreError):
     """Rows of observations cannot be read as cells of a grid."""
 
 
+class TooLarge(LegendreError, MemoryError):
+    """What was asked for does not fit in memory; the message says how much it takes, and what to ask instead."""
+
+
 class NotFitted(LegendreError, AttributeError):
     """An estimator was asked for what only a fit can tell."""
 

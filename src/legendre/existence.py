@@ -7,21 +7,23 @@ cells of that face, and there the problem is an ordinary one again. Only cells w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.arrays import BoolArray, FloatArray, IntArray, check_room
+from legendre.dominance import zeta_rows
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.errors import InvalidSetting
 from legendre.hierarchy import fitted_margins, margins_that_are_the_model
 from legendre.identify import SURELY_ZERO, TABLES_FROM, from_tables
 from legendre.linalg import independent_columns
-from legendre.model import Model
+from legendre.model import LARGEST_GRID, Model
 from legendre.problem import Problem
 from legendre.rank import covariance, independent
-from legendre.zeta import moebius, zeta
+from legendre.zeta import moebius
 
 LARGEST_PROGRAM = 50_000_000
 """The largest linear program (cells times directions) that is solved to find a face."""
@@ -71,11 +73,13 @@ def find_face(problem: Problem) -> Face:
     model = problem.model
     if problem.data.positive or _observed(problem):
         return Face(None, np.zeros(model.n_params))
+    if model.n_merged > LARGEST_GRID:
+        return Face(None, np.zeros(model.n_params), certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
         return Face(None, np.zeros(model.n_params))
     recession = _empty_above(problem) + _empty_margins(problem)
-    fall = _on_grid(model, recession)
+    fall = model.below(recession)
     alive = model.alive & (fall >= fall[positive].max())
     face = Face(None, np.zeros(model.n_params)) if (alive == model.alive).all() else Face(alive, recession)
     if positive[alive].all():
@@ -108,7 +112,7 @@ def _observed(problem: Problem) -> bool:
     """Tell whether the bottom and every cell of B have data: then the observed cells alone make B independent."""
     data = problem.data
     cells = np.concatenate([np.zeros((1, len(data.shape)), dtype=np.int64), problem.model.basis])
-    return bool(data.support.contains(cells).all() and (data.values[tuple(cells.T)] > 0).all())
+    return bool((data.at(cells) > 0).all())
 
 
 def _empty_above(problem: Problem) -> FloatArray:
@@ -127,12 +131,6 @@ def _empty_margins(problem: Problem) -> FloatArray:
         direction[corner] -= moebius(empty.astype(np.float64))
     on_basis: FloatArray = direction[tuple(model.positions.T)]
     return on_basis
-
-
-def _on_grid(model: Model, vector: FloatArray) -> FloatArray:
-    grid = np.zeros(model.weights.shape)
-    grid[tuple(model.positions.T)] = vector
-    return zeta(grid)
 
 
 def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
@@ -165,7 +163,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
         return replace(face, certain=False)
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):
-        grid = _on_grid(model, direction)
+        grid = model.below(direction)
         column[:] = grid[empty] - grid[positive][0]
     rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
     n = len(rows)
@@ -209,11 +207,7 @@ def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
     """Rows of zeta for the given merged cells: 1 where u <= v."""
-    where = np.argwhere(cells)
-    out = np.ones((len(where), model.n_params))
-    for k in range(where.shape[1]):
-        out *= model.positions[:, k] <= where[:, k, None]
-    return out
+    return zeta_rows(np.argwhere(cells), model.positions)
 
 
 def interior_point(problem: Problem) -> FloatArray:
@@ -244,12 +238,15 @@ def interior_point(problem: Problem) -> FloatArray:
     return corrected
 
 
-def vanishing_cells(model: Model, face: Face) -> IntArray:
+def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     """List the cells of Omega outside the face, in the original grid."""
-    if face.alive is None:
+    if alive is None:
         return np.empty((0, len(model.support.shape)), dtype=np.int64)
-    gone = model.alive & ~face.alive
-    everywhere = model.quotient.spread(gone)
+    if model.support.points is not None:
+        points = model.support.points
+        return points[~model.carries(model.quotient.boxes(points), alive)].astype(np.int64)
+    check_room(math.prod(model.support.shape), 1, "a list of vanishing cells", "fit.n_vanishing tells their number.")
+    everywhere = model.quotient.spread(model.alive & ~alive)
     if model.support.mask is not None:
         everywhere = everywhere & model.support.mask
     return np.argwhere(everywhere).astype(np.int64)

@@ -10,7 +10,7 @@ from legendre.basis import Basis
 from legendre.decomposition import Decomposition
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidSetting
-from legendre.existence import Face, vanishing_cells
+from legendre.existence import Face
 from legendre.intake import Observation
 from legendre.plan import plan_on
 from legendre.problem import Problem
@@ -46,7 +46,6 @@ def fit_on(
         total=data.total,
         alive=face.alive,
         recession=face.recession,
-        vanishing_cells=frozen(vanishing_cells(problem.model, face)),
         missing=data.missing,
         status=_status(outcome, face),
         rank=len(plan.columns),
@@ -83,6 +82,7 @@ def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Po
 def _status(outcome: Outcome, face: Face) -> Status:
     if outcome.status is not Status.CONVERGED:
         return outcome.status
-    if not face.certain:
+    # expectations that a positive distribution has belong to no face
+    if not face.certain and not (face.alive is None and outcome.tilt < 1):
         return Status.UNDECIDED
     return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

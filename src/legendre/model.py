@@ -7,71 +7,21 @@ exactly the same problem, and often far smaller.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.arrays import BoolArray, FloatArray, IntArray, cell_keys, check_room, find, frozen
+from legendre.dominance import sums_above, sums_below
+from legendre.quotient import Quotient, volumes
 from legendre.support import Support
+from legendre.zeta import zeta, zeta_adjoint
 
-
-@dataclass(frozen=True, eq=False)
-class Quotient:
-    """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k."""
-
-    shape: tuple[int, ...]
-    cuts: tuple[IntArray, ...]
-
-    @classmethod
-    def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
-        """Cut each mode where a cell of the basis starts.
-
-        Examples
-        --------
-        >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
-        (2, 2)
-        """
-        return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
-
-    @property
-    def merged_shape(self) -> tuple[int, ...]:
-        """The shape of the merged grid."""
-        return tuple(len(cut) for cut in self.cuts)
-
-    @cached_property
-    def lengths(self) -> tuple[FloatArray, ...]:
-        """The length of each interval, mode by mode."""
-        pairs = zip(self.cuts, self.shape, strict=True)
-        return tuple(np.diff(cut, append=length).astype(np.float64) for cut, length in pairs)
-
-    @cached_property
-    def box_of(self) -> tuple[IntArray, ...]:
-        """The interval of each coordinate, mode by mode."""
-        pairs = zip(self.cuts, self.shape, strict=True)
-        return tuple(np.searchsorted(cut, np.arange(length), side="right") - 1 for cut, length in pairs)
-
-    def boxes(self, cells: IntArray) -> IntArray:
-        """Find the box of each cell (k x N), as merged coordinates."""
-        return np.stack([box[cells[:, k]] for k, box in enumerate(self.box_of)], axis=1).astype(np.int64)
-
-    def merge(self, grid: AnyArray) -> FloatArray:
-        """Sum a grid over each box; a grid that nothing is merged in comes back as it is."""
-        out: AnyArray = grid
-        # The mode that shrinks most goes first, so that the later sums run over less.
-        for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
-            if len(self.cuts[axis]) < self.shape[axis]:
-                out = np.add.reduceat(out, self.cuts[axis], axis=axis, dtype=np.float64)
-        return np.asarray(out, dtype=np.float64)
-
-    def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
-        """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
-        out = merged[self.box_of[0][rows]]
-        for axis in range(1, len(self.shape)):
-            if len(self.cuts[axis]) < self.shape[axis]:
-                out = out.take(self.box_of[axis], axis=axis)
-        return out
+SMALL_GRID, LARGEST_GRID = 1 << 20, 1 << 25
+"""Where Omega is a list of cells, a merged grid of so many cells is formed in any case, and one of more never."""
+SPARSE = 32
+"""Between the two it is formed when there are at most so many merged cells for each cell of Omega."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +41,9 @@ class Model:
     measure
         The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `on_face`). ``None`` on a
         full grid without a base measure, where it is a product over modes that need not be multiplied out.
+    cells
+        The merged cells (m x N) that hold some of Omega, where the merged grid is too large to form; what belongs to
+        merged cells, such as `measure`, is then a vector over these and not a grid. ``None`` elsewhere.
     """
 
     support: Support
@@ -98,11 +51,15 @@ class Model:
     basis: IntArray
     quotient: Quotient
     measure: FloatArray | None
+    cells: IntArray | None = None
 
     @classmethod
     def of(cls, support: Support, base: FloatArray | None, basis: IntArray) -> Model:
         """Merge the sample space along the basis."""
         quotient = Quotient.of(support.shape, basis)
+        if support.points is not None:
+            cells, counts = _merged_points(quotient, support.points)
+            return cls(support, base, frozen(basis), quotient, frozen(counts), cells)
         measure = None
         if base is not None:
             measure = frozen(quotient.merge(base if support.mask is None else np.where(support.mask, base, 0.0)))
@@ -122,13 +79,37 @@ class Model:
 
     @property
     def n_merged(self) -> int:
-        """The number of merged cells."""
-        return math.prod(self.quotient.merged_shape)
+        """The number of merged cells, or of those that are kept as a list."""
+        return self.quotient.n_merged if self.cells is None else len(self.cells)
+
+    def below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector on B at or below each merged cell."""
+        shape = self.quotient.merged_shape
+        if self.cells is not None:
+            return sums_below(shape, self.cells, self.positions, vector)
+        check_room(self.n_merged, 8, "a merged grid", "Ask about some cells only.")
+        grid = np.zeros(shape)
+        grid[tuple(self.positions.T)] = vector
+        return zeta(grid)
+
+    def above(self, masses: FloatArray) -> FloatArray:
+        """Sum what merged cells hold at or above each cell of B."""
+        if self.cells is not None:
+            return sums_above(self.quotient.merged_shape, self.cells, self.positions, masses)
+        found: FloatArray = zeta_adjoint(masses)[tuple(self.positions.T)]
+        return found
+
+    def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
+        """Sum a vector on B at or below each of some merged cells (n x N), in the grid or not."""
+        if self.cells is None and self.n_merged <= LARGEST_GRID:
+            found: FloatArray = self.below(vector)[tuple(boxes.T)]
+            return found
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
 
     @cached_property
     def weights(self) -> FloatArray:
         """The measure of each box, as a grid."""
-        return frozen(_volumes(self.quotient)) if self.measure is None else self.measure
+        return frozen(volumes(self.quotient)) if self.measure is None else self.measure
 
     @cached_property
     def alive(self) -> BoolArray:
@@ -140,9 +121,22 @@ class Model:
         """The number of merged cells that can carry probability."""
         return self.n_merged if self.measure is None else int(np.count_nonzero(self.alive))
 
+    def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
+        """Tell which of some merged cells (n x N) can carry probability, or belong to a face."""
+        marks = self.alive if alive is None else alive
+        if self.cells is None:
+            found: BoolArray = marks[tuple(boxes.T)]
+            return found
+        place = find(boxes, self.cells)
+        return (place >= 0) & marks[place]
+
     def on_face(self, alive: BoolArray | None) -> Model:
         """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""
         return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
+
+    def on_full_grid(self) -> Model:
+        """Take every merged cell, not only those of a list; the weights are those of the full grid."""
+        return self if self.cells is None else replace(self, measure=None, cells=None)
 
     def on_measure(self, weights: FloatArray) -> Model:
         """Take other weights on the merged grid."""
@@ -157,15 +151,12 @@ class Model:
         return small
 
 
-def _cuts(length: int, used: IntArray) -> IntArray:
-    cut = np.zeros(length, dtype=np.bool_)
-    cut[0] = True
-    cut[used] = True
-    return np.flatnonzero(cut).astype(np.int64)
-
-
-def _volumes(quotient: Quotient) -> FloatArray:
-    volumes = np.ones((1,) * len(quotient.shape))
-    for axis, sides in enumerate(quotient.lengths):
-        volumes = volumes * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
-    return volumes
+def _merged_points(quotient: Quotient, points: IntArray) -> tuple[IntArray | None, FloatArray]:
+    """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
+    n = quotient.n_merged
+    if n <= SMALL_GRID or n <= min(SPARSE * len(points), LARGEST_GRID):
+        counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
+        return None, counts.reshape(quotient.merged_shape)
+    boxes = quotient.boxes(points)
+    _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
+    return np.asfortranarray(boxes[first]), number.astype(np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,12 +9,9 @@ import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
 from legendre.hierarchy import Modes
-from legendre.intake import LARGE, Observation
+from legendre.intake import Observation
 from legendre.model import Model
 from legendre.zeta import zeta_adjoint
-
-MERGING = 16
-"""A merged grid is formed when it has at most one cell for so many of X's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +46,18 @@ class Problem:
     def of(cls, data: Observation, basis: IntArray) -> Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis)
-        if data.values.size >= LARGE and data.support.mask is None and model.n_merged * MERGING > data.values.size:
+        if model.measure is None and model.n_merged > data.largest_grid:
             return cls._without_mass(data, model)
         mass = _merged_mass(data, model)
-        eta_hat = zeta_adjoint(mass)[tuple(model.positions.T)]
-        problem = cls(data, model, frozen(eta_hat))
+        problem = cls(data, model, frozen(model.above(mass)))
         problem.__dict__["mass"] = mass
         return problem
 
     @classmethod
     def _without_mass(cls, data: Observation, model: Model) -> Problem:
         if ((model.positions > 0).sum(axis=1) > 1).any():
-            return cls(data, model, frozen(_without_a_grid(data, model)))
-        margins = _margins(data, model)
+            return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total))
+        margins = [margin / data.total for margin in data.margins(model.quotient)]
         problem = cls(data, model, frozen(_from_margins(model, margins)))
         problem.__dict__["margins"] = margins
         return problem
@@ -126,21 +121,7 @@ def _within(positions: IntArray, modes: Modes) -> IntArray:
 
 
 def _merged_mass(data: Observation, model: Model) -> FloatArray:
-    mask = data.support.mask
-    if data.values.size >= LARGE:
-        from legendre.kernels.reading import aggregate
-
-        sums = aggregate(data.values, model.quotient.box_of, mask).sums
-    else:
-        sums = model.quotient.merge(data.values if mask is None else np.where(mask, data.values, 0))
-    return frozen(sums / data.total)
-
-
-def _without_a_grid(data: Observation, model: Model) -> FloatArray:
-    """Sum X above each cell of B in the memory of a few slabs: the merged grid would be about as large as X."""
-    from legendre.kernels.reading import suffix_sums
-
-    return suffix_sums(data.values, model.quotient.cuts, model.positions) / data.total
+    return frozen(data.merged(model.quotient, model.cells) / data.total)
 
 
 def _from_margins(model: Model, margins: list[FloatArray]) -> FloatArray:
@@ -150,36 +131,3 @@ def _from_margins(model: Model, margins: list[FloatArray]) -> FloatArray:
         rows = np.flatnonzero(model.positions[:, k])
         eta[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
     return eta
-
-
-def _margins(data: Observation, model: Model) -> list[FloatArray]:
-    """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
-    half = _smaller_half(model.quotient.merged_shape)
-    margins: dict[int, FloatArray] = {}
-    for group in (half, [k for k in range(len(data.shape)) if k not in half]):
-        if group:
-            sums = _merged_onto(data, model, group) / data.total
-            margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
-    return [margins[k] for k in range(len(data.shape))]
-
-
-def _merged_onto(data: Observation, model: Model, modes: list[int]) -> FloatArray:
-    """Sum X over the boxes of some modes and over everything in the others."""
-    from legendre.kernels.reading import aggregate
-
-    if modes == [0] and data.first_margin is not None:
-        merged = np.add.reduceat(data.first_margin, model.quotient.cuts[0])
-        return merged.reshape(-1, *[1] * (len(data.shape) - 1))
-    boxes = [box if k in modes else np.zeros_like(box) for k, box in enumerate(model.quotient.box_of)]
-    return aggregate(data.values, boxes).sums
-
-
-def _smaller_half(shape: tuple[int, ...]) -> list[int]:
-    """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
-    cells, size = math.prod(shape), 1
-    half: list[int] = []
-    for k, length in enumerate(shape):
-        if half and size * length > math.isqrt(cells):
-            break
-        size, half = size * length, [*half, k]
-    return half

@@ -14,7 +14,6 @@ from legendre.engines import engine_for
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.linalg import independent_columns
 from legendre.model import Model
-from legendre.zeta import zeta
 
 
 def independent(model: Model) -> IntArray:
@@ -37,7 +36,7 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.measure is None:
         return every
-    reached = bool(model.alive[tuple(model.positions.T)].all())
+    reached = bool(model.carries(model.positions).all())
     if reached and _somewhere_nothing_counts(model):
         return every
     if model.n_params > LARGEST_MATRIX:
@@ -46,11 +45,9 @@ def independent(model: Model) -> IntArray:
 
 
 def _somewhere_nothing_counts(model: Model) -> bool:
-    if model.alive[(0,) * model.alive.ndim]:
+    if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
         return True
-    marks = np.zeros(model.alive.shape)
-    marks[tuple(model.positions.T)] = 1.0
-    return bool((zeta(marks)[model.alive] == 0).any())
+    return bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
 
 
 def covariance(model: Model) -> FloatArray:
@@ -72,11 +69,11 @@ def _without_a_matrix(model: Model) -> IntArray:
     """
     every = np.arange(model.n_params)
     level = model.positions.sum(axis=1)
-    grid = np.zeros(model.quotient.merged_shape)
+    coefficients = np.zeros(model.n_params)
     for s in np.unique(level):
-        here = tuple(model.positions[level == s].T)
-        grid[here] = 1.0 - zeta(grid)[here]
-    if (zeta(grid)[model.alive] != 1.0).any():
+        here = np.flatnonzero(level == s)
+        coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
+    if (model.below(coefficients)[model.alive] != 1.0).any():
         return every
-    needed = np.flatnonzero(grid[tuple(model.positions.T)])
+    needed = np.flatnonzero(coefficients)
     return np.delete(every, needed[-1])

@@ -19,7 +19,7 @@ from legendre.balancing.projection import Projection
 from legendre.balancing.result import Balanced
 from legendre.basis import interactions
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
-from legendre.intake import LARGE, MOST_MODES, Observation, observe
+from legendre.intake import LARGE, MOST_MODES, Dense, observe
 from legendre.plan import check_callback, check_limit, check_tol
 from legendre.problem import Problem
 from legendre.solvers import Solver, read_solver
@@ -117,7 +117,7 @@ def _read_solver(solver: str | Solver) -> Solver | None:
     return asked
 
 
-def _prior(X: ArrayLike) -> Observation:
+def _prior(X: ArrayLike) -> Dense:
     """Read X as the base measure on its own support; here NaN is no missing value but an error."""
     data = _clean(X)
     if data is None:
@@ -128,7 +128,7 @@ def _prior(X: ArrayLike) -> Observation:
     return replace(data, base=frozen(np.asarray(data.values, dtype=np.float64)))
 
 
-def _clean(X: ArrayLike) -> Observation | None:
+def _clean(X: ArrayLike) -> Dense | None:
     """Observe an array of finite numbers >= 0 by two passes of NumPy, which is all that balancing needs to know."""
     try:
         values = np.asarray(X)
@@ -145,9 +145,8 @@ def _clean(X: ArrayLike) -> Observation | None:
     if not 0 < total < np.inf:
         return None
     support = Support(values.shape, None if smallest > 0 else values > 0)
-    return Observation(
-        frozen(values.copy() if values.size < LARGE else values), None, support, None, total, positive=True
-    )
+    kept = frozen(values.copy() if values.size < LARGE else values)
+    return Dense(support=support, base=None, missing=None, total=total, positive=True, values=kept)
 
 
 def _refusal(values: AnyArray) -> InvalidTensor:

@@ -14,7 +14,8 @@ from legendre.balancing.result import POLISH, Balanced, log_factors, multiplied,
 from legendre.engines import engine_for
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.engines.matrix import MatrixEngine
-from legendre.existence import Face, vanishing_cells
+from legendre.existence import vanishing_cells
+from legendre.intake import in_memory
 from legendre.plan import run_in_turn
 from legendre.problem import Problem
 from legendre.rank import independent
@@ -113,7 +114,7 @@ class Projection:
         return min(self.tol, max(LEVEL, self.tol * min(shares)))
 
     def _result(self, known: Reach, outcome: Outcome, solver: str) -> Balanced:
-        data, model, face = self.problem.data, self.problem.model, self._face(known)
+        data, model, face = in_memory(self.problem.data, "balance"), self.problem.model, self._face(known)
         parts = log_factors(model, outcome.point, self.margins)
         alive = None if face is None else model.quotient.spread(face)
         cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
@@ -127,7 +128,7 @@ class Projection:
             point=outcome.point,
             eta_hat=self.problem.eta_hat,
             status=outcome.status,
-            vanishing_cells=frozen(vanishing_cells(model, Face(face, np.zeros(0)))),
+            vanishing_cells=frozen(vanishing_cells(model, face)),
             solver=solver,
             history=outcome.history,
             tol=self.tol,

@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, rows_of
 from legendre.balancing.margins import Margins, margin_of
 from legendre.engines import Point
 from legendre.hierarchy import Modes
 from legendre.model import Model
 from legendre.solvers.loop import Step
 from legendre.status import Status
-from legendre.views.tensor import rows_of
 from legendre.zeta import zeta
 
 EXPONENT = 300.0

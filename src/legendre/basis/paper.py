@@ -5,20 +5,14 @@ All three keep B inside Omega+, the support without the bottom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import AnyArray, BoolArray, IntArray, unique_cells
+from legendre.arrays import IntArray, unique_cells
 from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis
-from legendre.intake import LARGE, Observation
-
-TOGETHER = 32
-"""Slices copied at a time."""
-COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
-"""Types of entries that compiled code reads."""
+from legendre.intake import Observation
 
 
 @dataclass(frozen=True)
@@ -106,63 +100,7 @@ class B3(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
-        slices = _axis("B3", self.axis, data.shape)
-        mask = data.support.mask
-        if self.l == 1 and mask is None and data.values.size >= LARGE and data.values.dtype.str in COMPILED:
-            return _inside([_largest(data.values, slices)], data)
-        places, numbers = [], []
-        for start, values in _slices(data.values, slices):
-            if mask is not None:
-                inside = np.moveaxis(mask, slices, 0)[start : start + len(values)].reshape(len(values), -1)
-                chosen = np.zeros_like(inside)
-                for row, cells, entries in zip(chosen, inside, values, strict=True):
-                    row[cells] = _top(entries[None, cells], self.l)[0]
-            else:
-                chosen = _top(values, self.l)
-            number, place = np.nonzero(chosen)
-            places.append(place)
-            numbers.append(number + start)
-        return _inside([_cells_of(np.concatenate(places), np.concatenate(numbers), data.shape, slices)], data)
-
-
-def _slices(values: AnyArray, axis: int) -> Iterator[tuple[int, AnyArray]]:
-    """Yield some slices at a time as rows, with the number of the first: one alone may lie scattered over memory."""
-    table = np.moveaxis(values, axis, 0)
-    for start in range(0, len(table), TOGETHER):
-        some = table[start : start + TOGETHER]
-        yield start, np.ascontiguousarray(some).reshape(len(some), -1)
-
-
-def _largest(values: AnyArray, slices: int) -> IntArray:
-    """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
-    from legendre.kernels.top import largest_rows
-
-    table = np.moveaxis(values, slices, -1)
-    columns = table.shape[-1]
-    where = np.empty(columns, dtype=np.int64)
-    largest_rows(np.ascontiguousarray(table).reshape(-1, columns), where)
-    return _cells_of(where, np.arange(columns), values.shape, slices)
-
-
-def _cells_of(place: IntArray, number: IntArray, shape: tuple[int, ...], slices: int) -> IntArray:
-    """Turn places within slices, and the slices' numbers, into cells."""
-    in_slice = shape[:slices] + shape[slices + 1 :]
-    columns = list(np.unravel_index(place, in_slice)) if in_slice else []
-    columns.insert(slices, number)
-    return np.stack(columns, axis=1).astype(np.int64)
-
-
-def _top(rows: AnyArray, count: int) -> BoolArray:
-    """Mark the `count` largest entries of each row; of equal ones at the cut, those of smaller index."""
-    length = rows.shape[1]
-    if count >= length:
-        return np.ones(rows.shape, dtype=np.bool_)
-    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
-    chosen: BoolArray = rows > cut
-    ties = rows == cut
-    ties &= np.cumsum(ties, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
-    chosen |= ties
-    return chosen
+        return _inside([data.largest(self.l, _axis("B3", self.axis, data.shape))], data)
 
 
 def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:

@@ -17,7 +17,7 @@ from legendre.comparison.scores import masked, score
 from legendre.comparison.sizes import FAMILIES, Family, ladder, largest
 from legendre.decompose import decompose
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.intake import SUPPORT_NAMES, Observation, observe
+from legendre.intake import SUPPORT_NAMES, Dense, observe
 from legendre.peers import ADVICE, PEERS, Effort, attempt
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
@@ -39,7 +39,7 @@ class Comparison:
         How hard the peers try.
     """
 
-    data: Observation
+    data: Dense
     X: FloatArray
     support: str
     problem: str
@@ -198,7 +198,7 @@ def compare(
     return [row for rows in comparison.rows(jobs) for row in rows]
 
 
-def checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int, ...]:
+def checked_params(params: Sequence[int] | None, data: Dense) -> tuple[int, ...]:
     """Return the numbers of parameters, sorted."""
     if params is None:
         return ladder(data.shape)

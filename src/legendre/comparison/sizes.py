@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from legendre.basis import B1, B2, B3, Basis
-from legendre.intake import Observation
+from legendre.intake import Dense
 
 Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
 FAMILIES: dict[Family, Callable[[int], Basis]] = {
@@ -28,7 +28,7 @@ class Chosen:
     n_params: int
 
 
-def largest(data: Observation, n_params: int, family: Family) -> Chosen:
+def largest(data: Dense, n_params: int, family: Family) -> Chosen:
     """Find the l whose basis is the largest with at most `n_params` cells.
 
     The size grows with l, up to cells that two parts share, so bisection finds it.

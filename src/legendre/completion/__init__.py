@@ -21,7 +21,7 @@ from legendre.completion.selection import select
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.intake import Observation, observe
+from legendre.intake import Dense, observe
 from legendre.plan import check_tol
 from legendre.solvers import Solver, read_solver
 
@@ -168,7 +168,7 @@ def complete(
     return Completion(frozen(tensor), fit, known, frozen(seen), table)
 
 
-def _observed(data: Observation, support: str | ArrayLike) -> BoolArray:
+def _observed(data: Dense, support: str | ArrayLike) -> BoolArray:
     """Mark what was observed: cells of base measure 0 may be, although they are not in the support."""
     number = np.ones(data.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if isinstance(support, str):
@@ -177,7 +177,7 @@ def _observed(data: Observation, support: str | ArrayLike) -> BoolArray:
     return mask
 
 
-def _check_base(data: Observation, seen: BoolArray) -> None:
+def _check_base(data: Dense, seen: BoolArray) -> None:
     if data.base is None:
         return
     bad = np.argwhere(~seen & ~(np.isfinite(data.base) & (data.base >= 0)))

@@ -12,7 +12,7 @@ from legendre.arrays import IntArray
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.errors import InvalidBasis, InvalidSetting
-from legendre.intake import Observation
+from legendre.intake import Observation, in_memory
 from legendre.support import Support
 
 SIZES = 8
@@ -33,8 +33,9 @@ class OnGrid(Basis):
         mask = data.support.mask
         if mask is None:
             return self.recipe.select(data)
-        filled = np.where(mask, data.values, 0)
-        return self.recipe.select(replace(data, values=filled, missing=None, support=Support(data.shape)))
+        dense = in_memory(data, "completion")
+        filled = np.where(mask, dense.values, 0)
+        return self.recipe.select(replace(dense, values=filled, missing=None, support=Support(data.shape)))
 
     def __repr__(self) -> str:
         return repr(self.recipe)

@@ -18,7 +18,7 @@ from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
 from legendre.errors import ConvergenceWarning
 from legendre.fit import fit_on
-from legendre.intake import Observation, observe
+from legendre.intake import Dense, observe
 from legendre.solvers import read_solver
 
 ROUGH = 1e-3
@@ -26,7 +26,7 @@ ROUGH = 1e-3
 
 
 def select(
-    data: Observation,
+    data: Dense,
     seen: BoolArray,
     recipes: list[Basis],
     settings: dict[str, Any],

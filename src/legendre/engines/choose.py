@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from legendre.engines.grid import GridEngine
+from legendre.engines.points import PointsEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
 from legendre.model import Model
@@ -20,6 +21,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
 
     Compiled engines are imported only here, and only when they are chosen: that import loads the compiler.
     """
+    if model.cells is not None:
+        return PointsEngine(model)
     if ProductEngine.applies(model):
         return ProductEngine(model)
     short = max(model.quotient.merged_shape) <= SHORT_MODES

@@ -169,7 +169,7 @@ def _check_nested(recipes: list[Basis], cells: list[IntArray]) -> None:
 
 def _left_free(fit: Decomposition) -> int:
     """Count the degrees of freedom that the fit leaves to the cells that carry probability."""
-    return fit.model.support.n_cells - len(fit.vanishing_cells) - 1 - fit.rank
+    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
 
 
 def _table(rows: list[list[str]]) -> str:

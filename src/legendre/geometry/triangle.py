@@ -12,6 +12,7 @@ from legendre.coordinates import kl, probabilities
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSetting, InvalidTensor
 from legendre.geometry.geodesics import normalised
+from legendre.intake import in_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     if fit.data is None:
         raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
     mask = fit.model.support.mask
-    p = probabilities(fit.data)
+    p = probabilities(in_memory(fit.data, "pythagoras"))
     q = fit.tensor() / fit.total
     if mask is not None:
         q = np.where(mask, q, 0.0)

@@ -10,9 +10,10 @@ from legendre.arrays import FloatArray, IntArray
 from legendre.basis.adaptive import Adaptive
 from legendre.decomposition import Decomposition, Round
 from legendre.errors import InvalidBasis
+from legendre.growing.coarse import coarsen
 from legendre.growing.heldout import best_size
 from legendre.growing.search import Search
-from legendre.intake import Observation
+from legendre.intake import Dense, Observation
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Of each fold at least; and of all together, for beyond this whole numbers have gaps."""
@@ -28,7 +29,18 @@ class Growth:
 
 
 def grow(recipe: Adaptive, data: Observation) -> Growth:
-    """Add cells until the size is reached, no cell is left or none pays; then swap."""
+    """Add cells until the size is reached, no cell is left or none pays; then swap.
+
+    Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
+    """
+    if isinstance(data, Dense):
+        return _grow(recipe, data)
+    coarse = coarsen(data, recipe)
+    growth = _grow(coarse.recipe, coarse.data)
+    return replace(growth, cells=coarse.cells(growth.cells))
+
+
+def _grow(recipe: Adaptive, data: Dense) -> Growth:
     search = _search(recipe, data)
     rounds: list[Round] = []
     fit = forward = search.first()
@@ -38,7 +50,7 @@ def grow(recipe: Adaptive, data: Observation) -> Growth:
     return Growth(fit.basis, fit.theta, tuple(rounds)) if fit is forward else _in_order(search, fit)
 
 
-def _search(recipe: Adaptive, data: Observation) -> Search:
+def _search(recipe: Adaptive, data: Dense) -> Search:
     most = recipe.size if isinstance(recipe.size, int) else None
     search = Search.of(data, recipe.start, recipe.candidates, most)
     if len(search.start) > search.most:

@@ -10,7 +10,7 @@ import numpy as np
 from legendre.arrays import FloatArray
 from legendre.decomposition import Decomposition
 from legendre.growing.search import Search
-from legendre.intake import Observation
+from legendre.intake import Dense
 
 PATIENCE = 5
 """Rounds without a better score after which growing ends."""
@@ -45,12 +45,12 @@ def _log_likelihood(fit: Decomposition, counts: FloatArray) -> float:
         return float(counts[seen] @ np.log(fit.tensor()[seen] / fit.total))
 
 
-def _train(data: Observation, counts: FloatArray) -> Observation:
+def _train(data: Dense, counts: FloatArray) -> Dense:
     values = np.where(np.isnan(data.values), 0.0, data.values) - counts
     return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, first_margin=None)
 
 
-def deal(data: Observation, folds: int) -> Iterator[FloatArray]:
+def deal(data: Dense, folds: int) -> Iterator[FloatArray]:
     """Deal every count out to the folds, each event to one of them with equal chances; always the same way."""
     rng = np.random.default_rng(0)
     left = np.where(np.isnan(data.values), 0, data.values).astype(np.int64)

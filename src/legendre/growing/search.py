@@ -15,7 +15,7 @@ from legendre.coordinates import probabilities
 from legendre.decomposition import Decomposition
 from legendre.fit import fit_on
 from legendre.growing.scores import losses, pick
-from legendre.intake import Observation
+from legendre.intake import Dense
 from legendre.zeta import zeta_adjoint
 
 SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64
@@ -44,7 +44,7 @@ class Search:
         The gain in KL at which a parameter pays for itself.
     """
 
-    data: Observation
+    data: Dense
     eta_hat: FloatArray
     start: IntArray
     candidates: BoolArray
@@ -52,14 +52,14 @@ class Search:
     least: float = 0.0
 
     @classmethod
-    def of(cls, data: Observation, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:
+    def of(cls, data: Dense, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:
         """Prepare: one suffix-sum pass over X."""
         allowed, cells = _candidates(data, candidates), as_basis(start).select(data)
         allowed[tuple(cells.T)] = False
         every = len(cells) + int(allowed.sum())
         return cls(data, zeta_adjoint(probabilities(data)), cells, allowed, every if most is None else most)
 
-    def on(self, data: Observation) -> Search:
+    def on(self, data: Dense) -> Search:
         """Return the same search on other values."""
         return replace(self, data=data, eta_hat=zeta_adjoint(probabilities(data)))
 
@@ -130,7 +130,7 @@ class Search:
         return fit.kl + self.least * fit.n_params
 
 
-def _candidates(data: Observation, wanted: Basis | str | None) -> BoolArray:
+def _candidates(data: Dense, wanted: Basis | str | None) -> BoolArray:
     """Mark the cells that may be chosen: in the support, not the bottom."""
     allowed = data.support.on_grid().copy()
     allowed[(0,) * allowed.ndim] = False

@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, cell_name
 from legendre.errors import InvalidQuery, InvalidTensor
-from legendre.intake import Observation
+from legendre.intake import Dense, in_memory
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
@@ -81,14 +81,14 @@ def counts_of(fit: Decomposition) -> Counts:
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    support = fit.model.support.on_grid()
-    _check(fit.data, support)
+    data, support = in_memory(fit.data, "inference"), fit.model.support.on_grid()
+    _check(data, support)
     alive = support.copy()
     alive[tuple(fit.vanishing_cells.T)] = False
-    return Counts(support, alive, fit.data.values[alive].astype(np.float64), fit.tensor()[alive])
+    return Counts(support, alive, data.values[alive].astype(np.float64), fit.tensor()[alive])
 
 
-def _check(data: Observation, support: BoolArray) -> None:
+def _check(data: Dense, support: BoolArray) -> None:
     if data.values.dtype.kind != "f":
         return
     broken = np.argwhere(support & (data.values != np.rint(data.values)))

@@ -30,7 +30,7 @@ def printout(tests: Inference, rows: int) -> str:
 
 def _fit_lines(tests: Inference) -> list[str]:
     fit = tests.fit
-    vanishing = f", {len(fit.vanishing_cells)} vanish" if len(fit.vanishing_cells) else ""
+    vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
     dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
     entries = [
         ("table", f"{'x'.join(map(str, fit.shape))}, N = {fit.total:.0f}"),

@@ -12,6 +12,7 @@ from legendre.engines.choose import LARGEST_MATRIX
 from legendre.errors import InvalidQuery
 from legendre.inference.chisquare import chi_square_p
 from legendre.inference.counts import counts_of
+from legendre.intake import in_memory
 from legendre.model import Model
 from legendre.rank import independent
 from legendre.support import Support
@@ -75,7 +76,7 @@ def _check_same_table(small: Decomposition, large: Decomposition) -> None:
     omega, other = small.model.support.on_grid(), large.model.support.on_grid()
     _refuse_difference("supports", omega != other, omega, other)
     if small.data is not None and large.data is not None:
-        x, y = small.data.values, large.data.values
+        x, y = (in_memory(data, "a likelihood ratio").values for data in (small.data, large.data))
         _refuse_difference("tables", omega & (x != y), x, y)
     if small.model.base is not None or large.model.base is not None:
         r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (small, large))

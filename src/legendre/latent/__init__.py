@@ -17,7 +17,7 @@ from legendre.basis.core import Cells
 from legendre.decomposition import Decomposition
 from legendre.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.fit import fit_on
-from legendre.intake import MOST_MODES, Observation, observe
+from legendre.intake import MOST_MODES, Dense, observe
 from legendre.latent.em import Completion, Run
 from legendre.latent.result import HiddenDecomposition
 from legendre.plan import check_tol
@@ -116,7 +116,7 @@ def _start(cells: IntArray, n_visible: int, seed: int, run: int) -> FloatArray:
     return np.where(ties, np.random.default_rng([seed, run]).normal(size=len(cells)), 0.0)
 
 
-def _shared(data: Observation, share: FloatArray) -> Observation:
+def _shared(data: Dense, share: FloatArray) -> Dense:
     """Share X out among hidden levels; `share` has X's modes (maybe of length 1), then the hidden ones."""
     n_hidden = share.ndim - len(data.shape)
     shape = (*data.shape, *share.shape[len(data.shape) :])
@@ -131,7 +131,7 @@ def _shared(data: Observation, share: FloatArray) -> Observation:
     return observe(values, mask, None if data.base is None else over(data.base))
 
 
-def _last_fit(data: Observation, even: Observation, cells: IntArray, theta: FloatArray) -> Decomposition:
+def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> Decomposition:
     """Complete X by the posterior at theta and fit that to the end."""
     grid = np.zeros(even.shape)
     grid[tuple(cells.T)] = theta
@@ -142,7 +142,7 @@ def _last_fit(data: Observation, even: Observation, cells: IntArray, theta: Floa
     return fit_on(_shared(data, share), Cells(cells), tol=M_TOL)
 
 
-def _cells(recipe: Basis, joint: Observation, n_visible: int) -> IntArray:
+def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
     if isinstance(recipe, Adaptive):
         raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")

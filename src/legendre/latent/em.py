@@ -20,7 +20,7 @@ from legendre.arrays import FloatArray, IntArray
 from legendre.basis.core import Cells
 from legendre.engines import Point
 from legendre.existence import features
-from legendre.intake import Observation
+from legendre.intake import Dense
 from legendre.plan import Plan, plan_on
 from legendre.problem import Problem
 from legendre.solvers.protocol import Target
@@ -86,7 +86,7 @@ class Completion:
     within: float
 
     @classmethod
-    def of(cls, joint: Observation, cells: IntArray, n_visible: int) -> Completion:
+    def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> Completion:
         """Plan the fit; `joint` is X spread evenly over the hidden levels."""
         plan = plan_on(joint, Cells(cells), None, 0.0)
         hidden = tuple(range(n_visible, len(joint.shape)))
@@ -205,7 +205,7 @@ class Completion:
         return following if following.kl <= now.kl + blur else None
 
 
-def _divergence_within(joint: Observation, problem: Problem, hidden: tuple[int, ...]) -> float:
+def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) -> float:
     """``sum p log(p / r)`` over cells less the same over boxes, P being summed over the hidden modes."""
     levels = int(np.prod([joint.shape[k] for k in hidden]))
     first: Any = (..., *[0] * len(hidden))

@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.arrays import FloatArray
 from legendre.decomposition import Decomposition
-from legendre.intake import Observation
+from legendre.intake import Dense
 from legendre.latent.em import Run
 
 SAME = 1e-4
@@ -36,7 +36,7 @@ class HiddenDecomposition:
     """
 
     fit: Decomposition
-    data: Observation
+    data: Dense
     runs: tuple[Run, ...]
     best: int
     tol: float

@@ -39,6 +39,15 @@ def fixed(event: Mapping[int, int], shape: tuple[int, ...]) -> dict[int, int]:
     return at
 
 
+def impossible(at: Mapping[int, int]) -> InvalidQuery:
+    """Say that an event has probability 0."""
+    told = ", ".join(f"{k}: {i}" for k, i in at.items())
+    return InvalidQuery(
+        f"condition({{{told}}}): the event has probability 0, so nothing can be said given it. Its cells are "
+        "outside the support or vanish."
+    )
+
+
 def size_of(n: int) -> int:
     """Read how many cells to draw."""
     if not _is_whole(n) or n < 0:

@@ -11,7 +11,6 @@ import numpy as np
 from legendre.arrays import AnyArray, BoolArray
 from legendre.basis.core import inside_grid
 from legendre.engines import engine_for
-from legendre.existence import Face, vanishing_cells
 from legendre.model import Model
 from legendre.solvers.loop import Step
 from legendre.status import Status
@@ -54,6 +53,8 @@ def pack(fit: Decomposition) -> dict[str, Any]:
     arrays |= {name: np.packbits(mask) for name, mask in optional.items() if mask is not None}
     if fit.model.base is not None:
         arrays["base"] = fit.model.base
+    if fit.model.support.points is not None:
+        arrays["points"] = fit.model.support.points
     if fit.path:
         arrays["path"] = np.array([astuple(step) for step in fit.path])
     return arrays
@@ -64,7 +65,8 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
     _check_format(arrays)
     _check_parts(arrays)
     shape = tuple(int(n) for n in arrays["shape"])
-    model = Model.of(Support(shape, _mask(arrays, "support", shape)), arrays.get("base"), arrays["basis"])
+    support = Support(shape, _mask(arrays, "support", shape), arrays.get("points"))
+    model = Model.of(support, arrays.get("base"), arrays["basis"])
     alive = _mask(arrays, "alive", model.quotient.merged_shape)
     history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
     return {
@@ -74,7 +76,6 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
         "total": float(arrays["total"]),
         "alive": alive,
         "recession": arrays["recession"],
-        "vanishing_cells": vanishing_cells(model, Face(alive, arrays["recession"])),
         "missing": _mask(arrays, "missing", shape),
         "status": Status[str(arrays["status"])],
         "rank": int(arrays["rank"]),

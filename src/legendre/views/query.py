@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray, cell_name
+from legendre.arrays import AnyArray, FloatArray, IntArray, cell_name, rows_of
 from legendre.errors import InvalidQuery
-from legendre.views.asked import called, fixed, generator_from, given_modes, size_of, values_of
-from legendre.views.tensor import on_merged, probability, rows_of
+from legendre.views import listed
+from legendre.views.asked import called, fixed, generator_from, given_modes, impossible, size_of, values_of
+from legendre.views.tensor import log_prob, on_merged, probability
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
@@ -39,6 +40,8 @@ def log_density(fit: Decomposition) -> FloatArray:
 def marginal(fit: Decomposition, modes: int | Sequence[int]) -> FloatArray:
     """Sum Q over all modes but the given ones."""
     kept = given_modes(modes, len(fit.shape))
+    if fit.model.support.points is not None:
+        return listed.marginal(fit, fit.model.support.points, kept)
     others = [k for k in range(len(fit.shape)) if k not in kept]
     in_order = sorted(kept)
     if fit.model.measure is None:
@@ -56,6 +59,8 @@ def marginal(fit: Decomposition, modes: int | Sequence[int]) -> FloatArray:
 def condition(fit: Decomposition, event: Mapping[int, int]) -> FloatArray:
     """Give Q on the modes left when the others are fixed; in the log domain, so that rare events are no trouble."""
     at = fixed(event, fit.shape)
+    if fit.model.support.points is not None:
+        return listed.condition(fit, fit.model.support.points, at)
     boxes = tuple(fit.model.quotient.box_of[k][at[k]] if k in at else slice(None) for k in range(len(fit.shape)))
     cells = tuple(at.get(k, slice(None)) for k in range(len(fit.shape)))
     log_q = _spread(fit, np.asarray(log_density(fit)[boxes]), [k for k in range(len(fit.shape)) if k not in at])
@@ -66,17 +71,15 @@ def condition(fit: Decomposition, event: Mapping[int, int]) -> FloatArray:
         log_q = np.where(fit.model.support.mask[cells], log_q, -np.inf)
     peak = float(log_q.max())
     if peak == -np.inf:
-        told = ", ".join(f"{k}: {i}" for k, i in at.items())
-        raise InvalidQuery(
-            f"condition({{{told}}}): the event has probability 0, so nothing can be said given it. Its cells are "
-            "outside the support or vanish."
-        )
+        raise impossible(at)
     q = np.exp(log_q - peak)
     return np.asarray(q / q.sum())
 
 
 def expectation(fit: Decomposition, f: ArrayLike | Callable[..., ArrayLike]) -> float:
     """Sum ``q f`` over the cells with probability."""
+    if fit.model.support.points is not None:
+        return listed.expectation(fit, fit.model.support.points, f)
     read = partial(called, f, fit.shape) if callable(f) else values_of(f, fit.shape).__getitem__
     total = 0.0
     for rows, q in _blocks(fit):
@@ -95,12 +98,15 @@ def expectation(fit: Decomposition, f: ArrayLike | Callable[..., ArrayLike]) -> 
 def sample(fit: Decomposition, n: int, rng: int | np.random.Generator | None) -> IntArray:
     """Draw cells from Q: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
     size, generator, quotient = size_of(n), generator_from(rng), fit.model.quotient
+    if fit.model.support.points is not None:
+        q = np.exp(log_prob(fit, fit.model.support.points))
+        return fit.model.support.points[draw(q, size, generator)].astype(np.int64)
     if fit.model.measure is not None:
         q = np.concatenate([q.ravel() for _, q in _blocks(fit)])
-        return _unravelled(_draw(q, size, generator), fit.shape)
+        return _unravelled(draw(q, size, generator), fit.shape)
     q = np.exp(log_density(fit))
     q *= fit.model.weights
-    boxes = _unravelled(_draw(q.ravel(), size, generator), quotient.merged_shape)
+    boxes = _unravelled(draw(q.ravel(), size, generator), quotient.merged_shape)
     cells = np.empty((size, len(fit.shape)), dtype=np.int64)
     for k, (cut, length) in enumerate(zip(quotient.cuts, fit.shape, strict=True)):
         ends = np.append(cut[1:], length)
@@ -110,6 +116,9 @@ def sample(fit: Decomposition, n: int, rng: int | np.random.Generator | None) ->
 
 def mode(fit: Decomposition) -> tuple[int, ...]:
     """Find the most probable cell, the first in C order where several are."""
+    if fit.model.support.points is not None:
+        log_q = log_prob(fit, fit.model.support.points)
+        return tuple(int(i) for i in fit.model.support.points[_first(log_q, float(log_q.max()))])
     if fit.model.measure is None:
         log_q = log_density(fit)
         box = np.unravel_index(_first(log_q, float(log_q.max())), log_q.shape)
@@ -147,7 +156,7 @@ def _spread(fit: Decomposition, grid: AnyArray, modes: Sequence[int]) -> AnyArra
     return grid
 
 
-def _draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
+def draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
     """Invert the distribution function; ``random() < 1``, so that no entry of probability 0 is ever drawn."""
     cumulated = np.cumsum(q)
     found: IntArray = np.searchsorted(cumulated, generator.random(n) * cumulated[-1], side="right").astype(np.int64)

@@ -32,8 +32,8 @@ def summary(fit: Decomposition) -> str:
         ("KL above minimum", f"<= {fit.gap:.2e}"),
         ("status", f"{fit.status.name}: {fit.status.value}"),
     ]
-    if len(fit.vanishing_cells):
-        rows.insert(-1, ("vanishing cells", str(len(fit.vanishing_cells))))
+    if fit.n_vanishing:
+        rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
     width = max(len(name) for name, _ in rows)
     body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     return f"Legendre decomposition\n{'-' * (width + 24)}\n{body}"

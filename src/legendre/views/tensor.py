@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name, check_room, rows_of
 from legendre.errors import InvalidBasis
-from legendre.intake import Observation
-from legendre.zeta import zeta, zeta_adjoint
+from legendre.intake import Observation, in_memory
+from legendre.intake.sparse import Sparse
+from legendre.zeta import zeta_adjoint
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
 
-BLOCK = 1 << 22
-"""Cells handled at a time where a whole extra tensor would be a waste."""
 LEVEL = 1e-6
 """A direction of recession that comes from a linear program changes a cell by about 1, or by rounding error."""
 
@@ -34,17 +33,8 @@ def merged_density(fit: Decomposition) -> FloatArray:
 
 
 def on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
-    """Sum a vector on B at or below each merged cell."""
-    grid = np.zeros(fit.model.quotient.merged_shape)
-    grid[tuple(fit.model.positions.T)] = vector
-    return zeta(grid)
-
-
-def rows_of(shape: tuple[int, ...], block: int = BLOCK) -> Iterator[slice]:
-    """Cut the first mode into blocks of moderate size."""
-    step = max(1, block // max(1, int(np.prod(shape[1:], dtype=np.int64))))
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
+    """Sum a vector on B at or below each merged cell, as a grid."""
+    return fit.model.on_full_grid().below(vector)
 
 
 def probability(fit: Decomposition, density: FloatArray, rows: slice, shown: BoolArray | None) -> FloatArray:
@@ -59,6 +49,11 @@ def probability(fit: Decomposition, density: FloatArray, rows: slice, shown: Boo
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units."""
+    check_room(math.prod(fit.shape), 8, "the whole tensor", "Ask for some cells: exp(fit.log_prob(cells)).")
+    if fit.model.support.points is not None and not extend:
+        out = np.zeros(fit.shape)
+        out[tuple(fit.model.support.points.T)] = np.exp(log_prob(fit, fit.model.support.points)) * fit.total
+        return out
     shown = None if extend else _shown(fit)
     density = merged_density(fit) * fit.total
     out = np.empty(fit.shape)
@@ -75,14 +70,14 @@ def _shown(fit: Decomposition) -> BoolArray | None:
 def log_prob(fit: Decomposition, cells: AnyArray) -> FloatArray:
     """Log probability of given cells; ``-inf`` outside the support and where Q vanishes."""
     index = _checked(cells, fit.shape)
-    boxes = tuple(fit.model.quotient.boxes(index).T)
-    log_q = on_merged(fit, fit.theta)[boxes] - fit.psi
+    boxes = fit.model.quotient.boxes(index)
+    log_q = fit.model.below_at(fit.theta, boxes) - fit.psi
     if fit.model.base is not None:
         with np.errstate(divide="ignore"):
             log_q = log_q + np.log(fit.model.base[tuple(index.T)])
     inside = fit.model.support.contains(index)
     if fit.alive is not None:
-        inside = inside & fit.alive[boxes]
+        inside = inside & fit.model.carries(boxes, fit.alive)
     return np.where(inside, log_q, -np.inf)
 
 
@@ -106,34 +101,35 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
 
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
+    if fit.model.support.points is not None:
+        return zeta_adjoint(tensor(fit, extend=False) / fit.total)
     density, mask = merged_density(fit), fit.model.support.mask
     q = np.concatenate([probability(fit, density, rows, mask) for rows in rows_of(fit.shape)])
     return zeta_adjoint(q)
 
 
-def kl_from(data: Observation, cross: float) -> float:
-    """KL(P, Q) from ``cross = sum p log(q / r)``; the rest is one pass over X."""
-    own = 0.0
-    for rows in rows_of(data.shape):
-        x = data.values[rows].astype(np.float64)
-        inside = x > 0 if data.support.mask is None else data.support.mask[rows] & (x > 0)
-        x = x[inside] / data.total
-        log_ratio = np.log(x)
-        if data.base is not None:
-            log_ratio -= np.log(data.base[rows][inside])
-        own += float(x @ log_ratio)
-    return max(own - cross, 0.0)  # rounding may leave -1e-17
-
-
 def rmse_from(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
-    density, mask = merged_density(fit) * fit.total, data.support.mask
+    if isinstance(data, Sparse):
+        return _rmse_from_entries(fit, data)
+    dense = in_memory(data, "rmse")
+    density, mask = merged_density(fit) * fit.total, dense.support.mask
     square, count = 0.0, 0
-    for rows in rows_of(data.shape):
+    for rows in rows_of(dense.shape):
         # relative to the total, so that no square overflows or vanishes
-        difference = (data.values[rows] - probability(fit, density, rows, mask)) / data.total
-        if data.missing is not None:
-            difference = difference[~data.missing[rows]]
+        difference = (dense.values[rows] - probability(fit, density, rows, mask)) / dense.total
+        if dense.missing is not None:
+            difference = difference[~dense.missing[rows]]
         square += float(np.vdot(difference, difference))
         count += difference.size
-    return float(np.sqrt(square / count)) * data.total
+    return float(np.sqrt(square / count)) * dense.total
+
+
+def _rmse_from_entries(fit: Decomposition, data: Sparse) -> float:
+    """Sum ``(p - q)^2`` over the entries; on a full grid the merged grid has what Q gives to the other cells."""
+    p, q = data.values / data.total, np.exp(log_prob(fit, data.cells))
+    square = float(np.vdot(p - q, p - q))
+    if data.support.full:
+        density = merged_density(fit)
+        square += max(float(np.vdot(density * fit.model.weights, density)) - float(np.vdot(q, q)), 0.0)
+    return float(np.sqrt(square / math.prod(fit.shape))) * data.total

@@ -1,9 +1,7 @@
-"""From whatever the caller has to a checked tensor on its sample space; the only module that sees raw input."""
+"""Checks of a dense X, its sample space and its base measure; each refusal says where, which value and what to do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,86 +9,12 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen
 from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
-from legendre.support import Support
 
 SUPPORT_NAMES = ("all", "nonzero")
 MOST_MODES = 32
 """Several of NumPy's functions end here."""
 LARGE = 1 << 19
 """Arrays of so many cells and more are read by compiled code, and held by reference; smaller ones are copied."""
-
-
-@dataclass(frozen=True, eq=False)
-class Observation:
-    """X, checked: what every later stage takes for granted.
-
-    Parameters
-    ----------
-    values
-        X in its own dtype, never changed: a copy of a small X, a large one by reference.
-    missing
-        True where X is NaN; ``None`` when it is nowhere.
-    support
-        The sample space Omega: never holds a missing cell, nor one of base measure 0.
-    base
-        The base measure r on the grid, or ``None`` for the paper's r = 1.
-    total
-        The sum of X over Omega, so that ``P = X / total``.
-    positive
-        True when X > 0 on all of Omega: then the minimum is attained.
-    first_margin
-        X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
-    """
-
-    values: AnyArray
-    missing: BoolArray | None
-    support: Support
-    base: FloatArray | None
-    total: float
-    positive: bool
-    first_margin: FloatArray | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The grid ``(I_1, ..., I_N)``."""
-        return self.support.shape
-
-    @cached_property
-    def counts(self) -> bool:
-        """True when every entry on Omega is a whole number."""
-        if self.values.dtype.kind != "f":
-            return True
-        inside = self.values if self.support.mask is None else self.values[self.support.mask]
-        return bool((inside == np.rint(inside)).all())
-
-
-def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
-    """Check X, find Omega and the total.
-
-    Examples
-    --------
-    >>> data = observe([[1, 2], [float("nan"), 3]])
-    >>> data.support.n_cells, data.total
-    (3, 6.0)
-    """
-    values = _numeric(X, "X", InvalidTensor)
-    seen = scan(values)
-    missing = None if np.isfinite(seen.total) else _missing(values)
-    _check_entries(values, seen, missing)
-    mask = _support_mask(values, missing, support)
-    mask = None if mask is not None and mask.all() else mask
-    measure = None if base is None else _base_measure(base, values, mask)
-    if measure is not None and not np.all(measure > 0):
-        mask = (measure > 0) if mask is None else mask & (measure > 0)
-    return Observation(
-        values=frozen(values.copy() if values.size < LARGE else values),
-        missing=missing,
-        support=Support(values.shape, mask),
-        base=measure,
-        total=_total(values, mask, seen),
-        positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
-        first_margin=seen.first_margin if mask is None else None,
-    )
 
 
 class Scan(NamedTuple):
@@ -120,7 +44,7 @@ def scan(values: AnyArray) -> Scan:
     return Scan(total, float(smallest))
 
 
-def _numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
     if isinstance(X, np.ma.MaskedArray):
         # np.asarray would drop the mask without a word
@@ -165,14 +89,16 @@ def _first_non_number(values: AnyArray, name: str) -> tuple[str, Any]:
     return name + cell_name([0] * values.ndim), values.flat[0]
 
 
-def _missing(values: AnyArray) -> BoolArray | None:
+def missing_cells(values: AnyArray) -> BoolArray | None:
+    """Mark the entries that are NaN; ``None`` when none is."""
     missing = np.isnan(values)
     if missing.all():
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
     return missing if missing.any() else None
 
 
-def _check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
+def check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
+    """Refuse negative and infinite entries."""
     if seen.smallest < 0:
         raise InvalidTensor(_negative_entries(values))
     if np.isfinite(seen.total) and missing is None:
@@ -196,7 +122,8 @@ def _negative_entries(values: AnyArray) -> str:
     )
 
 
-def _support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
+def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
+    """Read the `support` argument; ``None`` is every cell."""
     if isinstance(support, str):
         if support not in SUPPORT_NAMES:
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
@@ -216,8 +143,9 @@ def _support_mask(values: AnyArray, missing: BoolArray | None, support: str | Ar
     return mask.copy() if missing is None else mask & ~missing
 
 
-def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
-    measure = _numeric(base, "base", InvalidSupport).astype(np.float64)
+def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
+    """Read the `base` argument."""
+    measure = numeric(base, "base", InvalidSupport).astype(np.float64)
     if measure.shape != values.shape:
         raise InvalidSupport(f"base has shape {measure.shape}, X has shape {values.shape}; they must be equal.")
     inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
@@ -242,7 +170,8 @@ def _base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> 
     return frozen(measure)
 
 
-def _total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
+def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
+    """Sum X over Omega; refuse sums that cannot be divided by."""
     if mask is not None and not mask.any():
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     with np.errstate(over="ignore"):

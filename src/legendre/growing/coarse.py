@@ -1,0 +1,103 @@
+"""Growing on a grid too large to score every cell of: candidates are the corners of a coarser grid.
+
+X is merged onto boxes whose sides hold about the same share of it; with the number of cells of each box as its base
+measure the problem on the boxes is exactly the same problem for every basis of their corners.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
+from legendre.basis import as_basis
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.core import Cells
+from legendre.errors import InvalidBasis
+from legendre.intake import Dense, Observation
+from legendre.quotient import Quotient, volumes
+from legendre.support import Support
+
+COARSE = 1 << 20
+"""Boxes on whose corners a basis is grown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """A tensor of boxes, and where their corners stand in the grid."""
+
+    data: Dense
+    recipe: Adaptive
+    quotient: Quotient
+
+    def cells(self, corners: IntArray) -> IntArray:
+        """Return the cells of the grid that some corners (k x N) are."""
+        columns = [cut[corners[:, k]] for k, cut in enumerate(self.quotient.cuts)]
+        return np.stack(columns, axis=1).astype(np.int64)
+
+
+def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
+    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+    start = as_basis(recipe.start).select(data)
+    named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
+    if named is None:
+        quotient = _quantiles(data, start)
+    else:
+        quotient = Quotient.of(data.shape, np.concatenate([start, named]))
+        if quotient.n_merged > COARSE * 16:
+            raise InvalidBasis(
+                f"{recipe!r}: the candidates cut the grid into {quotient.n_merged:.2g} boxes; on a grid as large as "
+                f"X's, {data.shape}, at most {COARSE * 16:,} can be scored. Name fewer coordinates."
+            )
+    corners = [None if cells is None else Cells(quotient.boxes(cells)) for cells in (start, named)]
+    first, candidates = corners
+    return Coarse(_merged(data, quotient), replace(recipe, start=first or "empty", candidates=candidates), quotient)
+
+
+def _merged(data: Observation, quotient: Quotient) -> Dense:
+    """Sum X over boxes; the base measure of a box is its number of cells of Omega."""
+    weights, values = _cells_in(data.support, quotient), data.merged(quotient)
+    inside: BoolArray | None = weights > 0
+    inside = None if inside is None or inside.all() else inside
+    return Dense(
+        support=Support(quotient.merged_shape, inside),
+        base=frozen(weights),
+        missing=None,
+        total=data.total,
+        positive=bool((values > 0).all() if inside is None else (values[inside] > 0).all()),
+        values=frozen(values),
+    )
+
+
+def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
+    if support.points is None:
+        return volumes(quotient)
+    counts = np.bincount(quotient.flat_boxes(support.points), minlength=quotient.n_merged)
+    return counts.astype(np.float64).reshape(quotient.merged_shape)
+
+
+def _quantiles(data: Observation, start: IntArray) -> Quotient:
+    """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
+    finest = Quotient(data.shape, tuple(np.arange(length, dtype=np.int64) for length in data.shape))
+    margins = data.margins(finest)
+    fixed = Quotient.of(data.shape, start)
+    low, high = 1, max(data.shape)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _cut(margins, fixed, middle).n_merged <= COARSE:
+            low = middle
+        else:
+            high = middle - 1
+    return _cut(margins, fixed, low)
+
+
+def _cut(margins: list[FloatArray], fixed: Quotient, pieces: int) -> Quotient:
+    """Cut each mode into at most so many pieces of about equal mass, and where `fixed` has its cuts."""
+    cuts = []
+    for margin, kept in zip(margins, fixed.cuts, strict=True):
+        share = np.cumsum(margin) / margin.sum()
+        own = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
+        own = np.arange(len(margin)) if pieces >= len(margin) else own[own < len(margin)]
+        cuts.append(np.unique(np.concatenate([kept, own])).astype(np.int64))
+    return Quotient(fixed.shape, tuple(cuts))

@@ -1,0 +1,12 @@
+"""From whatever the caller has to a checked tensor on its sample space; the only package that sees raw input."""
+
+from __future__ import annotations
+
+from legendre.intake.checks import LARGE as LARGE
+from legendre.intake.checks import MOST_MODES as MOST_MODES
+from legendre.intake.checks import SUPPORT_NAMES as SUPPORT_NAMES
+from legendre.intake.checks import scan as scan
+from legendre.intake.dense import Dense as Dense
+from legendre.intake.dense import in_memory as in_memory
+from legendre.intake.dense import observe as observe
+from legendre.intake.observation import Observation as Observation
