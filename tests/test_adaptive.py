@@ -160,14 +160,14 @@ def test_cv_scores_are_held_out_likelihoods() -> None:
     folds = list(deal(data, 3))
     assert_array_equal(sum(folds), counts)
     search = Search.of(data, "empty", None, None)
-    size, score = next(iter(scored_path(search, folds[0])))
-    assert size == 0
+    fit, score = next(iter(scored_path(search, folds[0])))
+    assert fit.n_params == 0
     assert score == pytest.approx(-folds[0].sum() * np.log(20))
     path = list(scored_path(search, folds[0]))
-    n = path[1][0]
+    n = path[1].fit.n_params
     grown = ld.decompose(counts - folds[0], ld.adaptive(n, swaps=0))
     logs = np.log(grown.tensor() / grown.total)
-    assert path[1][1] == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
+    assert path[1].score == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
 
 
 def test_cv_with_a_mask_a_start_and_missing_cells() -> None:

@@ -29,6 +29,7 @@ from legendre.decompose import decompose as decompose
 from legendre.decomposition import Decomposition as Decomposition
 from legendre.decomposition import Round as Round
 from legendre.decomposition import load as load
+from legendre.errors import CheckpointWarning as CheckpointWarning
 from legendre.errors import ConvergenceWarning as ConvergenceWarning
 from legendre.errors import InvalidBasis as InvalidBasis
 from legendre.errors import InvalidFile as InvalidFile

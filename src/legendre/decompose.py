@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.arrays import IntArray
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
+from legendre.checkpoint import Record, digest, open_checkpoint
 from legendre.decomposition import Decomposition, Round
 from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
@@ -19,9 +22,10 @@ from legendre.growing import grow
 from legendre.intake import Observation, observe
 from legendre.plan import check_callback, check_limit, check_tol
 from legendre.progress import progress_line
-from legendre.solvers import Solver, read_solver
+from legendre.solvers import Solver, check_packs, read_solver
 from legendre.solvers.loop import Callback
 from legendre.status import Status
+from legendre.support import Support
 
 
 def decompose(
@@ -36,6 +40,8 @@ def decompose(
     start: ArrayLike | None = None,
     callback: Callback | None = None,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float | None = None,
 ) -> Decomposition:
     """Find the tensor of the model with basis B that is nearest to X: eq. (4) of the paper.
 
@@ -63,6 +69,13 @@ def decompose(
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
         Show a line on the terminal while fitting.
+    checkpoint
+        A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
+        comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs
+        to another problem, or is damaged, is refused with an `InvalidFile`.
+    checkpoint_every
+        Seconds from one write of it to the next; 0 writes after every step. Default 10, or more where writing would
+        take more than 1 % of the time.
 
     Returns
     -------
@@ -80,16 +93,29 @@ def decompose(
     check_tol(tol)
     check_callback(callback)
     asked, recipe = read_solver(solver), as_basis(basis)
+    record = open_checkpoint(checkpoint, checkpoint_every)
     data = observe(X, support, base)
+    if checkpoint is not None:
+        check_packs(asked)
+    record.claim(lambda: _claims(data, recipe, asked, float(tol)))
     with progress_line(callback) if progress else nullcontext(callback) as watch:
         if isinstance(recipe, Adaptive):
             if start is not None:
                 raise InvalidSetting(
                     "start has no meaning while a basis grows; adaptive(..., start=basis) names cells."
                 )
-            fit = _adaptive(data, recipe, asked, float(tol), max_iter, watch)
+            fit = _adaptive(data, recipe, asked, float(tol), max_iter, watch, record)
         else:
-            fit = fit_on(data, recipe, solver=asked, tol=float(tol), max_iter=max_iter, start=start, callback=watch)
+            fit = fit_on(
+                data,
+                recipe,
+                solver=asked,
+                tol=float(tol),
+                max_iter=max_iter,
+                start=start,
+                callback=watch,
+                record=record,
+            )
     _warn(fit)
     return fit
 
@@ -101,9 +127,10 @@ def _adaptive(
     tol: float,
     max_iter: int | None,
     callback: Callback | None,
+    record: Record,
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    growth = grow(recipe, data)
+    growth = grow(recipe, data, record.section("growth"))
     fit = fit_on(
         data,
         Cells(growth.cells),
@@ -112,6 +139,7 @@ def _adaptive(
         max_iter=max_iter,
         start=growth.theta,
         callback=callback,
+        record=record,
     )
     path = (*growth.rounds[:-1], Round.of(fit))
     return replace(fit, recipe=repr(recipe), path=path, part=Part(data, growth.cells, solver, tol))
@@ -131,6 +159,30 @@ class Part:
         fit = fit_on(self.data, Cells(self.cells[:n_params]), solver=self.solver, tol=self.tol)
         _warn(fit)
         return fit
+
+
+def _claims(data: Observation, recipe: Basis, solver: Solver | None, tol: float) -> dict[str, str]:
+    """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
+    return {
+        "shape of X": "x".join(map(str, data.shape)),
+        "sum of X": f"{data.total!r}",
+        "support": _said_support(data.support),
+        "base": digest(data.base),
+        "adaptive basis": repr(recipe) if isinstance(recipe, Adaptive) else "none",
+        "solver": "auto" if solver is None else _said(solver),
+        "tol": f"{tol!r}",
+    }
+
+
+def _said_support(support: Support) -> str:
+    if support.full:
+        return "all"
+    return digest(support.points if support.mask is None else np.packbits(support.mask))
+
+
+def _said(solver: Solver) -> str:
+    """Print a solver's settings, without its address in memory if that is all it prints."""
+    return type(solver).__name__ if type(solver).__repr__ is object.__repr__ else repr(solver)
 
 
 def _warn(fit: Decomposition) -> None:

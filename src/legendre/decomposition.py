@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidFile, InvalidSetting
 from legendre.existence import vanishing_cells
@@ -48,6 +48,16 @@ class Round:
         """Describe a fit."""
         k, deviance = fit.n_params, 2.0 * fit.total * fit.kl
         return cls(k, fit.kl, fit.rmse, deviance + 2 * k, deviance + k * float(np.log(fit.total)))
+
+
+def pack_rounds(path: Sequence[Round]) -> FloatArray:
+    """Write rounds as rows."""
+    return np.array([astuple(step) for step in path]).reshape(len(path), len(fields(Round)))
+
+
+def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
+    """Read rounds from rows."""
+    return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -340,9 +350,9 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     """
     arrays = read_arrays(path)
     try:
-        fields = pack.unpack(arrays)
-        rounds = tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in fields.pop("path"))
-        return Decomposition(**fields, path=rounds)
+        parts = pack.unpack(arrays)
+        rounds = unpack_rounds(parts.pop("path"))
+        return Decomposition(**parts, path=rounds)
     except pack.Unreadable as problem:
         raise InvalidFile(f"cannot read {path}: {problem}") from None
     except (KeyError, ValueError, IndexError, TypeError) as problem:

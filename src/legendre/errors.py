@@ -54,6 +54,10 @@ class ConvergenceWarning(UserWarning):
     """The result is returned, but without the certificate that was asked for."""
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit goes on without."""
+
+
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
     """Say that `name` is not valid and which name was probably meant.
 

@@ -7,15 +7,17 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray, IntArray, frozen
 from legendre.basis import Basis
+from legendre.checkpoint import UNRECORDED, Record, digest
 from legendre.decomposition import Decomposition
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face
 from legendre.intake import Observation
-from legendre.plan import plan_on
+from legendre.plan import Plan, plan_on
 from legendre.problem import Problem
 from legendre.solvers import Solver
-from legendre.solvers.loop import Callback, Outcome
+from legendre.solvers.history import Callback, Outcome, record_step
+from legendre.solvers.protocol import State, Target
 from legendre.status import Status
 
 
@@ -29,16 +31,47 @@ def fit_on(
     start: ArrayLike | None = None,
     callback: Callback | None = None,
     ranked: bool = True,
+    record: Record = UNRECORDED,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
     With ``ranked = False`` the rank may come out as the number of parameters, see `plan_on`.
     """
     plan = plan_on(data, recipe, solver, tol, ranked=ranked)
-    problem, face = plan.problem, plan.face
-    outcome, found_by = plan.run(_start(start, problem), max_iter, callback)
+    theta = _start(start, plan.problem)
+    record.claim(lambda: _claims(plan.problem, theta))
+    outcome, found_by = plan.run(theta, max_iter, callback, record)
     if not ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, solver=solver, tol=tol, max_iter=max_iter, start=start, callback=callback)
+    return _result(plan, outcome, found_by)
+
+
+def fit_at(data: Observation, recipe: Basis, theta: FloatArray, *, tol: float) -> Decomposition:
+    """Return the fit that `fit_on` found to have this theta, to the last bit of Q: planned again, but not solved again.
+
+    How it was found is not known: the history is this one point, and there is no bound of the gap.
+    """
+    plan = plan_on(data, recipe, None, tol)
+    model = plan.problem.model
+    independent = len(plan.columns) == model.n_params
+    engine = plan.target.engine if independent else engine_for(model.on_face(plan.face.alive))
+    point = engine.at(theta)
+    first = record_step(Target(engine, plan.problem, tol), State(point), 0)
+    return _result(plan, Outcome(point, Status.OUT_OF_STEPS, (first,), np.inf), plan.solvers[-1].name)
+
+
+def _claims(problem: Problem, theta: FloatArray) -> dict[str, str]:
+    """Name what decides the steps of a fit: of X it knows the expectations alone."""
+    basis = problem.model.basis
+    return {
+        "basis": f"{len(basis)} cells {digest(basis)}",
+        "X as the basis sees it": digest(problem.eta_hat),
+        "start": digest(theta),
+    }
+
+
+def _result(plan: Plan, outcome: Outcome, found_by: str) -> Decomposition:
+    problem, face, data = plan.problem, plan.face, plan.problem.data
     return Decomposition(
         model=problem.model,
         point=_on_all(problem, face, plan.columns, outcome.point),
@@ -53,7 +86,7 @@ def fit_on(
         history=outcome.history,
         solver=found_by,
         tol=plan.tol,
-        recipe=repr(recipe),
+        recipe=repr(plan.recipe),
         data=data,
     )
 

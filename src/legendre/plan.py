@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray, IntArray, is_whole
 from legendre.basis import Basis, as_basis
+from legendre.checkpoint import UNRECORDED, Record
 from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
@@ -19,7 +20,7 @@ from legendre.problem import Problem
 from legendre.rank import independent
 from legendre.solvers import Scaling, Solver, choose, read_solver, run
 from legendre.solvers.choose import SCALING_FROM
-from legendre.solvers.loop import Callback, Outcome, Step
+from legendre.solvers.history import Callback, Outcome, Step, pack_outcome
 from legendre.solvers.protocol import Target
 from legendre.status import Status
 
@@ -44,19 +45,33 @@ class Plan:
     tol: float
     whole: Target | None = None
 
-    def run(self, theta: FloatArray, max_iter: int | None, callback: Callback | None) -> tuple[Outcome, str]:
+    def run(
+        self, theta: FloatArray, max_iter: int | None, callback: Callback | None, record: Record = UNRECORDED
+    ) -> tuple[Outcome, str]:
         """Run the solvers one after the other until one converges; return the outcome and who found it.
 
         theta has an entry for every parameter, the outcome one for every independent parameter (or for all of them,
         if scaling found it).
         """
+        if self.whole is not None:
+            record.claim(lambda: {"max_iter": "not set" if max_iter is None else "set"})
         if self.whole is not None and max_iter is None:
-            scaling = Scaling(max_iter=DEPENDENT_CYCLES)
-            outcome = run(scaling, self.whole, theta, tol=self.tol, max_iter=scaling.max_iter, callback=callback)
+            scaling, leg = Scaling(max_iter=DEPENDENT_CYCLES), record.section("whole")
+            outcome = run(
+                scaling, self.whole, theta, tol=self.tol, max_iter=scaling.max_iter, callback=callback, record=leg
+            )
             if outcome.status in (Status.CONVERGED, Status.STOPPED):
                 return outcome, scaling.name
-        start = theta[self.columns]
-        return run_in_turn(self.solvers, self.target, start, tol=self.tol, max_iter=max_iter, callback=callback)
+            leg.close(pack_outcome(outcome), now=False)
+        return run_in_turn(
+            self.solvers,
+            self.target,
+            theta[self.columns],
+            tol=self.tol,
+            max_iter=max_iter,
+            callback=callback,
+            record=record,
+        )
 
     def __str__(self) -> str:
         model, k = self.problem.model, len(self.columns)
@@ -81,18 +96,22 @@ def run_in_turn(
     tol: float,
     max_iter: int | None,
     callback: Callback | None,
+    record: Record = UNRECORDED,
 ) -> tuple[Outcome, str]:
     """Run solvers one after the other until one converges; return the outcome and who found it."""
     history: tuple[Step, ...] = ()
-    for solver in solvers:
+    for turn, solver in enumerate(solvers):
+        leg = record.section(f"{turn}")
         done = len(history[1:])
         limit = _limit(solver, None if max_iter is None else max_iter - done, last=solver is solvers[-1])
         watch = None if callback is None else _renumbered(callback, done)
-        outcome = run(solver, target, theta, tol=tol, max_iter=limit, callback=watch)
+        outcome = run(solver, target, theta, tol=tol, max_iter=limit, callback=watch, record=leg)
         fresh = outcome.history[1 if history else 0 :]
         history += tuple(replace(step, iteration=step.iteration + done) for step in fresh)
         if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
             break
+        if solver is not solvers[-1]:
+            leg.close(pack_outcome(outcome), now=False)
         if np.isfinite(outcome.point.theta).all():
             theta = outcome.point.theta
     return replace(outcome, history=history), solver.name

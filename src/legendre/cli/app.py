@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -62,14 +64,30 @@ def fit(
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="How many steps at most.")] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Keep the state of a long fit in this file; the same command goes on from it.")
+    ] = None,
 ) -> None:
     """Decompose a tensor from a file, write the result and print its summary."""
     _check_output(output, tensor)
+    if checkpoint is not None:
+        _check_output(checkpoint, tensor)
+        if checkpoint.resolve() == output.resolve():
+            raise InvalidFile(
+                f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
+            )
     X = read_tensor(tensor, key)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _interruptible(checkpoint):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
         result = decompose(
-            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, progress=sys.stderr.isatty()
+            X,
+            basis,
+            support=support,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            progress=sys.stderr.isatty(),
+            checkpoint=checkpoint,
         )
     result.save(output)
     typer.echo(result.summary())
@@ -114,6 +132,19 @@ def show(
         typer.echo(f"tensor written to {tensor}")
 
 
+@contextmanager
+def _interruptible(checkpoint: Path | None) -> Iterator[None]:
+    """Tell whoever pressed Ctrl-C what is left of the fit; exit code 130, as shells have it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None or not checkpoint.exists():
+            said = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
+        else:
+            said = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
+        raise typer.Exit(_fail(said, 130)) from None
+
+
 def _check_output(output: Path, source: Path) -> None:
     """Refuse before the work is done what would be refused after it."""
     if output.exists() and source.exists() and output.samefile(source):
@@ -136,6 +167,6 @@ def main() -> None:
         sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis or tensor."))
 
 
-def _fail(sentence: str) -> int:
+def _fail(sentence: str, code: int = 2) -> int:
     typer.echo(f"legendre: {sentence}", err=True)
-    return 2
+    return code

@@ -35,6 +35,11 @@ class Diagonal:
 
     inverse: FloatArray
 
+    @property
+    def origins(self) -> tuple[FloatArray, ...]:
+        """None: it has no memory."""
+        return ()
+
     @classmethod
     def of(cls, point: Point) -> Diagonal:
         """Invert the variances of the features; constant ones are left out."""

@@ -33,6 +33,14 @@ class Point:
 class Preconditioner(Protocol):
     """Something near the inverse of the Fisher matrix, and positive definite."""
 
+    @property
+    def origins(self) -> tuple[FloatArray, ...]:
+        """Theta of the points that shaped it: asked for at one after the other, an engine gives the same again.
+
+        Empty where the last preconditioner has no influence on the next.
+        """
+        ...
+
     def apply(self, vector: FloatArray) -> FloatArray:
         """Apply it to a vector."""
         ...

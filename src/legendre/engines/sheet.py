@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.vecchia import Vecchia
+from legendre.engines.vecchia import Change, Vecchia
 from legendre.kernels import sheet as kernels
 from legendre.kernels.rectangle import threads
 from legendre.model import Model
@@ -89,9 +89,13 @@ class SheetEngine:
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
         """Bring the sparse inverse factor up to date with the point."""
         layout = self._layout
-        factor = last.factor if isinstance(last, Sorted) else Vecchia(layout.cells, self.model.quotient.merged_shape)
-        factor.refresh(point.cache.eta, point.eta[layout.order])
-        return Sorted(factor, layout.order)
+        if not isinstance(last, Sorted):
+            last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
+        change = last.factor.refresh(point.cache.eta, point.eta[layout.order])
+        if change is Change.NONE:
+            return last
+        before = last.origins if change is Change.FACTORED else ()
+        return replace(last, origins=(*before, point.theta))
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""
@@ -148,6 +152,7 @@ class Sorted:
 
     factor: Vecchia
     order: IntArray
+    origins: tuple[FloatArray, ...]
 
     def apply(self, vector: FloatArray) -> FloatArray:
         """Apply the approximate inverse of G."""

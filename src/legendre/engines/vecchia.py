@@ -6,6 +6,7 @@ In theta coordinates G is the covariance of a Brownian sheet, badly conditioned,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,12 @@ from legendre.kernels.rectangle import threads
 
 RESELECT, REFACTOR = 0.3, 0.1
 """Mean change of log variance after which neighbours are chosen anew; largest change after which U is recomputed."""
+
+
+class Change(Enum):
+    """What `Vecchia.refresh` did: nothing, compute U anew, or choose the neighbours anew, too."""
+
+    NONE, FACTORED, SELECTED = range(3)
 
 
 @dataclass
@@ -53,18 +60,22 @@ class Vecchia:
         self.middle = np.empty(k)
         self.selected_at = self.factored_at = np.full(k, np.nan)
 
-    def refresh(self, eta_grid: FloatArray, ref: FloatArray) -> None:
-        """Bring U up to date with the suffix sums, as far as they moved (see RESELECT, REFACTOR).
+    def refresh(self, eta_grid: FloatArray, ref: FloatArray) -> Change:
+        """Bring U up to date with the suffix sums, as far as they moved (see RESELECT, REFACTOR); tell what changed.
 
         Movement is that of the features' variances, all alike: weighing by q would not see the rare events.
         """
+        change = Change.NONE
         spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
         if not np.abs(spread - self.selected_at).mean() <= RESELECT:
             self.select(eta_grid, ref)
             self.selected_at, self.factored_at = spread, np.full(ref.size, np.nan)
+            change = Change.SELECTED
         if not np.abs(spread - self.factored_at).max() <= REFACTOR:
             self.factor(eta_grid, ref)
             self.factored_at = spread
+            change = Change.FACTORED if change is Change.NONE else change
+        return change
 
     def select(self, eta_grid: FloatArray, ref: FloatArray, rows: int = 32768) -> None:
         """Choose the neighbours at the given suffix sums; candidates are found `rows` features at a time."""

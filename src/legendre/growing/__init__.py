@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
 from legendre.basis.adaptive import Adaptive
-from legendre.decomposition import Decomposition, Round
+from legendre.checkpoint import UNRECORDED, Record, digest
+from legendre.decomposition import Round, pack_rounds, unpack_rounds
 from legendre.errors import InvalidBasis
 from legendre.growing.coarse import coarsen
 from legendre.growing.heldout import best_size
+from legendre.growing.rounds import Growing
 from legendre.growing.search import Search
 from legendre.intake import Dense, Observation
 
@@ -27,32 +30,53 @@ class Growth:
     theta: FloatArray
     rounds: tuple[Round, ...]
 
+    def pack(self) -> dict[str, Any]:
+        """List the parts as arrays."""
+        return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
-def grow(recipe: Adaptive, data: Observation) -> Growth:
+
+def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
     """
     if isinstance(data, Dense):
-        return _grow(recipe, data)
+        return _grow(recipe, data, record)
     coarse = coarsen(data, recipe)
-    growth = _grow(coarse.recipe, coarse.data)
+    growth = _grow(coarse.recipe, coarse.data, record)
     return replace(growth, cells=coarse.cells(growth.cells))
 
 
-def _grow(recipe: Adaptive, data: Dense) -> Growth:
-    search = _search(recipe, data)
-    rounds: list[Round] = []
-    fit = forward = search.first()
-    for forward in search.forward(fit):
-        rounds.append(Round.of(forward))
-    fit = search.swapped(forward, recipe.swaps)
-    return Growth(fit.basis, fit.theta, tuple(rounds)) if fit is forward else _in_order(search, fit)
+def _grow(recipe: Adaptive, data: Dense, record: Record) -> Growth:
+    search = _search(recipe, data, record)
+    ended = record.result()
+    if ended is not None:
+        with record.reading():
+            return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
+    kept = record.take()
+    if kept is None:
+        growing = Growing.first(search, recipe.swaps)
+    else:
+        with record.reading():
+            growing = Growing.unpack(search, recipe.swaps, kept)
+    with record.kept(growing.pack):
+        while growing.advance():
+            record.keep(growing.pack)
+    growth = Growth(*growing.result())
+    record.close(growth.pack())
+    return growth
 
 
-def _search(recipe: Adaptive, data: Dense) -> Search:
+def _search(recipe: Adaptive, data: Dense, record: Record) -> Search:
     most = recipe.size if isinstance(recipe.size, int) else None
     search = Search.of(data, recipe.start, recipe.candidates, most)
+    record.claim(
+        lambda: {
+            "start of the basis": digest(search.start),
+            "cells to choose from": digest(np.packbits(search.candidates)),
+            "X as those cells see it": digest(search.eta_hat),
+        }
+    )
     if len(search.start) > search.most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
@@ -62,7 +86,7 @@ def _search(recipe: Adaptive, data: Dense) -> Search:
     search = search.among_uncertain()
     if recipe.size == "cv":
         _check_total(recipe, data.total)
-        return replace(search, most=best_size(search, recipe.folds))
+        return replace(search, most=best_size(search, recipe.folds, record.section("folds")))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
@@ -80,16 +104,3 @@ def _check_total(recipe: Adaptive, total: float) -> None:
             f"{recipe!r}: {total:.0f} events are too few for {recipe.folds} folds; there must be at least "
             f"{LEAST_EVENTS} for each. Use adaptive('bic')."
         )
-
-
-def _in_order(search: Search, fit: Decomposition) -> Growth:
-    """Order the cells by how long they stay when the least missed are left out again and again."""
-    rounds: list[Round] = []
-    dropped: list[IntArray] = []
-    for smaller, gone in search.backward(fit):
-        rounds.append(Round.of(smaller))
-        dropped.append(gone)
-    cells = np.concatenate([search.start, *(gone[::-1] for gone in reversed(dropped))])
-    place = {cell: i for i, cell in enumerate(map(tuple, fit.basis.tolist()))}
-    theta = fit.theta[[place[cell] for cell in map(tuple, cells.tolist())]]
-    return Growth(cells, theta, tuple(reversed(rounds)))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from legendre.arrays import FloatArray
+from legendre.checkpoint import UNRECORDED, Arrays, Record
 from legendre.decomposition import Decomposition
+from legendre.growing.rounds import pack_fit, unpack_fit
 from legendre.growing.search import Search
 from legendre.intake import Dense
 
@@ -16,27 +19,74 @@ PATIENCE = 5
 """Rounds without a better score after which growing ends."""
 
 
-def best_size(search: Search, folds: int) -> int:
+class Scored(NamedTuple):
+    """A fit on the way, and the log-likelihood of what was held out."""
+
+    fit: Decomposition
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """Paths that grow side by side, one for each fold: their sizes and summed scores so far, and where they stand."""
+
+    sizes: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    stage: tuple[Scored, ...] = ()
+
+    def then(self, stage: tuple[Scored, ...]) -> Race:
+        """Add a round of all paths."""
+        size, score = stage[0].fit.n_params, sum(scored.score for scored in stage)
+        return Race((*self.sizes, size), (*self.scores, score), stage)
+
+    @property
+    def best(self) -> int:
+        """The place of the highest score."""
+        return int(np.argmax(self.scores))
+
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which the race goes on."""
+        fits = [pack_fit(scored.fit, f"{fold}_") for fold, scored in enumerate(self.stage)]
+        scored = {"sizes": np.array(self.sizes), "scores": np.array(self.scores)}
+        return scored | {name: part for fit in fits for name, part in fit.items()}
+
+
+def best_size(search: Search, folds: int, record: Record = UNRECORDED) -> int:
     """Grow on all folds at once; return the number of parameters at which the mean held-out likelihood is largest."""
-    runs = [scored_path(search, counts) for counts in deal(search.data, folds)]
-    sizes: list[int] = []
-    scores: list[float] = []
-    for stage in zip(*runs, strict=False):  # the shortest path ends the race
-        sizes.append(stage[0][0])
-        scores.append(sum(score for _, score in stage))
-        if len(scores) - 1 - int(np.argmax(scores)) >= PATIENCE:
-            break
-    return sizes[int(np.argmax(scores))]
+    with record.reading():
+        ended = record.result()
+        if ended is not None:
+            return int(ended["size"])
+        race, runs = _start(search, folds, record.take())
+    with record.kept(lambda: race.pack()):
+        for stage in zip(*runs, strict=False):  # the shortest path ends the race
+            race = race.then(stage)
+            if len(race.scores) - 1 - race.best >= PATIENCE:
+                break
+            record.keep(race.pack)
+    size = race.sizes[race.best]
+    record.close({"size": size})
+    return size
 
 
-def scored_path(search: Search, counts: FloatArray) -> Iterator[tuple[int, float]]:
-    """Yield size and log-likelihood of the held-out `counts` along a path grown on the rest."""
+def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
+    """Begin, or go on from where the paths stood."""
+    parts = list(enumerate(deal(search.data, folds)))
+    if kept is None or not len(kept["sizes"]):
+        return Race(), [scored_path(search, counts) for _, counts in parts]
+    runs = [scored_path(search, counts, kept, f"{fold}_") for fold, counts in parts]
+    stage = tuple(next(run) for run in runs)
+    return Race(tuple(kept["sizes"].tolist()), tuple(kept["scores"].tolist()), stage), runs
+
+
+def scored_path(search: Search, counts: FloatArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:
+    """Yield fits along a path grown on all but the held-out `counts`, and their scores; from where it stood if kept."""
     rest = search.on(_train(search.data, counts)).among_uncertain()
     first = rest.first()
     # what the start rules out it rules out in every round: the same minus infinity, which tells nothing
     counted = np.where(first.tensor() > 0, counts, 0.0)
-    for fit in rest.forward(first):
-        yield fit.n_params, _log_likelihood(fit, counted)
+    for fit in rest.forward(first if kept is None else unpack_fit(rest, kept, prefix)):
+        yield Scored(fit, _log_likelihood(fit, counted))
 
 
 def _log_likelihood(fit: Decomposition, counts: FloatArray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ from legendre.basis import Basis, as_basis
 from legendre.basis.core import Cells
 from legendre.coordinates import probabilities
 from legendre.decomposition import Decomposition
-from legendre.fit import fit_on
+from legendre.fit import fit_at, fit_on
 from legendre.growing.scores import losses, pick
 from legendre.intake import Dense
 from legendre.zeta import zeta_adjoint
@@ -76,35 +75,21 @@ class Search:
 
     def forward(self, fit: Decomposition) -> Iterator[Decomposition]:
         """Yield `fit` and then larger ones, until the size is reached or no candidate pays."""
-        while True:
-            yield fit
-            cells = fit.basis
-            allowed = self.candidates.copy()
-            allowed[tuple(cells.T)] = False
-            count = min(max(AT_LEAST, int(SHARE * len(cells))), AT_MOST, self.most - len(cells))
-            new = pick(fit.eta_tensor(), self.eta_hat, allowed, count, self.least)
-            if not len(new):
-                return
-            fit = self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]))
+        larger: Decomposition | None = fit
+        while larger is not None:
+            yield larger
+            larger = self.larger(larger)
 
-    def swapped(self, fit: Decomposition, times: int) -> Decomposition:
-        """Replace, so many times at most, the cells that are missed least by what is then worth most."""
-        for _ in range(times):
-            smaller = self._without(fit, self.least_missed(fit))
-            other = deque(self.forward(smaller), maxlen=1).pop()
-            if self._cost(other) >= self._cost(fit):
-                break
-            fit = other
-        return fit
-
-    def backward(self, fit: Decomposition) -> Iterator[tuple[Decomposition, IntArray]]:
-        """Yield fits from `fit` down to the start, each with the cells that the next leaves out, least missed first."""
-        while True:
-            gone = self.least_missed(fit)
-            yield fit, fit.basis[gone]
-            if not len(gone):
-                return
-            fit = self._without(fit, gone)
+    def larger(self, fit: Decomposition) -> Decomposition | None:
+        """Add the cells of a round; ``None`` when the size is reached or no candidate pays."""
+        cells = fit.basis
+        allowed = self.candidates.copy()
+        allowed[tuple(cells.T)] = False
+        count = min(max(AT_LEAST, int(SHARE * len(cells))), AT_MOST, self.most - len(cells))
+        new = pick(fit.eta_tensor(), self.eta_hat, allowed, count, self.least)
+        if not len(new):
+            return None
+        return self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]))
 
     def least_missed(self, fit: Decomposition) -> IntArray:
         """List the positions of cells to leave out: the last in value, and all that do not pay; the start stays."""
@@ -114,7 +99,8 @@ class Search:
         count = max(count, int((loss < self.least).sum()))
         return np.argsort(loss, kind="stable")[:count]
 
-    def _without(self, fit: Decomposition, gone: IntArray) -> Decomposition:
+    def without(self, fit: Decomposition, gone: IntArray) -> Decomposition:
+        """Leave cells out."""
         left = np.delete(np.arange(fit.n_params), gone)
         return self._fit(fit.basis[left], fit.theta[left])
 
@@ -126,7 +112,12 @@ class Search:
         afresh = fit_on(self.data, Cells(cells), tol=ROUGH_TOL)
         return fit if fit.residual <= afresh.residual else afresh
 
-    def _cost(self, fit: Decomposition) -> float:
+    def again(self, cells: IntArray, theta: FloatArray) -> Decomposition:
+        """Return a fit of this search that had these cells and this theta."""
+        return fit_at(self.data, Cells(cells), theta, tol=ROUGH_TOL)
+
+    def cost(self, fit: Decomposition) -> float:
+        """Weigh the fit and the number of its parameters."""
         return fit.kl + self.least * fit.n_params
 
 

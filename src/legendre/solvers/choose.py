@@ -52,6 +52,15 @@ def read_solver(solver: str | Solver) -> Solver | None:
     return SOLVERS[solver]()
 
 
+def check_packs(solver: Solver | None) -> None:
+    """Refuse a solver of the caller's own whose states cannot be written down."""
+    if solver is not None and not (hasattr(solver, "pack") and hasattr(solver, "unpack")):
+        raise InvalidSetting(
+            f"checkpoint needs a solver that can write its state down and read it again; {type(solver).__name__} has "
+            "no methods pack and unpack. Leave checkpoint out, or add them."
+        )
+
+
 def choose(model: Model) -> list[Solver]:
     """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from legendre.arrays import FloatArray
 from legendre.engines.product import ProductEngine
@@ -53,3 +55,11 @@ class Closed:
         if not sum(float(change.min()) for _, change in changes) >= -1.0:
             return state
         return replace(state, gap=sum(float(q @ change**2) for q, change in changes))
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep what natural-gradient steps need."""
+        return Natural().pack(state)
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Go on with natural-gradient steps."""
+        return Natural().unpack(target, arrays, beside)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -71,6 +72,15 @@ class Gradient:
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap."""
         return replace(state, gap=newton_gap(target, state.point))
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep theta and the rate of the next step, which only the batch form has."""
+        rate = np.nan if state.memory is None else state.memory
+        return {"theta": state.point.theta, "step": state.step, "rate": rate}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
+        """Evaluate theta."""
+        return State(target.engine.at(arrays["theta"]), memory=float(arrays["rate"]), step=float(arrays["step"]))
 
     def _sweep(self, target: Target, point: Point) -> State | None:
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate

@@ -6,7 +6,9 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
@@ -64,9 +66,7 @@ class MProjection:
             )
         mass = target.problem.mass[model.alive]
         q = mass if (mass > 0).all() else interior_point(target.problem)
-        design = np.hstack([np.ones((n_cells, 1)), features(model, model.alive)])
-        plane = Plane(q, null_space(design.T), design, model.weights[model.alive])
-        return _state(target, plane, step=0.0)
+        return _state(target, _plane(target, q), step=0.0)
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one Newton step inside the plane, staying positive."""
@@ -89,6 +89,21 @@ class MProjection:
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap."""
         return replace(state, gap=newton_gap(target, state.point))
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep the iterate; theta is read off it."""
+        return {"q": state.memory.q, "step": state.step}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Span the plane again, unless another state has done so."""
+        plane = _plane(target, arrays["q"]) if beside is None else replace(beside.memory, q=arrays["q"])
+        return _state(target, plane, float(arrays["step"]))
+
+
+def _plane(target: Target, q: FloatArray) -> Plane:
+    model = target.problem.model
+    design = np.hstack([np.ones((len(q), 1)), features(model, model.alive)])
+    return Plane(q, null_space(design.T), design, model.weights[model.alive])
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:

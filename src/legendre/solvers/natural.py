@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +80,19 @@ class Natural:
                 break
         gap, tilt = _gap(target, point, work.anchor)
         return replace(state, point=point, gap=gap, tilt=tilt)
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep theta, here and where the last factor was computed: computing that again is one step's work."""
+        anchor = _workspace(state).anchor
+        kept = {"theta": state.point.theta, "step": state.step}
+        return kept if anchor is None else {**kept, "anchor": anchor.point.theta}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Evaluate theta and factorise at the anchor."""
+        work = Workspace() if beside is None else _workspace(beside)
+        if beside is None and "anchor" in arrays:
+            work.factorise(target, target.engine.at(arrays["anchor"]))
+        return State(target.engine.at(arrays["theta"]), memory=work, step=float(arrays["step"]))
 
 
 def _enough(tol: float) -> float:

@@ -7,8 +7,9 @@ model deserves (inexact Newton), and the line search guards the convex objective
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,9 @@ FORCING = 0.3
 
 
 class Memory(NamedTuple):
-    """The last preconditioner and the size of the last right-hand side in its norm."""
+    """The last preconditioner, where one has a memory, and the size of the last right-hand side in its norm."""
 
-    preconditioner: Preconditioner
+    preconditioner: Preconditioner | None
     size: float
 
 
@@ -80,6 +81,27 @@ class NaturalCG:
         if tilt > 1.0:
             return state
         return replace(state, gap=max(-_dot(target.gradient(point), direction), 0.0), tilt=tilt)
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep theta, here and where the preconditioner was computed."""
+        kept = {"theta": state.point.theta, "step": state.step}
+        if state.memory is None:
+            return kept
+        origins = state.memory.preconditioner.origins if state.memory.preconditioner is not None else ()
+        return {**kept, "size": state.memory.size, "origins": np.array(origins)}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Evaluate theta, and ask for preconditioners where they were asked for before."""
+        point, step = target.engine.at(arrays["theta"]), float(arrays["step"])
+        if "size" not in arrays:
+            return State(point, step=step)
+        pre: Preconditioner | None = None
+        if beside is not None and beside.memory is not None:
+            pre = beside.memory.preconditioner  # there is one for all states, brought up to date again and again
+        else:
+            for theta in arrays["origins"]:
+                pre = target.engine.preconditioner(target.engine.at(theta), pre)
+        return State(point, memory=Memory(pre, float(arrays["size"])), step=step)
 
     def _solve(self, target: Target, point: Point, pre: Preconditioner, *, share: float, floor: float) -> FloatArray:
         """Solve ``G d = eta_hat - eta`` until no more than a share of it, or no entry above `floor`, is left.

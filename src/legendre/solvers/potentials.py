@@ -7,8 +7,9 @@ is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,9 +80,7 @@ class Potentials:
             raise InvalidSetting(
                 "solver='potentials' balances matrices to margins of rows and columns. Use solver='auto'."
             )
-        sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
-        rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
-        return State(target.engine.at(theta), memory=Memory(rows, columns, _affordable(target.engine)))
+        return State(target.engine.at(theta), memory=Memory(*_wanted(target), _affordable(target.engine)))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Cycle once, or take one Newton step."""
@@ -105,6 +104,34 @@ class Potentials:
         if not tilt <= 1.0:
             return state
         return replace(state, gap=max(-float(target.gradient(state.point) @ direction), 0.0), tilt=tilt)
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep the potentials and what was computed from them on the way: vectors all."""
+        point, memory = state.point, state.memory
+        own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
+        rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
+        return {**own, **rest, **{f"cache_{name}": value for name, value in vars(_scaled(point)).items()}}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
+        """Put the parts together."""
+        names = ("f", "g", "rows", "columns", "log_mass", "per_row")
+        cache = Scaled(**{name: _plain(arrays[f"cache_{name}"]) for name in names})
+        point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
+        residuals = tuple(float(r) for r in arrays["residuals"])
+        memory = Memory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
+        return State(point, memory=memory, step=float(arrays["step"]))
+
+
+def _plain(part: Any) -> Any:
+    """Return the number that an array without modes holds; other arrays as they are."""
+    return part if np.ndim(part) else float(part)
+
+
+def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
+    """Read the margins to meet."""
+    sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
+    rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
+    return rows, columns
 
 
 def _engine(target: Target) -> MatrixEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -92,4 +93,12 @@ class Solver(Protocol):
 
     def finish(self, target: Target, state: State) -> State:
         """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""
+        ...
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """List the arrays from which `unpack` makes the same state again, to the last bit, without copying them."""
+        ...
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Make a state from what `pack` listed; `beside` is another of the same fit, which may share a workspace."""
         ...

@@ -6,7 +6,9 @@ full grid are solved by one cycle in the right order: the closed form.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -85,14 +87,7 @@ class Scaling:
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta; refuse a basis that is not a set of margins."""
-        modes = margins_that_are_the_model(target.problem.model)
-        if modes is None:
-            raise InvalidSetting(
-                "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "
-                "dependent on the support). Use solver='natural', or interactions(...) on a full grid."
-            )
-        point = target.engine.at(theta)
-        margins = tuple(_margin(target.problem, s) for s in in_running_order(modes))
+        margins, point = _margins(target.problem), target.engine.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         return State(
             point, memory=Scales(theta, point.psi, margins, np.exp(target.engine.log_probabilities(point)), none)
@@ -125,6 +120,30 @@ class Scaling:
         gap, tilt = _gap(state.memory)
         return replace(state, point=target.engine.at(state.point.theta), gap=gap, tilt=tilt)
 
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep the tensor itself: made anew from the factors it would differ in its last bits."""
+        scales: Scales = state.memory
+        return {
+            "theta": state.point.theta,
+            "eta": state.point.eta,
+            "psi": state.point.psi,
+            "step": state.step,
+            "start": scales.start,
+            "start_psi": scales.psi,
+            "q": scales.q,
+            "residuals": np.array(scales.residuals),
+            **{f"log_scale{i}": values for i, values in enumerate(scales.log_scales)},
+        }
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
+        """Read the margins of the data again, unless another state has them."""
+        margins = _margins(target.problem) if beside is None else beside.memory.margins
+        logs = tuple(arrays[f"log_scale{i}"] for i in range(len(margins)))
+        residuals = tuple(float(r) for r in arrays["residuals"])
+        scales = Scales(arrays["start"], float(arrays["start_psi"]), margins, arrays["q"], logs, residuals)
+        point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]))
+        return State(point, memory=scales, step=float(arrays["step"]))
+
 
 def _gap(scales: Scales) -> tuple[float, float]:
     """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `natural.newton_gap`; and the tilt.
@@ -148,6 +167,17 @@ def _gap(scales: Scales) -> tuple[float, float]:
     within = last <= 0.01 * first or last <= np.finfo(np.float64).eps
     tilt = float(np.abs(a).max(where=q > 0, initial=0.0))
     return (float((q * a * a).sum()), tilt) if within and a.min() >= -1.0 else (np.inf, np.inf)
+
+
+def _margins(problem: Problem) -> tuple[Margin, ...]:
+    """List the margins in the order in which they are fitted; refuse a basis that is not a set of margins."""
+    modes = margins_that_are_the_model(problem.model)
+    if modes is None:
+        raise InvalidSetting(
+            "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "
+            "dependent on the support). Use solver='natural', or interactions(...) on a full grid."
+        )
+    return tuple(_margin(problem, s) for s in in_running_order(modes))
 
 
 def _margin(problem: Problem, modes: Modes) -> Margin:

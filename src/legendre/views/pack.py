@@ -12,7 +12,7 @@ from legendre.arrays import AnyArray, BoolArray
 from legendre.basis.core import inside_grid
 from legendre.engines import engine_for
 from legendre.model import Model
-from legendre.solvers.loop import Step
+from legendre.solvers.history import pack_history, unpack_history
 from legendre.status import Status
 from legendre.support import Support
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FORMAT = "legendre-decomposition"
 VERSION = 1
-HISTORY = ("objective", "residual", "residual_norm", "step")
 
 
 class Unreadable(Exception):
@@ -45,7 +44,7 @@ def pack(fit: Decomposition) -> dict[str, Any]:
         "solver": fit.solver,
         "tol": fit.tol,
         "recipe": fit.recipe,
-        "history": np.array([[getattr(step, name) for name in HISTORY] for step in fit.history]),
+        "history": pack_history(fit.history),
         "kl": fit.kl,
         "rmse": fit.rmse,
     }
@@ -68,7 +67,6 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
     support = Support(shape, _mask(arrays, "support", shape), arrays.get("points"))
     model = Model.of(support, arrays.get("base"), arrays["basis"])
     alive = _mask(arrays, "alive", model.quotient.merged_shape)
-    history = tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(arrays["history"]))
     return {
         "model": model,
         "point": engine_for(model.on_face(alive)).at(arrays["theta"]),
@@ -80,7 +78,7 @@ def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
         "status": Status[str(arrays["status"])],
         "rank": int(arrays["rank"]),
         "newton_gap": float(arrays["gap"]),
-        "history": history,
+        "history": unpack_history(arrays["history"]),
         "solver": str(arrays["solver"]),
         "tol": float(arrays["tol"]),
         "recipe": str(arrays["recipe"]),
