@@ -127,7 +127,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ("empty.npy", b"", "damaged or truncated"),
         ("text.npy", b"hello, this is no array", "is not a NumPy file at all"),
         ("short.npz", b"PK\x03\x04 and then nothing", "damaged or truncated"),
-        ("x.txt", b"1 2 3", "cannot read .txt; give .npy, .npz or .csv"),
+        ("x.txt", b"1 2 3", "cannot read .txt; give .npy, .npz, .csv or .tns (.tns.gz)"),
         ("x.csv", b"", "is empty"),
         ("head.csv", b"a,b\n1,2\n", "line 1, column 1 holds 'a', not a number. A header must be removed first."),
         ("ragged.csv", b"1,2\n3\n", "line 2 has 1 fields, the first has 2"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -235,3 +237,62 @@ def test_a_support_of_points() -> None:
     assert support.on_grid().sum() == 2
     assert support.contains(np.array([[0, 1], [1, 1]])).tolist() == [True, False]
     assert Model.of(support, None, np.array([[1, 0]])).weights.tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_the_front_door_takes_sparse_arrays(support: str) -> None:
+    import sparse
+    from scipy.sparse import coo_array, csr_array
+
+    X = np.random.default_rng(2).poisson(0.7, size=(6, 8)).astype(np.float64)
+    expected = ld.decompose(X, "B1 + B3(1)", support=support)
+    listed = np.argwhere(X)
+    for array in (coo_array(X), csr_array(X), sparse.COO(X), ld.from_coords(listed, X[tuple(listed.T)], X.shape)):
+        fit = ld.decompose(array, "B1 + B3(1)", support=support)
+        assert_array_equal(fit.basis, expected.basis)
+        assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-9)
+        assert str(ld.plan(array, "B1", support=support)).startswith(f"{expected.model.support.n_cells} cells")
+
+
+def test_doors_that_need_every_cell_say_so() -> None:
+    from scipy.sparse import coo_array
+
+    X = coo_array(np.eye(3))
+    listed = ld.from_coords([[0, 1], [1, 0]])
+    doors: list[Callable[[Any], object]] = [
+        lambda x: ld.complete(x, "B1"),
+        lambda x: ld.balance(x),
+        lambda x: ld.hidden(x, ld.interactions(2), 2),
+    ]
+    for door in doors:
+        for array in (X, listed):
+            with pytest.raises(ld.InvalidTensor, match=r"X is sparse .*; this needs a dense array: X.toarray\(\)"):
+                door(array)
+    with pytest.raises(ld.InvalidTensor, match="inference needs every cell of X in memory, but X is sparse"):
+        ld.decompose(X, "B1").inference()
+    with pytest.raises(ld.InvalidSupport, match="X is sparse: a base measure"):
+        ld.decompose(X, "B1", base=np.ones((3, 3)))
+
+
+def test_a_fit_of_points_is_stored_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for small in (None, 0):
+        if small is not None:
+            monkeypatch.setattr("legendre.model.SMALL_GRID", small)
+            monkeypatch.setattr("legendre.model.LARGEST_GRID", small)
+        fit = ld.decompose(ld.from_coords([[0, 1], [4, 4], [2, 0], [3, 3]], [1, 2, 3, 4]), "B3(1)", support="nonzero")
+        fit.save(tmp_path / "fit.npz")
+        again = ld.load(tmp_path / "fit.npz")
+        assert_array_equal(again.tensor(), fit.tensor())
+        assert again.summary() == fit.summary()
+
+
+def test_progress_tells_how_the_basis_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(2).poisson(3.0, size=(9, 8))
+    ld.decompose(X, ld.adaptive(20), progress=True)
+    capsys.readouterr()
+    said: list[str] = []
+    from legendre.growing import grow
+
+    grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
+    assert said[0].startswith("growing   6 of 20 parameters   KL = ")
+    assert said[-1].startswith(("swapping   20", "ordering"))

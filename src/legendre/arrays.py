@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,17 @@ BoolArray = NDArray[np.bool_]
 AnyArray = NDArray[Any]
 
 S = TypeVar("S", bound=np.generic)
+
+
+class HasShape(Protocol):
+    """An array of some library: sparse, distributed or on another device."""
+
+    @property
+    def shape(self) -> Any:
+        """The sizes of its modes."""
+        ...
+
+
 BLOCK = 1 << 22
 """Cells handled at a time where a whole extra tensor would be a waste."""
 

@@ -19,9 +19,9 @@ from legendre.decomposition import Decomposition, Round
 from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
 from legendre.growing import grow
-from legendre.intake import Observation, observe
+from legendre.intake import Observation, TensorLike, read
 from legendre.plan import check_callback, check_limit, check_tol
-from legendre.progress import progress_line
+from legendre.progress import Line, progress_line
 from legendre.solvers import Solver, check_packs, read_solver
 from legendre.solvers.loop import Callback
 from legendre.status import Status
@@ -29,7 +29,7 @@ from legendre.support import Support
 
 
 def decompose(
-    X: ArrayLike,
+    X: TensorLike,
     basis: Basis | str | ArrayLike,
     *,
     support: str | ArrayLike = "all",
@@ -48,7 +48,8 @@ def decompose(
     Parameters
     ----------
     X
-        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space.
+        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. Or a sparse one:
+        `Coordinates`, or a sparse array of SciPy or pydata/sparse.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
     support
@@ -94,17 +95,17 @@ def decompose(
     check_callback(callback)
     asked, recipe = read_solver(solver), as_basis(basis)
     record = open_checkpoint(checkpoint, checkpoint_every)
-    data = observe(X, support, base)
-    if checkpoint is not None:
-        check_packs(asked)
-    record.claim(lambda: _claims(data, recipe, asked, float(tol)))
-    with progress_line(callback) if progress else nullcontext(callback) as watch:
+    with progress_line(callback) if progress else nullcontext(Line(callback)) as line:
+        data = read(X, support, base)
+        if checkpoint is not None:
+            check_packs(asked)
+        record.claim(lambda: _claims(data, recipe, asked, float(tol)))
         if isinstance(recipe, Adaptive):
             if start is not None:
                 raise InvalidSetting(
                     "start has no meaning while a basis grows; adaptive(..., start=basis) names cells."
                 )
-            fit = _adaptive(data, recipe, asked, float(tol), max_iter, watch, record)
+            fit = _adaptive(data, recipe, asked, float(tol), max_iter, line, record)
         else:
             fit = fit_on(
                 data,
@@ -113,7 +114,7 @@ def decompose(
                 tol=float(tol),
                 max_iter=max_iter,
                 start=start,
-                callback=watch,
+                callback=line.step,
                 record=record,
             )
     _warn(fit)
@@ -126,11 +127,11 @@ def _adaptive(
     solver: Solver | None,
     tol: float,
     max_iter: int | None,
-    callback: Callback | None,
+    line: Line,
     record: Record,
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    growth = grow(recipe, data, record.section("growth"))
+    growth = grow(recipe, data, record.section("growth"), line.say)
     fit = fit_on(
         data,
         Cells(growth.cells),
@@ -138,7 +139,7 @@ def _adaptive(
         tol=tol,
         max_iter=max_iter,
         start=growth.theta,
-        callback=callback,
+        callback=line.step,
         record=record,
     )
     path = (*growth.rounds[:-1], Round.of(fit))

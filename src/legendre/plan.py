@@ -15,7 +15,7 @@ from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
 from legendre.hierarchy import margins_that_are_the_model
-from legendre.intake import Observation, observe
+from legendre.intake import Observation, TensorLike, read
 from legendre.problem import Problem
 from legendre.rank import independent
 from legendre.solvers import Scaling, Solver, choose, read_solver, run
@@ -133,7 +133,7 @@ def _renumbered(callback: Callback, done: int) -> Callback:
 
 
 def plan(
-    X: ArrayLike,
+    X: TensorLike,
     basis: Basis | str | ArrayLike,
     *,
     support: str | ArrayLike = "all",
@@ -157,7 +157,7 @@ def plan(
     """
     asked = read_solver(solver)
     check_tol(tol)
-    return plan_on(observe(X, support, base), as_basis(basis), asked, float(tol))
+    return plan_on(read(X, support, base), as_basis(basis), asked, float(tol))
 
 
 def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float, *, ranked: bool = True) -> Plan:

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from legendre.solvers.loop import Callback, Step
 
+Say = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Who is told of each step, and how to say anything else."""
+
+    step: Callback | None
+    say: Say = silent
+
 
 @contextmanager
-def progress_line(also: Callback | None) -> Iterator[Callback]:
+def progress_line(also: Callback | None) -> Iterator[Line]:
     """Show step and residual on standard error while the block runs."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task("starting", total=None)
+        task = display.add_task("reading X", total=None)
 
         def show(step: Step) -> bool | None:
             text = f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}"
             display.update(task, description=text)
             return also(step) if also is not None else None
 
-        yield show
+        yield Line(show, lambda text: display.update(task, description=text))

@@ -15,7 +15,7 @@ import typer
 from legendre import __version__
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
-from legendre.cli.read import read_tensor
+from legendre.cli.read import read_input, read_tensor
 from legendre.decompose import decompose
 from legendre.decomposition import load
 from legendre.errors import ConvergenceWarning, InvalidFile, LegendreError
@@ -54,7 +54,7 @@ def demo(
 
 @app.command()
 def fit(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz or .csv file; NaN (empty in CSV) is missing.")],
+    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
     basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
     support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
@@ -76,7 +76,7 @@ def fit(
             raise InvalidFile(
                 f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
             )
-    X = read_tensor(tensor, key)
+    X = read_input(tensor, key)
     with warnings.catch_warnings(), _interruptible(checkpoint):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
         result = decompose(

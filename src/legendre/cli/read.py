@@ -1,38 +1,60 @@
-"""Read a tensor from a .npy, .npz or .csv file."""
+"""Read a tensor from a .npy, .npz, .csv or .tns file."""
 
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from legendre.arrays import AnyArray, FloatArray
-from legendre.errors import InvalidFile, unknown_name
+from legendre.errors import InvalidFile, LegendreError, unknown_name
+from legendre.sparse import Coordinates, read_tns
+from legendre.sparse.archive import is_sparse, read_archive
 from legendre.storage import numpy_file
 
 MISSING = {"", "na", "nan", "null", "none"}
+ENDINGS = ".npy, .npz, .csv or .tns (.tns.gz)"
 
 
 def read_tensor(path: Path, key: str | None = None) -> AnyArray:
-    """Read X; `key` names the array of an .npz file that holds several."""
+    """Read a dense X; a file that lists cells is refused. `key` names the array of an .npz file that holds several."""
+    X = read_input(path, key)
+    if isinstance(X, Coordinates):
+        raise InvalidFile(f"{path} lists cells ({X!r}); this command needs the whole array: .npy, .npz or .csv.")
+    return X
+
+
+def read_input(path: Path, key: str | None = None) -> AnyArray | Coordinates:
+    """Read X, dense or as a list of cells: what `decompose` takes."""
     if not path.exists():
         raise InvalidFile(f"{path} does not exist.")
     if path.is_dir():
-        raise InvalidFile(f"{path} is a directory; give a .npy, .npz or .csv file.")
+        raise InvalidFile(f"{path} is a directory; give a {ENDINGS} file.")
+    if path.name.lower().endswith((".tns", ".tns.gz")):
+        return read_tns(path, progress=sys.stderr.isatty())
     match path.suffix.lower():
         case ".npy" | ".npz":
             return _numpy(path, key)
         case ".csv":
             return _csv(path)
         case suffix:
-            raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give .npy, .npz or .csv.")
+            raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give {ENDINGS}.")
 
 
-def _numpy(path: Path, key: str | None) -> AnyArray:
+def _numpy(path: Path, key: str | None) -> AnyArray | Coordinates:
     with numpy_file(path) as content:
-        return _member(path, content, key) if isinstance(content, NpzFile) else content
+        if not isinstance(content, NpzFile):
+            return content
+        if key is not None or not is_sparse(content.files):
+            return _member(path, content, key)
+        arrays = {name: content[name] for name in content.files}
+    try:
+        return read_archive(arrays)
+    except LegendreError as problem:
+        raise InvalidFile(f"{path} holds a sparse array that cannot be read: {problem}") from None
 
 
 def _member(path: Path, archive: NpzFile, key: str | None) -> AnyArray:

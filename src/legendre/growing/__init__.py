@@ -17,6 +17,7 @@ from legendre.growing.heldout import best_size
 from legendre.growing.rounds import Growing
 from legendre.growing.search import Search
 from legendre.intake import Dense, Observation
+from legendre.progress import Say, silent
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Of each fold at least; and of all together, for beyond this whole numbers have gaps."""
@@ -35,19 +36,19 @@ class Growth:
         return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
 
-def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED) -> Growth:
+def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: Say = silent) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
     """
     if isinstance(data, Dense):
-        return _grow(recipe, data, record)
+        return _grow(recipe, data, record, say)
     coarse = coarsen(data, recipe)
-    growth = _grow(coarse.recipe, coarse.data, record)
+    growth = _grow(coarse.recipe, coarse.data, record, say)
     return replace(growth, cells=coarse.cells(growth.cells))
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record) -> Growth:
+def _grow(recipe: Adaptive, data: Dense, record: Record, say: Say) -> Growth:
     search = _search(recipe, data, record)
     ended = record.result()
     if ended is not None:
@@ -62,6 +63,7 @@ def _grow(recipe: Adaptive, data: Dense, record: Record) -> Growth:
     with record.kept(growing.pack):
         while growing.advance():
             record.keep(growing.pack)
+            say(growing.told())
     growth = Growth(*growing.result())
     record.close(growth.pack())
     return growth

@@ -64,6 +64,12 @@ class Growing:
         self.stage = steps[self.stage.phase](self.stage)
         return self.stage.phase != "end"
 
+    def told(self) -> str:
+        """Say in a few words where growing stands."""
+        names = {"forward": "growing", "swap": "swapping", "backward": "ordering", "end": "grown"}
+        fit = self.stage.fit
+        return f"{names[self.stage.phase]}   {fit.n_params} of {self.search.most} parameters   KL = {fit.kl:.4g}"
+
     def _forward(self, stage: Stage) -> Stage:
         larger = self.search.larger(stage.fit)
         if larger is not None:

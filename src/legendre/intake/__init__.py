@@ -10,3 +10,6 @@ from legendre.intake.dense import Dense as Dense
 from legendre.intake.dense import in_memory as in_memory
 from legendre.intake.dense import observe as observe
 from legendre.intake.observation import Observation as Observation
+from legendre.intake.reading import TensorLike as TensorLike
+from legendre.intake.reading import read as read
+from legendre.intake.sparse import Sparse as Sparse

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen
 from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.sparse import as_coordinates
 
 SUPPORT_NAMES = ("all", "nonzero")
 MOST_MODES = 32
@@ -46,6 +47,8 @@ def scan(values: AnyArray) -> Scan:
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
+    if (listed := as_coordinates(X)) is not None:
+        raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
     if isinstance(X, np.ma.MaskedArray):
         # np.asarray would drop the mask without a word
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
@@ -76,7 +79,7 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
             where, what = _first_non_number(values, name)
             return (
                 f"holds Python objects (dtype object), e.g. {where} = {what!r} of type {type(what).__name__}. "
-                "Convert it to numbers first; sparse arrays need .toarray()."
+                "Convert it to numbers first."
             )
         case _:
             return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."

@@ -1,0 +1,32 @@
+"""Whatever a decomposition can be made of."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from legendre.arrays import HasShape
+from legendre.errors import InvalidSupport
+from legendre.intake.dense import observe
+from legendre.intake.observation import Observation
+from legendre.intake.sparse import observe_entries
+from legendre.sparse import as_coordinates
+
+TensorLike = ArrayLike | HasShape
+"""What a decomposition can be made of."""
+
+
+def read(X: TensorLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
+    """Check X, dense or sparse, and find its sample space.
+
+    Examples
+    --------
+    >>> from legendre.sparse import from_coords
+    >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
+    (1000000, 6)
+    """
+    listed = as_coordinates(X)
+    if listed is None:
+        return observe(X, support, base)  # type: ignore[arg-type]  # what is no array is refused there
+    if base is not None:
+        raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
+    return observe_entries(listed.cells, listed.values, listed.shape, support)
