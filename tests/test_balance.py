@@ -434,7 +434,10 @@ def test_infeasible_two_way_margins_name_their_multipliers() -> None:
     [
         ({"modes": 3}, ld.InvalidMargins, "an order from 1 to 2"),
         ({"modes": "rows"}, ld.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": object()}, ld.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": {0: [1, 1]}}, ld.InvalidMargins, "Margins of your own go to margins, e.g. {0: row_sums}"),
         ({"modes": []}, ld.InvalidMargins, "modes is empty"),
+        ({"total": np.complex128(1 + 2j)}, ld.InvalidMargins, "total must be a finite number > 0"),
         ({"total": 0}, ld.InvalidMargins, "total must be a finite number > 0, got 0"),
         ({"total": 2.0, "margins": {0: [1, 1]}}, ld.InvalidMargins, "leave them out when margins are given"),
         ({"solver": "closed"}, ld.InvalidSetting, "'closed' needs a tensor with the margins"),

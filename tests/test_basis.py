@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -261,3 +262,15 @@ def test_keys_tell_cells_apart_where_the_grid_has_more_cells_than_integers() -> 
     assert len(set(keys.tolist())) == 3
     assert unique_cells(cells).tolist() == cells[[0, 1, 3]].tolist()
     assert member(cells, cells[1:2]).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64])
+def test_integers_of_any_type(kind: Any, rng: np.random.Generator) -> None:
+    data = observe(rng.random((20, 15, 3)))
+    for make in (ld.B2, ld.B3):
+        small, plain = make(kind(100), axis=kind(1)), make(100, axis=1)
+        assert repr(small) == repr(plain)
+        assert_array_equal(small.select(data), plain.select(data))
+    assert repr(ld.rbm(kind(20), kind(10))) == repr(ld.rbm(20, 10))
+    with pytest.raises(ld.InvalidBasis, match=r"rbm\(125, 10\) has 135 modes; at most 32"):
+        ld.rbm(kind(125), kind(10))

@@ -144,6 +144,17 @@ def test_conditionals_are_ratios_of_sums(rng: np.random.Generator) -> None:
         assert_allclose(found, np.array(both) / sum(both), atol=1e-12)
 
 
+def test_the_column_that_is_predicted_is_not_read(rng: np.random.Generator) -> None:
+    rows = ising(rng, 80, 3)
+    machine = ld.BoltzmannMachine().fit(rows)
+    unknown = rows.astype(float)
+    unknown[:, 1] = np.nan
+    assert_array_equal(machine.predict_proba(unknown, 1), machine.predict_proba(rows, 1))
+    assert np.isnan(unknown[:, 1]).all()
+    with pytest.raises(ld.InvalidSamples, match=r"samples\[0, 1\] = nan"):
+        machine.predict_proba(unknown, 0)
+
+
 def test_samples_follow_the_machine(rng: np.random.Generator) -> None:
     machine = ld.BoltzmannMachine(2).fit(ising(rng, 300, 4))
     drawn = machine.sample(40_000, random_state=1)
@@ -195,6 +206,19 @@ def test_names_come_from_columns(rng: np.random.Generator) -> None:
     assert list(ld.BoltzmannMachine([("wet", "rain")]).fit(frame).weights_) == [("wet", "rain")]
 
 
+def test_columns_in_another_order_are_refused(rng: np.random.Generator) -> None:
+    frame: Any = pandas.DataFrame(ising(rng, 50, 2), columns=["rain", "wet"])
+    machine = ld.BoltzmannMachine().fit(frame)
+    text = r"the columns of samples are \['wet', 'rain'\]; the variables are \['rain', 'wet'\]. Put them in that order"
+    for asked in (machine.score, machine.score_samples, lambda rows: machine.predict_proba(rows, "wet")):
+        with pytest.raises(ld.InvalidSamples, match=text):
+            asked(frame[["wet", "rain"]])
+    with pytest.raises(ld.InvalidSamples, match=text):
+        ld.BoltzmannMachine(names=["rain", "wet"]).fit(frame[["wet", "rain"]])
+    other = ld.BoltzmannMachine(names=["a", "b"]).fit(frame)  # names of one's own
+    assert other.score(frame) == machine.score(frame) == machine.score(frame.to_numpy())
+
+
 ROWS = [[0, 1], [1, 0], [1, 1], [0, 0]]
 TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 1], [2, 0]], r"samples\[1, 0\] = 2: variable 0 has 2 levels.* set levels=\[3, 2\]"),
@@ -203,14 +227,17 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 0.5]], r"samples\[0, 1\] = 0.5.*bin continuous"),
     ({}, [[0, np.nan]], r"samples\[0, 1\] = nan.*NaN is no level"),
     ({}, [[0, np.inf]], r"samples\[0, 1\] = inf"),
-    ({}, [["a", "b"]], "dtype <U1; levels are whole numbers"),
+    ({}, [["a", "b"]], "dtype <U1; levels are whole numbers counted from 0. If they are, pass samples.astype"),
     ({}, [0, 1], r"must be 2-D, one row per observation; got shape \(2,\)"),
     ({}, np.zeros((2, 2, 2), dtype=int), r"got shape \(2, 2, 2\)"),
     ({}, np.zeros((0, 3)), r"0 sample\(s\)"),
-    ({}, [[0, 1], [1]], "not a rectangular table"),
+    ({}, [[0, 1], [1]], "samples is not a rectangular array: its rows differ in length"),
     ({}, np.zeros((3, 40), dtype=int), "40 variables with 2 x 2 x 2 x 2 x 2 x 2 x ... x 2 levels make a grid of 1,09"),
     ({"levels": 1}, ROWS, "levels must be integers >= 2"),
     ({"levels": [2, 2, 2]}, ROWS, "levels has 3 entries, the data have 2"),
+    ({"levels": 2.5}, ROWS, "levels must be integers >= 2, one per variable or one for all; got 2.5"),
+    ({"levels": {0: 2, 1: 2}}, ROWS, "levels must be integers >= 2"),
+    ({"names": 5}, ROWS, "names must be different strings, one per variable; got 5"),
     ({"names": ["a"]}, ROWS, "names has 1 entries, the data have 2"),
     ({"names": ["a", "a"]}, ROWS, "names must be different strings"),
     ({"names": "ab"}, ROWS, "names must be different strings"),
@@ -240,6 +267,8 @@ def test_tensors_and_rows_are_not_mistaken(rng: np.random.Generator) -> None:
         ld.BoltzmannMachine().fit_tensor(np.ones((2, 3)))
     with pytest.raises(ld.InvalidSamples, match="A tensor of counts goes to fit_tensor"):
         ld.BoltzmannMachine().fit([[10, 5], [3, 7]])
+    with pytest.raises(ld.InvalidTensor, match="Mode 1 of X has a single level, and so is no variable: leave it out"):
+        ld.BoltzmannMachine().fit_tensor(np.ones((2, 1, 3)))
     with pytest.raises(ld.InvalidTensor, match="single number"):
         ld.BoltzmannMachine().fit_tensor(3.0)
     with pytest.raises(ld.InvalidTensor, match="negative"):
@@ -275,6 +304,8 @@ def test_questions_out_of_place(rng: np.random.Generator) -> None:
         machine.fit(ising(rng, 4, 3), sample_weight=[1, 2])
     with pytest.raises(ld.InvalidSamples, match=r"sample_weight\[1\] = -2"):
         machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[1, -2])
+    with pytest.raises(ld.InvalidSamples, match="sample_weight is not a rectangular array"):
+        machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[[1], [1, 2]])
     with pytest.raises(ld.InvalidSamples, match="every sample_weight is zero"):
         machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[0, 0])
 
@@ -336,6 +367,8 @@ def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
         ({"a": True}, None, "'a' cannot be True"),
         ("a", None, "given must be a dict"),
         ({"a": 1}, 1.5, "there is no variable 1.5"),
+        ({"a": 1}, np.array(1), r"there is no variable array\(1\)"),
+        ({"a": 1}, {"b": 0}, "there is no variable {'b': 0}"),
     ]:
         with pytest.raises(ld.LegendreError, match=text):
             machine.conditional(event, of)  # type: ignore[arg-type]

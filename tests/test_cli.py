@@ -87,6 +87,29 @@ def test_an_archive_with_several_arrays_needs_a_key(
     assert run(monkeypatch, capsys, *words, "--key", "second")[0] == 0
 
 
+@pytest.mark.parametrize("command", [("fit", "-b", "B1"), ("compare", "--no-peers")])
+@pytest.mark.parametrize("ending", ["npy", "csv"])
+def test_a_key_without_an_archive_is_refused(
+    command: tuple[str, ...], ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / f"X.{ending}"
+    np.save(path, np.ones((2, 2))) if ending == "npy" else path.write_text("1,2\n3,4\n")
+    code, _, err = run(monkeypatch, capsys, *command, path, "-o", tmp_path / "out", "--key", "first")
+    assert code == 2
+    assert err.endswith(f"X.{ending} holds one array, without a name; --key 'first' is for .npz files. Leave it out.\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_extend_without_a_tensor_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ld.decompose([[1, 2], [3, 4]], "B1").save(tmp_path / "fit.npz")
+    code, out, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "--extend")
+    assert (code, out) == (2, "")
+    assert "--extend is about the tensor that is written; say where with --tensor FILE.npy." in err
+
+
 @pytest.mark.parametrize(
     ("content", "words", "sentence"),
     [

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import legendre as ld
 from legendre import peers, table
 from legendre.arrays import FloatArray
 from legendre.cli import main
+from legendre.comparison.plots import draw
 from legendre.comparison.rows import COMPARED, Row
 from legendre.comparison.run import Comparison
 from legendre.comparison.scores import masked, score
@@ -414,12 +416,22 @@ def test_errors_do_not_depend_on_the_unit(unit: float) -> None:
         (lambda X: ld.compare(X, 5), "params must be a list of numbers"),  # type: ignore[arg-type]
         (lambda X: ld.compare(X, [3], peers=5), "peers must be names"),  # type: ignore[arg-type]
         (lambda X: ld.compare(X, [3], peers=[None]), "unknown peer 'None'"),  # type: ignore[list-item]
+        (lambda X: ld.compare(X, [3], peers=[["cp-hals"]]), r"unknown peer '\['cp-hals'\]'"),  # type: ignore[list-item]
+        (lambda X: ld.compare(X, [3], effort=5), "effort must be a legendre.peers.Effort, got 5"),  # type: ignore[arg-type]
         (lambda X: ld.compare(X, [3], support="zz"), "unknown support 'zz'; Valid: all, nonzero"),
     ],
 )
 def test_more_bad_requests(call: Callable[[FloatArray], object], message: str) -> None:
     with pytest.raises(ld.LegendreError, match=message):
         call(np.random.default_rng(0).random((4, 4)))
+
+
+@pytest.mark.parametrize("X", [[[5.0]], np.ones((2, 2))], ids=["one cell", "uniform"])
+def test_tensors_without_parameters_can_be_drawn(X: Any, tmp_path: Path) -> None:
+    rows = ld.compare(X, peers=())
+    assert {row.n_params for row in rows} <= {0, None}
+    draw(rows, tmp_path / "compare.png", "nothing to see")  # a warning would be an error
+    assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_params_may_be_an_array_and_a_vector_has_no_peers() -> None:

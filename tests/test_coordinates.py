@@ -149,6 +149,24 @@ def test_a_support_that_does_not_fit(function: object) -> None:
         function([0.0, 0.5], [True, True, True])
     with pytest.raises(ld.InvalidSupport, match="it must fit and hold a cell"):
         function([0.0, 0.5], [False, False])
+    with pytest.raises(
+        ld.InvalidSupport, match=r"support has dtype float64; pass a boolean array \(for 0/1: support.ast"
+    ):
+        function([0.0, 0.5], [0.5, np.nan])
+
+
+@pytest.mark.parametrize("function", [ld.from_theta, ld.from_eta, ld.psi])
+def test_rows_of_different_lengths(function: object) -> None:
+    assert callable(function)
+    with pytest.raises(ld.InvalidTensor, match="theta or eta is not a rectangular array: its rows differ in length"):
+        function([[0.0, 0.5], [1.0]])
+    with pytest.raises(ld.InvalidSupport, match="support is not a rectangular array: its rows differ in length"):
+        function([[0.0, 0.5], [1.0, 1.0]], [[True, True], [True]])
+
+
+def test_kl_calls_its_tensors_by_their_names() -> None:
+    with pytest.raises(ld.InvalidTensor, match=r"Q has 1 negative entry: it is Q\[0\] = -1\. Q is read"):
+        ld.kl([1, 2], [-1, 2])
 
 
 def test_kl_of_different_shapes() -> None:
@@ -159,5 +177,5 @@ def test_kl_of_different_shapes() -> None:
 @pytest.mark.parametrize("function", [ld.to_theta, ld.to_eta, ld.entropy])
 def test_bad_tensors_are_refused_here_too(function: object) -> None:
     assert callable(function)
-    with pytest.raises(ld.InvalidTensor, match=r"X has 1 negative entry: it is X\[1\] = -2"):
+    with pytest.raises(ld.InvalidTensor, match=r"P has 1 negative entry: it is P\[1\] = -2"):
         function([1.0, -2.0])

@@ -99,6 +99,16 @@ def test_extension_with_a_base_measure() -> None:
     assert_allclose(fit.tensor(extend=True), base, rtol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("scale", [1e-307, 1e-290, 1e306])
+def test_units_of_x_and_base_may_be_far_apart(unit: float, scale: float, rng: np.random.Generator) -> None:
+    x, base = rng.uniform(1.0, 9.0, (3, 4)), rng.uniform(1.0, 9.0, (3, 4))
+    plain, fit = ld.decompose(x, "B1", base=base), ld.decompose(unit * x, "B1", base=scale * base)
+    assert_allclose(fit.tensor() / unit, plain.tensor(), rtol=1e-8)
+    assert_allclose(fit.tensor(extend=True) / unit, plain.tensor(), rtol=1e-8)
+    assert fit.rmse / unit == pytest.approx(plain.rmse, rel=1e-8)
+
+
 def test_extension_at_the_boundary() -> None:
     """Where theta diverges the model's value is 0, or undetermined (NaN), never a number made up."""
     x = np.array([[1.0, 1.0, NAN], [0.0, 0.0, NAN]])

@@ -95,6 +95,28 @@ def test_the_order_of_categories_is_the_order_of_levels(people: AnyArray) -> Non
     assert_allclose(density.decomposition_.tensor().sum(axis=(1, 2)), X.sum(axis=(1, 2)))
 
 
+@pytest.mark.parametrize("levels", [["none", 1, 2.5], [1, "1", "yes"], ["x", ("a", 1)]], ids=str)
+def test_categories_of_several_types_stay_what_they_are(levels: list[Any]) -> None:
+    rows = np.empty((7, 2), dtype=object)
+    rows[:, 0] = [levels[i % len(levels)] for i in range(7)]
+    rows[:, 1] = 0
+    density = ld.LegendreDensity(1, categories=[levels, None]).fit(rows)
+    seen = [sum(1 for i in range(7) if i % len(levels) == k) for k in range(len(levels))]
+    assert_allclose(density.decomposition_.tensor()[:, 0], seen, rtol=1e-12)
+    drawn = density.sample(40, random_state=0)[:, 0].tolist()
+    assert {(type(value), value) for value in drawn} == {(type(value), value) for value in levels}
+    if levels[0] == "none":
+        with pytest.raises(ld.InvalidSamples, match=r"column 0 holds '1' in row 0, which was not seen in fit"):
+            density.score(np.array([["1", 0]], dtype=object))
+
+
+def test_lists_are_read_as_mixed_tables() -> None:
+    rows: Any = [["a", 10], ["b", 2], ["a", 2], ["b", 10]]
+    density = ld.LegendreDensity(1).fit(rows)
+    assert density.columns_[1].draw(np.arange(2), np.random.default_rng(0)).tolist() == [2, 10]  # not "10" before "2"
+    assert density.score(rows) == density.score(np.array(rows, dtype=object)) == pytest.approx(np.log(0.25), abs=1e-12)
+
+
 def test_unseen_values(people: AnyArray) -> None:
     new = np.array([["red", 1, 0], ["pink", 1, 0]], dtype=object)
     density = ld.LegendreDensity(1).fit(people)
@@ -186,7 +208,19 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({"categories": [["a", "a"]]}, [["a"]], "must be different values"),
     ({"categories": [["a"], ["b"]]}, [["a"]], "categories has 2 entries, X has 1 columns"),
     ({"categories": "all"}, [["a"]], "categories must be 'auto' or a list for each column, got 'all'"),
+    ({"categories": 5}, [["a"]], "categories must be 'auto' or a list for each column, got 5"),
+    ({"categories": None}, [["a"]], "categories must be 'auto' or a list for each column, got None"),
+    ({"categories": {0: ["a"]}}, [["a"]], "categories must be 'auto' or a list for each column"),
+    ({"categories": [5]}, [["a"]], "categories of column 0 must be different values in a list, got 5"),
+    ({"categories": [["a", ["b"]]]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [np.array([["a"], ["b"]])]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [{"a", "b"}]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [["a", 1]]}, [[1], [2]], "column 0 holds 2 in row 1, which categories does not list"),
+    ({}, np.array([[1, [2]], [1, [3]]], dtype=object), r"column 1 holds \[2\] in row 0, where a number or a"),
+    ({}, np.array([["2020-01-01"], ["NaT"]], dtype="M8[D]"), "contains NaN or infinity: column 0 is NaT in row 1"),
     ({"handle_unknown": "ignore"}, [["a"]], "unknown handle_unknown 'ignore'"),
+    ({"handle_unknown": np.array([])}, [["a"]], "unknown handle_unknown"),
+    ({"alpha": 10**400}, [[1]], "alpha must be a finite number >= 0, got 1000"),
     ({"n_bins": 0}, [[1.5]], "n_bins must be None or an integer >= 1, got 0"),
     ({"n_bins": 3}, [[1.5], [1.5]], r"column 0 holds one value only, 1.5 \(n_samples=2\)"),
     ({"alpha": np.inf}, [[1]], "alpha must be a finite number >= 0, got inf"),

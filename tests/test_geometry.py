@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
 
 import legendre as ld
 from cases import Case
@@ -113,6 +114,8 @@ def test_an_m_geodesic_ends_at_the_boundary() -> None:
 @pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
 @pytest.mark.parametrize("t", [np.nan, np.inf, "half", None, 1j, True])
 def test_t_is_a_number(geodesic: Callable[..., FloatArray], t: object) -> None:
+    with pytest.raises(ld.InvalidSetting, match="t is not a rectangular array: its rows differ in length"):
+        geodesic([1, 2], [2, 1], [[0.5], [0.1, 0.2]])
     with pytest.raises(ld.InvalidSetting, match="t must be a finite number or an array of them, got"):
         geodesic([1, 2], [2, 1], t)
 
@@ -251,13 +254,14 @@ def test_the_ladder_is_the_g2_decomposition() -> None:
     assert g2[2] is not None
     assert g2[1] + g2[2] == pytest.approx(1286.02, abs=5e-3)
     assert g2[2] == pytest.approx(0.374, abs=5e-4)
+    assert [rung.p_value for rung in found.rungs] == pytest.approx(chi2.sf([x or 0.0 for x in g2], df), rel=1e-12)
     margins = [TABLE.sum(axis=others) for others in ((1, 2), (0, 2), (0, 1))]
     one_body = sum(2 * m @ np.log(m / m.mean()) for m in margins)
     assert g2[0] == pytest.approx(one_body, rel=1e-12)
 
 
 def test_only_counts_have_a_g2() -> None:
-    assert all(rung.g2 is None for rung in ladder(TABLE / 7).rungs)
+    assert all(rung.g2 is None and rung.p_value is None for rung in ladder(TABLE / 7).rungs)
     assert "G2" not in ladder(TABLE / 7).summary()
     X = TABLE.astype(float)
     X[0, 0, 0] = np.nan
@@ -267,9 +271,9 @@ def test_only_counts_have_a_g2() -> None:
 def test_the_summary_is_a_table() -> None:
     lines = ladder(TABLE, ["B1", "B1 + cells([[1, 1, 0]])"]).summary().splitlines()
     assert lines[0] == "KL ladder of 2x2x2, sum 2276"
-    assert lines[1].split() == ["basis", "parameters", "KL(P,", "Q)", "explained", "share", "G2", "df"]
+    assert lines[1].split() == ["basis", "parameters", "KL(P,", "Q)", "explained", "share", "G2", "df", "p"]
     assert lines[2].split() == ["uniform", "0", "0.626419"]
-    assert lines[3].split() == ["B1()", "3", "0.282518", "0.343902", "54.90", "%", "1565.441", "3"]
+    assert lines[3].split() == ["B1()", "3", "0.282518", "0.343902", "54.90", "%", "1565.441", "3", "<2e-16"]
     assert lines[4].startswith("B1() | cells(<1 cells>)")
     small = ladder(1e6 + TABLE.astype(float)).summary().splitlines()[2].split()[-1]
     assert len(small.lstrip("0.")) == 6, "six digits, however small the divergence is"
@@ -414,6 +418,23 @@ def test_what_cannot_be_drawn() -> None:
         plot_simplex(pythagoras(ld.decompose([[1, 1], [0, 0]], "B1")))
     with pytest.raises(ld.InvalidSetting, match=r"plot_simplex needs axes of three dimensions: figure\.add_subplot"):
         plot_simplex(pythagoras(fit), axes())
+
+
+def test_what_is_not_drawn_at_all() -> None:
+    fit = ld.decompose([[4, 1], [2, 3]], "B1")
+    for plot, name in ((plot_triangle, "plot_triangle"), (plot_simplex, "plot_simplex")):
+        with pytest.raises(
+            ld.InvalidSetting, match=rf"{name} draws a triangle, got Decomposition: {name}\(pythagoras\("
+        ):
+            plot(fit)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder draws a ladder, got ndarray: plot_ladder\(ladder\(X\)\)"):
+        plot_ladder(TABLE)  # type: ignore[arg-type]
+    with pytest.raises(
+        ld.InvalidSetting, match=r"plot_triangle: ax must be axes such as figure\.add_subplot\(\), got int"
+    ):
+        plot_triangle(pythagoras(fit), 5)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder: ax must be axes such as .* got Figure"):
+        plot_ladder(ladder(TABLE), axes().figure)
 
 
 def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,12 +246,20 @@ def test_an_unfinished_run_is_announced(rng: np.random.Generator) -> None:
 TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"sizes": 1}, "sizes=1: a hidden mode needs at least 2 levels"),
     ({"sizes": (2, 1)}, r"sizes=\(2, 1\): a hidden mode needs"),
+    ({"sizes": 2.5}, r"sizes=2\.5: a hidden mode needs at least 2 levels, as an integer; a list has one for each"),
+    ({"sizes": None}, "sizes=None: a hidden mode needs at least 2 levels"),
+    ({"sizes": {2: 2}}, r"sizes=\{2: 2\}: a hidden mode needs at least 2 levels"),
     ({"sizes": ()}, "without hidden modes use decompose"),
     ({"sizes": 2.0 * np.ones(1)}, "at least 2 levels, as an integer"),
     ({"sizes": 1 << 30}, r"together make 3 modes and 4,294,967,296 cells; at most 32 modes"),
     ({"sizes": (2,) * 31}, "make 33 modes"),
     ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
     ({"basis": ld.rbm(2, 1), "sizes": 3}, r"boltzmann: every mode must have 2 levels, X has shape \(2, 2, 3\)"),
+    (
+        {"basis": ld.rbm(3, 1)},
+        r"\(0, 3\) names a mode that X has not; X has 3 modes, .* visible and hidden modes together, "
+        r"here 2x2x2: modes 2 and up are hidden, one for each entry of sizes",
+    ),
     ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),
     ({"restarts": 0}, "restarts must be an integer >= 1, got 0"),
     ({"seed": None}, "seed must be an integer >= 0, got None"),
@@ -271,6 +279,16 @@ def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
 def test_rbm_is_named_and_checked() -> None:
     with pytest.raises(ld.InvalidBasis, match="rbm: n_hidden must be an integer >= 1, got 0"):
         ld.rbm(3, 0)
+
+
+@pytest.mark.parametrize("unit", [1e-310, 1e-307, 1e-300, 1e300])
+def test_the_unit_of_x_does_not_matter(unit: float, rng: np.random.Generator) -> None:
+    X = rng.gamma(2.0, size=(2, 2, 2))
+    X[0, 1, 0] *= 1e-7
+    plain, scaled = (ld.hidden(u * X, ld.rbm(3, 1), restarts=2) for u in (1.0, unit))
+    assert scaled.converged
+    assert scaled.kl == pytest.approx(plain.kl, rel=1e-6)
+    assert_allclose(scaled.tensor() / unit, plain.tensor(), rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")  # infinity takes many steps

@@ -228,8 +228,9 @@ def test_notes_in_the_summary() -> None:
     assert "the data chose the basis" in ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
     undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
-    with pytest.raises(ld.InvalidQuery, match=r"rows=0\): rows must be an integer >= 1"):
-        undecided.inference().summary(rows=0)
+    for rows in (0, True):
+        with pytest.raises(ld.InvalidQuery, match=rf"rows={rows}\): rows must be an integer >= 1"):
+            undecided.inference().summary(rows=rows)
 
 
 def test_likelihood_ratio() -> None:
@@ -316,6 +317,11 @@ def test_x_must_hold_counts(tmp_path: Path) -> None:
     with pytest.raises(ld.InvalidTensor, match=r"X\[1, 1\] = 4.25 \(1 of 3"):
         fit.inference()
     assert ld.decompose([[1.0, 2.0], [NAN, 4.0]], ld.interactions(1)).inference().df == 0
+    with pytest.raises(
+        ld.InvalidTensor, match=r"needs counts, but X\[0, 1\] = 2e\+300: from 2\*\*53 on every floating"
+    ):
+        ld.decompose([[1.0, 2e300], [3e300, 4e300]], "B1").inference()
+    assert ld.decompose([[10**17, 2 * 10**17], [10**17, 3 * 10**17]], "B1").inference().df == 1  # integers are exact
     fit.save(tmp_path / "fit.npz")
     with pytest.raises(ld.InvalidQuery, match="inference needs X, which a loaded decomposition does not hold"):
         ld.load(tmp_path / "fit.npz").inference()
@@ -330,9 +336,33 @@ def test_the_fit_must_be_the_maximum() -> None:
         fit.inference()
 
 
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_intervals_are_those_of_the_normal_distribution(level: float) -> None:
+    tests = ld.decompose(DRUGS, ld.interactions(2)).inference()
+    low, high = tests.intervals(level).T
+    for bound, other in ((low, high), (high, low)):
+        assert_allclose(stats.norm.cdf(np.abs(bound - tests.fit.theta), scale=tests.standard_errors), (1 + level) / 2)
+        assert_allclose(bound + other, 2 * tests.fit.theta, atol=1e-12)
+    assert (low < high).all()
+
+
+def test_parameters_without_standard_errors_have_no_interval() -> None:
+    tests = ld.decompose([[5, 3], [0, 0]], "B1").inference()
+    assert_array_equal(np.isnan(tests.intervals()).all(axis=1), [reason != "" for reason in tests.reasons])
+    assert np.isnan(tests.intervals()).any()
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "95 %", None, float("nan")])
+def test_levels_that_are_none(level: Any) -> None:
+    with pytest.raises(ld.InvalidQuery, match=r"intervals\(level=.*\): the level is a number between 0 and 1"):
+        ld.decompose(DRUGS, "B1").inference().intervals(level)
+
+
 def test_unknown_residuals() -> None:
     with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals 'person'; did you mean 'pearson'\?"):
         ld.decompose(DRUGS, "B1").inference().residuals("person")
+    with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals '\[\]'"):
+        ld.decompose(DRUGS, "B1").inference().residuals(np.array([]))  # type: ignore[arg-type]
 
 
 def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

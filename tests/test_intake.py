@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,10 +70,12 @@ BAD_SUPPORTS: dict[str, tuple[dict[str, Any], str]] = {
     "floats": ({"support": GOOD}, r"support has dtype float64; pass a boolean array"),
     "none": ({"support": None}, r"support has dtype object; pass a boolean array"),
     "empty": ({"support": np.zeros((2, 3), dtype=bool)}, r"support is empty: no cell is True"),
+    "ragged": ({"support": [[True, True, True], [True]]}, r"support is not a rectangular array: its rows differ in le"),
     "base_shape": ({"base": np.ones(3)}, r"base has shape \(3,\), X has shape \(2, 3\); they must be equal"),
     "base_negative": ({"base": GOOD - 2}, r"base\[0, 0\] = -1; a base measure must be finite and >= 0 on the support"),
     "base_nan": ({"base": GOOD * NAN}, r"base\[0, 0\] = nan; a base measure must be finite"),
     "base_infinite": ({"base": np.full((2, 3), INF)}, r"base\[0, 0\] = inf; a base measure must be finite"),
+    "base_subnormal": ({"base": GOOD * 1e-310}, r"base\[0, 0\] = 1e-310 is below the range .* \(only ratios matter\)"),
     "base_zero": (
         {"base": [[1, 1, 0], [1, 1, 1]]},
         r"base\[0, 2\] = 0 where X\[0, 2\] = 4 > 0: .*KL would be infinite",
@@ -93,6 +97,15 @@ def test_bad_supports_and_base_measures(name: str) -> None:
 def test_no_positive_entry_on_the_support() -> None:
     with pytest.raises(ld.InvalidTensor, match="X on the support is zero everywhere: its sum is 0"):
         ld.decompose([[0, 1], [0, 2]], "B1", support=[[True, False], [True, False]])
+
+
+@pytest.mark.parametrize("X", [[[0, 0], [0, 0]], [[NAN, 0.0], [0.0, NAN]]])
+def test_nothing_but_zeros(X: Any) -> None:
+    doors: list[Callable[..., object]] = [partial(ld.decompose, basis="B1"), partial(ld.complete, basis="B1")]
+    doors += [partial(ld.hidden, basis="B1"), partial(ld.compare, peers=())]
+    for door in doors:
+        with pytest.raises(ld.InvalidTensor, match=r"X has no entry > 0, so that support='nonzero' leaves no cell"):
+            door(X, support="nonzero")
 
 
 def test_nothing_left_on_the_support() -> None:

@@ -231,7 +231,8 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("marginal", ([0, 0],), r"marginal\(\[0, 0\]\) names a mode twice"),
     ("marginal", ([True],), r"True is no mode"),
     ("marginal", (1.0,), r"marginal\(1.0\): pass a mode such as 0"),
-    ("marginal", ("01",), r"'0' is no mode"),
+    ("marginal", ("01",), r"marginal\('01'\): pass a mode such as 0"),
+    ("marginal", (np.array(0),), r"pass a mode such as 0, or modes such as \[0, 2\]"),
     ("condition", ({2: 0},), r"2 is no mode"),
     ("condition", ({-1: 0},), r"-1 is no mode"),
     ("condition", ({0: -1},), r"mode 0 has no index -1; its indices are integers from 0 to 1"),
@@ -244,6 +245,7 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
     ("expectation", ([[1.0, 2.0, 3.0], [4.0, NAN, 5.0]],), r"f\[1, 1\] = nan; f must be finite wherever Q is positive"),
     ("expectation", (lambda i, j: i + 1j * j,), r"f has dtype complex128"),
     ("expectation", (lambda *_: np.ones(7),), r"f returned shape \(7,\) for cells of shape \(2, 3\)"),
+    ("expectation", (lambda *_: [[1.0], [2.0, 3.0]],), r"what f returned is not a rectangular array: its rows differ"),
     ("sample", (-1,), r"sample\(-1\): the number of cells must be an integer >= 0"),
     ("sample", (2.0,), r"sample\(2.0\)"),
     ("sample", (2, "seed"), r"rng must be None, an integer >= 0 or a numpy.random.Generator, got 'seed'"),
@@ -256,6 +258,12 @@ def test_questions_that_make_no_sense(name: str, arguments: tuple[Any, ...], mes
     fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
     with pytest.raises(ld.InvalidQuery, match=message):
         getattr(fit, name)(*arguments)
+
+
+def test_cells_are_rows_of_one_length() -> None:
+    fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
+    with pytest.raises(ld.InvalidBasis, match="cells is not a rectangular array: its rows differ in length"):
+        fit.log_prob([[0, 1], [1]])
 
 
 def test_the_place_of_a_bad_value_is_right_in_later_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

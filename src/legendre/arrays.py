@@ -1,16 +1,16 @@
-"""Array types, and the two or three array operations that several modules share."""
+"""Array types, a few array operations that several modules share, and what a caller's value is."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from legendre.errors import TooLarge
+from legendre.errors import LegendreError, TooLarge
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -82,7 +82,7 @@ def member(cells: IntArray, others: IntArray) -> BoolArray:
     return np.isin(keys[: len(cells)], keys[len(cells) :])
 
 
-def is_whole(value: object, least: int) -> TypeGuard[int]:
+def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
     """Tell whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
 
     >>> [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)]
@@ -121,3 +121,47 @@ def check_room(cells: int, size: int, what: str, instead: str) -> None:
             f"{what} of {cells:.3g} cells needs {cells * size / 2**30:,.3g} GiB; this machine has "
             f"{room / 2**30:,.3g}. {instead}"
         )
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Tell whether a caller's value is a real number, finite or not; True and False are none here.
+
+    >>> [is_real(value) for value in (1, np.float32(0.5), float("inf"), True, 1j, "1", 10**400)]
+    [True, True, True, False, False, False, False]
+    """
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # Python's integers have no end
+        return False
+    return True
+
+
+def entries(value: object) -> list[Any] | None:
+    """List the entries of a caller's list, tuple, array or set; ``None`` where it is none of these, or a dict or text.
+
+    >>> entries((2, 3)), entries(5), entries("ab"), entries({0: 1})
+    ([2, 3], None, None, None)
+    """
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without modes
+        return None
+
+
+def rectangular(value: ArrayLike, name: str, error: type[LegendreError]) -> AnyArray:
+    """Return a caller's value as an array; rows of different lengths are refused.
+
+    >>> rectangular([[1, 2], [3]], "X", LegendreError)
+    Traceback (most recent call last):
+        ...
+    legendre.errors.LegendreError: X is not a rectangular array: its rows differ in length.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as problem:
+        reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
+        raise error(f"{name} is not a rectangular array: {reason}.") from None

@@ -7,10 +7,12 @@ bottom. Where the bottom is not in Omega, theta on Omega has one coordinate too 
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, FloatArray, cell_name
+from legendre.arrays import BoolArray, FloatArray, cell_name, rectangular
 from legendre.errors import InvalidSupport, InvalidTensor
 from legendre.intake import Dense, observe
 from legendre.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
@@ -34,7 +36,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     >>> to_theta([[1, 2], [3, 5]]).round(6).tolist()
     [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
-    data = observe(P, support)
+    data = read_as("P", P, support)
     p = probabilities(data)
     mask = data.support.on_grid()
     zeros = np.argwhere(mask & (p == 0))
@@ -82,7 +84,7 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
-    return zeta_adjoint(probabilities(observe(P, support)))
+    return zeta_adjoint(probabilities(read_as("P", P, support)))
 
 
 def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
@@ -110,7 +112,7 @@ def kl(P: ArrayLike, Q: ArrayLike) -> float:
     >>> round(kl([1, 3], [1, 1]), 6)
     0.130812
     """
-    p, q = (probabilities(observe(tensor)) for tensor in (P, Q))
+    p, q = (probabilities(read_as(name, tensor)) for name, tensor in (("P", P), ("Q", Q)))
     if p.shape != q.shape:
         raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
     inside = p > 0
@@ -127,9 +129,17 @@ def entropy(P: ArrayLike) -> float:
     >>> round(entropy([1, 1, 1, 1]), 6)
     1.386294
     """
-    p = probabilities(observe(P))
+    p = probabilities(read_as("P", P))
     p = p[p > 0]
     return max(-float(p @ np.log(p)), 0.0)
+
+
+def read_as(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> Dense:
+    """Read a tensor that the caller knows by another name than X; errors use that name."""
+    try:
+        return observe(tensor, support)
+    except InvalidTensor as problem:
+        raise InvalidTensor(re.sub(r"\bX\b", name, str(problem))) from None
 
 
 def probabilities(data: Dense) -> FloatArray:
@@ -139,11 +149,17 @@ def probabilities(data: Dense) -> FloatArray:
 
 
 def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
-    given = np.asarray(grid)
+    given = rectangular(grid, "theta or eta", InvalidTensor)
     if given.dtype.kind not in "iuf" or given.ndim == 0 or given.size == 0 or not np.isfinite(given).all():
         raise InvalidTensor(f"theta and eta are grids of finite numbers; got shape {given.shape}, dtype {given.dtype}.")
     values = given.astype(np.float64)
-    mask = np.ones(values.shape, dtype=np.bool_) if support is None else np.asarray(support, dtype=np.bool_)
+    mask: BoolArray = np.ones(values.shape, dtype=np.bool_)
+    if support is not None:
+        mask = rectangular(support, "support", InvalidSupport)
+        if mask.dtype != np.bool_:
+            raise InvalidSupport(
+                f"support has dtype {mask.dtype}; pass a boolean array (for 0/1: support.astype(bool))."
+            )
     if mask.shape != values.shape or not mask.any():
         raise InvalidSupport(f"support has shape {mask.shape}, the grid {values.shape}; it must fit and hold a cell.")
     return np.where(mask, values, 0.0), mask

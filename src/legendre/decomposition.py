@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen, is_whole, rectangular
 from legendre.engines import Point, engine_for
-from legendre.errors import InvalidFile, InvalidSetting
+from legendre.errors import InvalidBasis, InvalidFile, InvalidSetting
 from legendre.existence import vanishing_cells
 from legendre.inference import Inference, infer
 from legendre.intake import Observation
@@ -222,14 +222,13 @@ class Decomposition:
             raise InvalidSetting(
                 "this basis was not grown by adaptive(...), or X is not at hand; fit a part of it anew."
             )
-        whole = isinstance(n_params, (int, np.integer)) and not isinstance(n_params, bool)
-        if not whole or not 0 <= n_params <= self.n_params:
+        if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
         return self.part(n_params)
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
-        return tensors.log_prob(self, np.asarray(cells))
+        return tensors.log_prob(self, rectangular(cells, "cells", InvalidBasis))
 
     def marginal(self, modes: int | Sequence[int]) -> FloatArray:
         """Return Q summed over all other modes: probabilities over the given modes, in the order given.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, IntArray, is_whole
+from legendre.arrays import FloatArray, IntArray, is_real, is_whole
 from legendre.basis import Basis, as_basis
 from legendre.checkpoint import UNRECORDED, Record
 from legendre.engines import engine_for
@@ -198,8 +198,7 @@ def _unranked(recipe: Basis, problem: Problem, face: Face, tol: float) -> Plan:
 
 def check_tol(tol: float) -> None:
     """Refuse a tolerance that is none."""
-    number = isinstance(tol, (int, float, np.integer, np.floating)) and not isinstance(tol, bool)
-    if not (number and tol >= 0):
+    if not (is_real(tol) and tol >= 0):
         raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, cell_name, frozen
+from legendre.arrays import FloatArray, cell_name, entries, frozen, is_real, is_whole, rectangular
 from legendre.basis.interactions import check_modes, mode_sets
 from legendre.errors import InvalidBasis, InvalidMargins
 from legendre.hierarchy import Modes
@@ -87,20 +87,22 @@ def read_margins(
 
 
 def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes]:
-    if isinstance(modes, (int, np.integer)) and not isinstance(modes, bool) and 1 <= modes <= order:
-        return list(combinations(range(order), int(modes)))
-    if isinstance(modes, (int, np.integer, float, str)):
-        raise InvalidMargins(
-            f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}."
-        )
     if modes is None:
         return [(k,) for k in range(order)]
-    return [_group(group, order) for group in modes]
+    if is_whole(modes, 1) and modes <= order:
+        return list(combinations(range(order), int(modes)))
+    groups = entries(modes)
+    if groups is None:
+        raise InvalidMargins(
+            f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}. "
+            "Margins of your own go to margins, e.g. {0: row_sums}."
+        )
+    return [_group(group, order) for group in groups]
 
 
 def _group(group: object, order: int) -> Modes:
     """Read one set of modes: an integer or a tuple of them."""
-    single = isinstance(group, (int, np.integer)) and not isinstance(group, bool)
+    single = is_whole(group)
     try:
         [read] = mode_sets("margins", [(cast(int, group),) if single else cast(Iterable[int], group)])
         check_modes("margins", [read], order)
@@ -118,7 +120,7 @@ def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> 
         raise InvalidMargins("modes is empty: name at least one set of modes, e.g. [(0,), (1,)].")
     sizes = [int(np.prod([shape[k] for k in group])) for group in sets]
     scale = float(sizes[0]) if total is None else total
-    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.number)) or not 0 < scale < np.inf:
+    if not is_real(scale) or not 0 < scale < np.inf:
         raise InvalidMargins(f"total must be a finite number > 0, got {total!r}.")
     pairs = zip(sets, sizes, strict=True)
     values = {tuple(sorted(s)): np.full([shape[k] for k in sorted(s)], float(scale) / size) for s, size in pairs}
@@ -149,10 +151,7 @@ def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes,
     name = f"margin {_name(group)}"
     if isinstance(given, np.ma.MaskedArray):
         raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
-    try:
-        values = np.asarray(given)
-    except ValueError:
-        raise InvalidMargins(f"{name} is not a rectangular array.") from None
+    values = rectangular(given, name, InvalidMargins)
     if values.dtype.kind not in "iuf":
         raise InvalidMargins(f"{name} has dtype {values.dtype}; its entries must be numbers.")
     expected = tuple(shape[k] for k in group)

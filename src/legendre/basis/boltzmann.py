@@ -75,6 +75,7 @@ def rbm(n_visible: int, n_hidden: int) -> Basis:
     for name, count in (("n_visible", n_visible), ("n_hidden", n_hidden)):
         if not is_whole(count, 1):
             raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
+    n_visible, n_hidden = int(n_visible), int(n_hidden)
     if n_visible + n_hidden > MOST_MODES:
         raise InvalidBasis(
             f"rbm({n_visible}, {n_hidden}) has {n_visible + n_hidden} modes; at most {MOST_MODES} are allowed."

@@ -148,6 +148,10 @@ def cells(index: ArrayLike) -> Basis:
         array: AnyArray = np.asarray(index)
     except ValueError:
         raise InvalidBasis("basis cells have different numbers of coordinates; each needs one per mode.") from None
+    if array.ndim == 0:
+        raise InvalidBasis(
+            f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."
+        )
     if array.size == 0:
         return empty()
     if array.ndim != 2:

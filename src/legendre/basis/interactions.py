@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from legendre.arrays import IntArray
+from legendre.arrays import IntArray, is_whole
 from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis
 from legendre.intake import Observation
@@ -80,7 +80,7 @@ def mode_sets(name: str, sets: Iterable[Iterable[int]]) -> tuple[tuple[int, ...]
     except TypeError:
         raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
     for group in groups:
-        if any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) for k in group):
+        if not all(is_whole(k) for k in group):
             raise InvalidBasis(f"{name}: modes are integers counted from 0, got {group}.")
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")

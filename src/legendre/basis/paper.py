@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import IntArray, unique_cells
+from legendre.arrays import IntArray, is_whole, unique_cells
 from legendre.basis.core import Basis
 from legendre.errors import InvalidBasis
 from legendre.intake import Observation
@@ -55,8 +55,8 @@ class B2(Basis):
     axis: int = -1
 
     def __post_init__(self) -> None:
-        _check_size("B2", self.l)
-        _check_axis("B2", self.axis)
+        object.__setattr__(self, "l", _checked_size("B2", self.l))
+        object.__setattr__(self, "axis", _checked_axis("B2", self.axis))
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
@@ -95,8 +95,8 @@ class B3(Basis):
     axis: int = -1
 
     def __post_init__(self) -> None:
-        _check_size("B3", self.l)
-        _check_axis("B3", self.axis)
+        object.__setattr__(self, "l", _checked_size("B3", self.l))
+        object.__setattr__(self, "axis", _checked_axis("B3", self.axis))
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
@@ -127,13 +127,16 @@ def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
     return axis % len(shape)
 
 
-def _check_axis(name: str, axis: object) -> None:
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+def _checked_axis(name: str, axis: object) -> int:
+    if not is_whole(axis):
         raise InvalidBasis(f"{name}: axis must be an integer, got {axis!r}.")
+    return int(axis)
 
 
-def _check_size(name: str, l: object) -> None:  # noqa: E741 - the paper's name
-    if isinstance(l, bool) or not isinstance(l, (int, np.integer)):
+def _checked_size(name: str, l: object) -> int:  # noqa: E741 - the paper's name
+    """Return l as Python's own integer: NumPy's small ones overflow, and look odd in a summary."""
+    if not is_whole(l):
         raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {l!r}.")
     if l < 1:
         raise InvalidBasis(f"{name}({l}): l must be at least 1. For no parameters at all use empty().")
+    return int(l)

@@ -18,7 +18,7 @@ from legendre.cli.demo import run_demo
 from legendre.cli.read import read_input, read_tensor
 from legendre.decompose import decompose
 from legendre.decomposition import load
-from legendre.errors import ConvergenceWarning, InvalidFile, LegendreError
+from legendre.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.storage import replacing
 
 app = typer.Typer(
@@ -123,6 +123,8 @@ def show(
     """Print the summary of a saved decomposition; write its tensor if asked."""
     if tensor is not None:
         _check_output(tensor, decomposition)
+    elif extend:
+        raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
     result = load(decomposition)
     if tensor is not None:
         with replacing(tensor) as stream:

@@ -33,6 +33,8 @@ def read_input(path: Path, key: str | None = None) -> AnyArray | Coordinates:
         raise InvalidFile(f"{path} does not exist.")
     if path.is_dir():
         raise InvalidFile(f"{path} is a directory; give a {ENDINGS} file.")
+    if key is not None and path.suffix.lower() != ".npz":
+        raise InvalidFile(f"{path} holds one array, without a name; --key {key!r} is for .npz files. Leave it out.")
     if path.name.lower().endswith((".tns", ".tns.gz")):
         return read_tns(path, progress=sys.stderr.isatty())
     match path.suffix.lower():

@@ -58,7 +58,9 @@ def against_params(axis: Any, rows: Sequence[Row], name: str) -> None:
     """Label the axes; a tick where parameters were asked for, as far as there is room."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
-    axis.set(xscale="log", yscale="log" if name == "seconds" else "linear", xlabel="number of parameters", ylabel=name)
+    axis.set(xlabel="number of parameters", ylabel=name)
+    if any(row.n_params and row.scored for row in rows):  # without a point a logarithmic axis has no place to start
+        axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
     asked = sorted({row.asked for row in rows if row.asked})
     axis.xaxis.set_minor_locator(NullLocator())
     axis.xaxis.set_minor_formatter(NullFormatter())
@@ -111,7 +113,7 @@ def _by_size(rows: Sequence[Row], quantity: Quantity) -> tuple[list[int], list[l
     groups: dict[int, list[float]] = {}
     for row in rows:
         value = quantity(row)
-        if value is not None and row.n_params is not None and np.isfinite(value):
+        if value is not None and row.n_params and np.isfinite(value):  # 0 parameters have no place on a log axis
             groups.setdefault(row.n_params, []).append(value)
     sizes = sorted(groups)
     return sizes, [groups[n] for n in sizes]

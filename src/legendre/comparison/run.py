@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, is_whole
+from legendre.arrays import FloatArray, entries, is_whole
 from legendre.basis import Basis, adaptive, empty
 from legendre.comparison.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
 from legendre.comparison.scores import masked, score
@@ -62,6 +62,8 @@ class Comparison:
             )
         if support not in SUPPORT_NAMES:
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+        if effort is not None and not isinstance(effort, Effort):
+            raise InvalidSetting(f"effort must be a legendre.peers.Effort, got {effort!r}.")
         data = observe(X, support)
         return cls(data, data.values.astype(np.float64), support, problem, family, effort or Effort())
 
@@ -202,20 +204,20 @@ def checked_params(params: Sequence[int] | None, data: Dense) -> tuple[int, ...]
     """Return the numbers of parameters, sorted."""
     if params is None:
         return ladder(data.shape)
-    if not isinstance(params, Iterable) or isinstance(params, str):
+    listed = entries(params)
+    if listed is None:
         raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
-    params = list(params)
-    for n in params:
+    for n in listed:
         if not is_whole(n, 1):
             raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
-    if not params:
+    if not listed:
         raise InvalidSetting("params is empty; give at least one number of parameters.")
-    if (most := max(params)) >= data.support.n_cells:
+    if (most := max(listed)) >= data.support.n_cells:
         raise InvalidSetting(
             f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
             f"{data.support.n_cells - 1} reproduce any X."
         )
-    return tuple(sorted({int(n) for n in params}))
+    return tuple(sorted({int(n) for n in listed}))
 
 
 def checked_seeds(seeds: int) -> int:
@@ -229,12 +231,10 @@ def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
     """Return the names of the peers; by default those that suit the support."""
     if peers is None:
         return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
-    if isinstance(peers, str):
-        peers = (peers,)
-    if not isinstance(peers, Iterable):
+    listed = [peers] if isinstance(peers, str) else entries(peers)
+    if listed is None:
         raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
-    peers = list(peers)
-    for name in peers:
-        if name not in PEERS:
+    for name in listed:
+        if not isinstance(name, str) or name not in PEERS:
             raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-    return tuple(peers)
+    return tuple(listed)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, IntArray
+from legendre.arrays import FloatArray, IntArray, entries, is_whole
 from legendre.basis import Basis, boltzmann, cells
 from legendre.basis.interactions import block
 from legendre.decompose import decompose
@@ -106,7 +106,7 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(rows.shape[1], names, self.levels)
         check_grid(variables.shape, "Leave variables out, or fit groups of them by machines of their own.")
         weights = row_weights(sample_weight, len(rows))
-        X = counts(variables.cells(rows), variables.shape, weights, check_alpha(self.alpha))
+        X = counts(variables.cells(X), variables.shape, weights, check_alpha(self.alpha))
         return self._learn(X, variables)
 
     def fit_tensor(self, X: ArrayLike) -> Self:
@@ -114,9 +114,12 @@ class BoltzmannMachine(Estimator):
         values, alpha = observe(X).values, check_alpha(self.alpha)
         variables = Variables.of(values.ndim, self.names, self.levels)
         if values.shape != variables.shape:
+            way_out = f"If X is right, set levels={list(values.shape)}."
+            if 1 in values.shape:
+                way_out = f"Mode {values.shape.index(1)} of X has a single level, and so is no variable: leave it out."
             raise InvalidTensor(
                 f"X has shape {values.shape}; {values.ndim} variables with these levels make a tensor of shape "
-                f"{variables.shape}. If X is right, set levels={list(values.shape)}. Rows of samples go to fit."
+                f"{variables.shape}. {way_out} Rows of samples go to fit."
             )
         return self._learn(values + alpha / values.size if alpha else values, variables)
 
@@ -175,14 +178,13 @@ class BoltzmannMachine(Estimator):
         if len(fixed) < len(given or {}):
             raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
         for k, level in fixed.items():
-            whole = isinstance(level, (int, np.integer)) and not isinstance(level, bool)
-            if not whole or not 0 <= level < self.levels_[k]:
+            if not is_whole(level, 0) or level >= self.levels_[k]:
                 raise InvalidSamples(
                     f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
                 )
         left = [k for k in range(len(self.names_)) if k not in fixed]
-        asked = list(of) if isinstance(of, Iterable) and not isinstance(of, str) else [of]
-        wanted = left if of is None else [variables.index(n) for n in asked]
+        asked = entries(of)
+        wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
         if not fixed:
@@ -198,9 +200,10 @@ class BoltzmannMachine(Estimator):
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.
 
-        The column of that variable in X must hold levels, and is not looked at otherwise.
+        X has a column for that variable too, which is not looked at: NaN will do.
         """
-        k, states = self._variables.index(of), self._variables.cells(X)
+        k = self._variables.index(of)
+        states = self._variables.cells(X, unread=k)
         columns = []
         for level in range(self.levels_[k]):
             states[:, k] = level

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray
+from legendre.arrays import AnyArray, FloatArray, IntArray, entries
 from legendre.errors import InvalidSamples, InvalidSetting
 
 UNKNOWN = -1
@@ -109,7 +110,7 @@ def read_column(values: AnyArray, weights: FloatArray, n_bins: int | None, given
         return _given(values, given, name)
     if n_bins is not None and values.dtype.kind == "f" and not (values == np.rint(values)).all():
         # with weights, a row of weight 2 is two rows
-        edges = np.quantile(values, np.linspace(0, 1, n_bins + 1), method="inverted_cdf", weights=weights)
+        edges = np.quantile(values, np.linspace(0, 1, int(n_bins) + 1), method="inverted_cdf", weights=weights)
         edges = np.unique(edges)
         if len(edges) < 2:
             raise InvalidSamples(
@@ -128,23 +129,62 @@ def read_column(values: AnyArray, weights: FloatArray, n_bins: int | None, given
 
 
 def _given(values: AnyArray, given: Any, name: str) -> Levels:
-    levels = Levels(np.asarray(given))
-    if levels.values.ndim != 1 or not levels.size or len(set(levels.values.tolist())) < levels.size:
+    listed = given.tolist() if isinstance(given, np.ndarray) else entries(given)
+    try:
+        different = listed is not None and 0 < len(listed) == len(set(listed))
+    except TypeError:  # lists within the list
+        different = False
+    if listed is None or not different or isinstance(given, (set, frozenset)):
         raise InvalidSetting(f"categories of {name} must be different values in a list, got {given!r}.")
+    levels = Levels(typed(listed))
     unknown = np.flatnonzero(levels.codes(values) == UNKNOWN)
     if len(unknown):
         raise InvalidSamples(
-            f"{name} holds {values[unknown[0]]!r} in row {unknown[0]}, which categories does not list."
+            f"{name} holds {plain(values[unknown[0]])!r} in row {unknown[0]}, which categories does not list."
         )
     return levels
 
 
+def typed(values: AnyArray | list[Any]) -> AnyArray:
+    """Give values out of a list or a mixed table the type that they share; numbers and texts together stay objects.
+
+    >>> [typed(values).dtype.kind for values in ([1, 2.5], ["a", "b"], ["a", 1])]
+    ['f', 'U', 'O']
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return values
+    listed = list(values)
+    numbers = all(isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)) for value in listed)
+    if numbers or (not isinstance(values, np.ndarray) and all(isinstance(value, str) for value in listed)):
+        return np.array(listed)
+    objects = np.empty(len(listed), dtype=object)
+    objects[:] = listed
+    return objects
+
+
+def as_given(samples: ArrayLike, rows: AnyArray) -> AnyArray:
+    """Keep the numbers of a list that has texts as well; NumPy would make texts of all of them."""
+    lost = rows.dtype.kind in "SU" and not hasattr(samples, "dtype")
+    return np.array(samples, dtype=object) if lost else rows
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as Python's own: errors show 'c', not np.str_('c')."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def check_values(rows: AnyArray, name: Sequence[str]) -> None:
-    """Refuse missing and infinite values."""
+    """Refuse missing and infinite values, and what is no single value at all."""
     if rows.dtype.kind == "f":
         bad = np.argwhere(~np.isfinite(rows))
     elif rows.dtype.kind == "O":
         bad = np.array([place for place, value in np.ndenumerate(rows) if _absent(value)]).reshape(-1, 2)
+        nested = tuple(kind for kind in set(map(type, rows.flat)) if not issubclass(kind, Hashable))
+        if nested:
+            i, j = next(place for place, value in np.ndenumerate(rows) if isinstance(value, nested))
+            raise InvalidSamples(f"{name[j]} holds {rows[i, j]!r} in row {i}, where a number or a text should stand.")
+    elif rows.dtype.kind in "mM":
+        bad = np.argwhere(np.isnat(rows))
     else:
         return
     if len(bad):

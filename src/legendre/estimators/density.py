@@ -8,13 +8,13 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, is_whole
+from legendre.arrays import AnyArray, FloatArray, entries, is_whole
 from legendre.basis import Basis, as_basis, interactions
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.estimators.base import Estimator
-from legendre.estimators.columns import UNKNOWN, Column, check_values, read_column
+from legendre.estimators.columns import UNKNOWN, Column, as_given, check_values, plain, read_column, typed
 from legendre.estimators.grid import (
     check_alpha,
     check_grid,
@@ -91,9 +91,9 @@ class LegendreDensity(Estimator):
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the levels of the columns and the distribution of the rows."""
         del y
-        rows, names = table(X, "X"), column_names(X)
+        rows, names = as_given(X, table(X, "X")), column_names(X)
         alpha = check_alpha(self.alpha)
-        self._check_settings(rows.shape[1])
+        self._check_settings()
         labels = _labels(names, rows.shape[1])
         check_values(rows, labels)
         weights = row_weights(sample_weight, len(rows))
@@ -113,7 +113,7 @@ class LegendreDensity(Estimator):
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""
         self._check_fitted()
-        rows = table(X, "X")
+        rows = as_given(X, table(X, "X"))
         self._check_columns(X, rows)
         labels = _labels(getattr(self, "feature_names_in_", None), self.n_features_in_)
         check_values(rows, labels)
@@ -122,7 +122,7 @@ class LegendreDensity(Estimator):
         if self.handle_unknown == "error" and not known.all():
             i, k = (int(place) for place in np.argwhere(cells == UNKNOWN)[0])
             raise InvalidSamples(
-                f"{labels[k]} holds {rows[i, k]!r} in row {i}, which was not seen in fit. List all levels in "
+                f"{labels[k]} holds {plain(rows[i, k])!r} in row {i}, which was not seen in fit. List all levels in "
                 "categories (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
             )
         out = np.full(len(rows), -np.inf)
@@ -149,21 +149,24 @@ class LegendreDensity(Estimator):
         return np.stack([values.astype(object) for values in drawn], axis=1)
 
     def _read(self, rows: AnyArray, weights: FloatArray | None, labels: Sequence[str]) -> list[Column]:
-        given = [None] * rows.shape[1] if isinstance(self.categories, str) else list(self.categories)
+        given = self._categories(rows.shape[1])
         w = np.ones(len(rows)) if weights is None else weights
-        columns = (_typed(rows[:, k]) for k in range(rows.shape[1]))
         return [
-            read_column(column, w, self.n_bins, known, label)
-            for column, known, label in zip(columns, given, labels, strict=True)
+            read_column(typed(rows[:, k]), w, self.n_bins, known, label)
+            for k, (known, label) in enumerate(zip(given, labels, strict=True))
         ]
 
-    def _check_settings(self, n_columns: int) -> None:
-        if isinstance(self.categories, str):
-            if self.categories != "auto":
-                raise InvalidSetting(f"categories must be 'auto' or a list for each column, got {self.categories!r}.")
-        elif len(self.categories) != n_columns:
-            raise InvalidSetting(f"categories has {len(self.categories)} entries, X has {n_columns} columns.")
-        if self.handle_unknown not in ("error", "-inf"):
+    def _categories(self, n_columns: int) -> list[Any]:
+        auto = isinstance(self.categories, str) and self.categories == "auto"
+        given = [None] * n_columns if auto else entries(self.categories)
+        if given is None:
+            raise InvalidSetting(f"categories must be 'auto' or a list for each column, got {self.categories!r}.")
+        if len(given) != n_columns:
+            raise InvalidSetting(f"categories has {len(given)} entries, X has {n_columns} columns.")
+        return given
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
             raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
         n = self.n_bins
         if n is not None and (not is_whole(n, 1)):
@@ -187,21 +190,10 @@ class LegendreDensity(Estimator):
 
 
 def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
-    if isinstance(basis, (int, np.integer)) and not isinstance(basis, bool):
+    if is_whole(basis):
         return interactions(min(int(basis), n_columns))
     return as_basis(basis)
 
 
 def _labels(names: Sequence[str] | AnyArray | None, n: int) -> list[str]:
     return [f"column {k}" for k in range(n)] if names is None else [f"column {str(name)!r}" for name in names]
-
-
-def _typed(column: AnyArray) -> AnyArray:
-    """Give a column of a mixed table its own type back; values that no type fits stay objects."""
-    if column.dtype.kind != "O":
-        return column
-    own = np.array(column.tolist())
-    same = (
-        own.ndim == 1 and (own.dtype.kind in "biuf") and not any(isinstance(v, (str, bytes)) for v in column.tolist())
-    )
-    return own if same else column

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray, is_whole
+from legendre.arrays import AnyArray, FloatArray, IntArray, is_real, is_whole, rectangular
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSamples, InvalidSetting
 from legendre.intake import MOST_MODES
@@ -21,10 +21,7 @@ def table(samples: ArrayLike, name: str = "samples") -> AnyArray:
     """Return rows of observations as a 2-D array that holds at least one row and one column."""
     if hasattr(samples, "toarray"):
         raise InvalidSamples(f"{name} is sparse; rows of observations are dense. Pass {name}.toarray().")
-    try:
-        rows = np.asarray(samples)
-    except ValueError as problem:
-        raise InvalidSamples(f"{name} is not a rectangular table ({problem}).") from None
+    rows = rectangular(samples, name, InvalidSamples)
     if rows.ndim != 2:
         raise InvalidSamples(
             f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: "
@@ -48,7 +45,7 @@ def row_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     """Check the weights of n rows."""
     if weights is None:
         return None
-    w: AnyArray = np.asarray(weights)
+    w = rectangular(weights, "sample_weight", InvalidSamples)
     if w.dtype.kind not in "biuf" or w.shape != (n,):
         raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
@@ -80,8 +77,7 @@ def check_grid(shape: tuple[int, ...], way_out: str) -> None:
 
 def check_alpha(alpha: float) -> float:
     """Refuse a pseudo-count that is none."""
-    number = isinstance(alpha, (int, float, np.integer, np.floating)) and not isinstance(alpha, bool)
-    if not (number and 0 <= alpha < np.inf):
+    if not (is_real(alpha) and 0 <= alpha < np.inf):
         raise InvalidSetting(f"alpha must be a finite number >= 0, got {alpha!r}.")
     return float(alpha)
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, IntArray, is_whole
+from legendre.arrays import AnyArray, IntArray, entries, is_whole
 from legendre.basis.interactions import mode_sets
 from legendre.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
-from legendre.estimators.grid import table
+from legendre.estimators.grid import column_names, table
 
 Name = str | int
 Edges = int | Iterable[Iterable[Name]]
@@ -39,7 +39,7 @@ class Variables:
 
     def index(self, name: Any) -> int:
         """Find a variable by its name or number."""
-        if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < len(self.names):
+        if is_whole(name, 0) and name < len(self.names):
             return int(name)
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
@@ -70,17 +70,31 @@ class Variables:
         """Name the variables of a group."""
         return tuple(self.names[k] for k in group)
 
-    def cells(self, samples: ArrayLike) -> IntArray:
-        """Read rows of levels."""
+    def cells(self, samples: ArrayLike, unread: int | None = None) -> IntArray:
+        """Read rows of levels; what stands in column `unread` does not matter, and is read as 0."""
         rows = table(samples)
         if rows.shape[1] != len(self.names):
             raise InvalidSamples(f"samples has {rows.shape[1]} columns; there are {len(self.names)} variables.")
+        self._check_order(column_names(samples))
+        if unread is not None:
+            rows = rows.copy()
+            rows[:, unread] = 0
         if rows.dtype.kind not in "biuf":
-            raise InvalidSamples(f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0.")
+            raise InvalidSamples(
+                f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0. If they are, pass "
+                "samples.astype(int); categories are numbered first, in the order that they have."
+            )
         bad = np.argwhere(~((rows >= 0) & (rows < self.shape) & (rows == np.floor(rows.astype(np.float64)))))
         if len(bad):
             raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
         return rows.astype(np.int64)
+
+    def _check_order(self, columns: list[str] | None) -> None:
+        """Refuse a frame that has our columns in another order; other names may be those of another table."""
+        if columns is not None and tuple(columns) != self.names and set(columns) == set(self.names):
+            raise InvalidSamples(
+                f"the columns of samples are {columns}; the variables are {list(self.names)}. Put them in that order."
+            )
 
     def _trouble(self, rows: AnyArray, i: int, j: int) -> str:
         value, size = rows[i, j], self.shape[j]
@@ -98,21 +112,20 @@ class Variables:
 def _names(names: Sequence[str] | None, n: int) -> tuple[Name, ...]:
     if names is None:
         return tuple(range(n))
-    listed = tuple(names)
-    if isinstance(names, str) or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
+    listed = entries(names)
+    if listed is None or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
         raise InvalidSetting(f"names must be different strings, one per variable; got {names!r}.")
     if len(listed) != n:
         raise InvalidSetting(f"names has {len(listed)} entries, the data have {n} variables.")
-    return listed
+    return tuple(listed)
 
 
 def _levels(levels: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
     if levels is None:
         return (2,) * n
-    listed = (levels,) * n if isinstance(levels, (int, np.integer)) else tuple(levels)
-    for size in listed:
-        if not is_whole(size, 2):
-            raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
+    listed = [levels] * n if is_whole(levels) else entries(levels)
+    if listed is None or not all(is_whole(size, 2) for size in listed):
+        raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
     if len(listed) != n:
         raise InvalidSetting(f"levels has {len(listed)} entries, the data have {n} variables.")
     return tuple(int(size) for size in listed)

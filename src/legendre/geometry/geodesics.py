@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, cell_name
-from legendre.coordinates import ROUNDING, probabilities
+from legendre.arrays import FloatArray, cell_name, rectangular
+from legendre.coordinates import ROUNDING, probabilities, read_as
 from legendre.errors import InvalidSetting, InvalidTensor
-from legendre.intake import observe
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
@@ -94,15 +91,12 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
 
 def normalised(P: ArrayLike, name: str) -> FloatArray:
     """Read a tensor as probabilities; errors call it by its name here."""
-    try:
-        data = observe(P)
-        if data.missing is not None:
-            raise InvalidTensor(
-                f"X has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
-            )
-        return probabilities(data)
-    except InvalidTensor as problem:
-        raise InvalidTensor(re.sub(r"\bX\b", name, str(problem))) from None
+    data = read_as(name, P)
+    if data.missing is not None:
+        raise InvalidTensor(
+            f"{name} has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
+        )
+    return probabilities(data)
 
 
 def _pair(P: ArrayLike, Q: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -113,7 +107,7 @@ def _pair(P: ArrayLike, Q: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def _times(t: ArrayLike) -> FloatArray:
-    times: AnyArray = np.asarray(t)
+    times = rectangular(t, "t", InvalidSetting)
     if times.dtype.kind not in "iuf" or not np.isfinite(times).all():
         raise InvalidSetting(f"t must be a finite number or an array of them, got {t!r}.")
     return times.astype(np.float64)

@@ -15,6 +15,7 @@ from legendre.basis.core import Cells
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidBasis
+from legendre.inference.chisquare import chi_square_p, shown
 from legendre.intake import observe
 
 NOTHING = 1e-14
@@ -52,6 +53,11 @@ class Rung:
     g2: float | None
     df: int
 
+    @property
+    def p_value(self) -> float | None:
+        """For counts the chi-square probability of a `g2` at least so large; NaN without degrees of freedom."""
+        return None if self.g2 is None else chi_square_p(self.g2, self.df)
+
 
 @dataclass(frozen=True)
 class Ladder:
@@ -85,12 +91,11 @@ class Ladder:
         # six digits of the whole, and as many decimals below it: a column to add up
         places = max(0, 5 - int(np.floor(np.log10(self.total_kl)))) if self.total_kl > NOTHING else 6
         counts = any(rung.g2 is not None for rung in self.rungs)
-        head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df"] if counts else [])]
+        head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df", "p"] if counts else [])]
         rows = [head, [self.ground, "0", f"{self.total_kl:.{places}f}"]]
         for rung in self.rungs:
             row = [rung.basis, f"{rung.n_params:,}", f"{rung.kl:.{places}f}", f"{rung.explained:.{places}f}"]
-            row += [f"{100 * rung.share:.2f} %"]
-            rows.append(row + ([f"{rung.g2:.3f}", f"{rung.df:,}"] if rung.g2 is not None else []))
+            rows.append([*row, f"{100 * rung.share:.2f} %", *_test(rung)])
         title = f"KL ladder of {'x'.join(map(str, self.shape))}, sum {self.total:.6g}"
         return title + "\n" + _table(rows)
 
@@ -118,11 +123,11 @@ def ladder(
     --------
     >>> print(ladder([[[911, 538], [44, 456]], [[3, 43], [2, 279]]]).summary())
     KL ladder of 2x2x2, sum 2276
-    basis            parameters  KL(P, Q)  explained    share        G2  df
+    basis            parameters  KL(P, Q)  explained    share        G2  df       p
     uniform                   0  0.626419
-    interactions(1)           3  0.282518   0.343902  54.90 %  1565.441   3
-    interactions(2)           6  0.000082   0.282435  45.09 %  1285.646   3
-    interactions(3)           7  0.000000   0.000082   0.01 %     0.374   1
+    interactions(1)           3  0.282518   0.343902  54.90 %  1565.441   3  <2e-16
+    interactions(2)           6  0.000082   0.282435  45.09 %  1285.646   3  <2e-16
+    interactions(3)           7  0.000000   0.000082   0.01 %     0.374   1   0.541
     """
     data = observe(X, support, base)
     recipes = _read(bases, len(data.shape))
@@ -147,6 +152,12 @@ def ladder(
         )
         below, kl = fit, above
     return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))
+
+
+def _test(rung: Rung) -> list[str]:
+    if rung.g2 is None or rung.p_value is None:
+        return []
+    return [f"{rung.g2:.3f}", f"{rung.df:,}", shown(rung.p_value) if rung.df > 0 else ""]
 
 
 def _read(bases: Sequence[Basis | str | ArrayLike] | None, order: int) -> list[Basis]:

@@ -43,8 +43,8 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     >>> plot_triangle(triangle, Figure().add_subplot())
     <Axes: >
     """
-    _check_right_angle(triangle)
-    ax = _axes("plot_triangle") if ax is None else ax
+    _check_right_angle("plot_triangle", triangle)
+    ax = _axes("plot_triangle", ax)
     a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
     mark = 0.07 * max(a, b)
     ax.plot([0, 0], [0, a], color=RED, linewidth=2)
@@ -88,7 +88,7 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
     >>> plot_simplex(triangle, Figure().add_subplot(projection="3d"))
     <Axes3D: ...>
     """
-    _check_right_angle(triangle)
+    _check_right_angle("plot_simplex", triangle)
     inside = triangle.fit.model.support.cells()
     if len(inside) != 4 or triangle.fit.n_params != 2 or (triangle.Q[tuple(inside.T)] == 0).any():
         raise InvalidSetting(
@@ -96,7 +96,7 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
             f"B1; here Q has {np.count_nonzero(triangle.Q)} positive cells out of {len(inside)}, and the model "
             f"{triangle.fit.n_params} parameters. plot_triangle draws any."
         )
-    axes: Any = _axes("plot_simplex", projection="3d") if ax is None else ax
+    axes: Any = _axes("plot_simplex", ax, projection="3d")
     if not hasattr(axes, "plot_surface"):
         raise InvalidSetting("plot_simplex needs axes of three dimensions: figure.add_subplot(projection='3d').")
     P, Q, R = (
@@ -142,7 +142,9 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
     >>> plot_ladder(ld.geometry.ladder([[1, 2], [3, 4]]), Figure().add_subplot()).get_ylabel()
     'KL(P, Q), nats'
     """
-    ax = _axes("plot_ladder") if ax is None else ax
+    if not isinstance(ladder, Ladder):
+        raise InvalidSetting(f"plot_ladder draws a ladder, got {type(ladder).__name__}: plot_ladder(ladder(X)).")
+    ax = _axes("plot_ladder", ax)
     names = [ladder.ground, *(rung.basis for rung in ladder.rungs)]
     levels = [ladder.total_kl, *(rung.kl for rung in ladder.rungs)]
     ax.bar([0], levels[:1], color="0.8")
@@ -160,7 +162,9 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _check_right_angle(triangle: Triangle) -> None:
+def _check_right_angle(name: str, triangle: Triangle) -> None:
+    if not isinstance(triangle, Triangle):
+        raise InvalidSetting(f"{name} draws a triangle, got {type(triangle).__name__}: {name}(pythagoras(fit, R)).")
     if abs(triangle.defect) > ROUNDING + RIGHT * triangle.kl_pr:
         raise InvalidSetting(
             f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
@@ -168,7 +172,11 @@ def _check_right_angle(triangle: Triangle) -> None:
         )
 
 
-def _axes(name: str, **settings: str) -> Axes:
+def _axes(name: str, ax: Axes | None, **settings: str) -> Axes:
+    if ax is not None:
+        if not hasattr(ax, "annotate"):
+            raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
+        return ax
     if find_spec("matplotlib") is None:
         raise InvalidSetting(f"{name} needs matplotlib. Install it with: pip install 'legendre[plot]'")
     from matplotlib import pyplot

@@ -14,6 +14,9 @@ from legendre.intake import Dense, in_memory
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
 
+WHOLE = 2.0**53
+"""Numbers in double precision have no fractions from here on."""
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -91,6 +94,13 @@ def counts_of(fit: Decomposition) -> Counts:
 def _check(data: Dense, support: BoolArray) -> None:
     if data.values.dtype.kind != "f":
         return
+    huge = np.argwhere(support & (data.values >= WHOLE))
+    if len(huge):
+        place = tuple(huge[0])
+        raise InvalidTensor(
+            f"inference needs counts, but X{cell_name(place)} = {data.values[place]:g}: from 2**53 on every floating-"
+            "point number is whole, so that X may hold anything. Fit the counts in their own unit, or as integers."
+        )
     broken = np.argwhere(support & (data.values != np.rint(data.values)))
     if len(broken):
         place = tuple(broken[0])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.arrays import IntArray, cell_name
+from legendre.arrays import IntArray, cell_name, is_whole
 from legendre.errors import InvalidQuery
 from legendre.inference.chisquare import shown, stars
 from legendre.inference.wald import INFINITE, OPEN
@@ -20,7 +20,7 @@ LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 def printout(tests: Inference, rows: int) -> str:
     """Write the tests of fit, then the parameters."""
-    if not isinstance(rows, (int, np.integer)) or rows < 1:
+    if not is_whole(rows, 1):
         raise InvalidQuery(f"summary(rows={rows!r}): rows must be an integer >= 1.")
     table = _fit_lines(tests)
     if tests.fit.n_params:

@@ -22,7 +22,7 @@ EXACT = 1e-9
 
 def residuals(fit: Decomposition, counts: Counts, info: Callable[[], Information], kind: str) -> FloatArray:
     """Put the residuals of one kind on X's grid."""
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidQuery(unknown_name("kind of residuals", str(kind), KINDS))
     out = np.full(fit.shape, np.nan)
     out[counts.support] = np.nan if kind == "adjusted" else 0.0

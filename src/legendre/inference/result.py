@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.arrays import FloatArray, frozen
+from legendre.arrays import FloatArray, frozen, is_real
+from legendre.errors import InvalidQuery
 from legendre.inference.chisquare import chi_square_p
 from legendre.inference.counts import Counts, counts_of
 from legendre.inference.printout import printout
@@ -91,6 +92,22 @@ class Inference:
         from scipy.special import ndtr
 
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
+
+    def intervals(self, level: float = 0.95) -> FloatArray:
+        """Return Wald intervals of theta, |B| x 2: as many standard errors to each side as `level` asks for.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().intervals().round(4).tolist()
+        [[-0.4748, 0.6348], [-0.5544, 0.5544]]
+        """
+        from scipy.special import ndtri
+
+        if not (is_real(level) and 0 < level < 1):
+            raise InvalidQuery(f"intervals(level={level!r}): the level is a number between 0 and 1, e.g. 0.95.")
+        half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
+        return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
     def residuals(self, kind: str = "pearson") -> FloatArray:
         """Return residuals as an array of X's shape, NaN outside the support.

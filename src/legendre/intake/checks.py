@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen
+from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen, rectangular
 from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.sparse import as_coordinates
 
@@ -132,8 +132,13 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
         if support == "all":
             return None if missing is None else ~missing
-        return values > 0  # NaN > 0 is False: missing cells stay out
-    mask = np.asarray(support)
+        positive: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
+        if not positive.any():
+            raise InvalidTensor(
+                "X has no entry > 0, so that support='nonzero' leaves no cell: there is nothing to fit."
+            )
+        return positive
+    mask = rectangular(support, "support", InvalidSupport)
     if mask.dtype != np.bool_:
         raise InvalidSupport(
             f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
@@ -163,6 +168,13 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
             raise InvalidSupport(
                 "the sum of base overflows float64. Divide it by its largest entry: only ratios matter."
             )
+    small = np.argwhere(inside & (measure > 0) & (measure < np.finfo(np.float64).tiny))
+    if len(small):
+        place = tuple(small[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = {measure[place]:g} is below the range in which float64 has all its digits. "
+            "Multiply base by a constant (only ratios matter), or leave such cells out: base 0."
+        )
     clash = np.argwhere(inside & (measure == 0) & (values > 0))
     if len(clash):
         place = tuple(clash[0])

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray, is_whole
+from legendre.arrays import AnyArray, FloatArray, IntArray, entries, is_whole
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
@@ -125,8 +125,8 @@ def _shared(data: Dense, share: FloatArray) -> Dense:
         return np.broadcast_to(np.expand_dims(grid, tuple(range(-n_hidden, 0))), shape)
 
     values = over(data.values) * share
-    # Posterior probabilities may be subnormal; as those of a cell they have no digits left.
-    values = np.where(values < np.finfo(np.float64).tiny * max(data.total, 1.0), 0.0, values)
+    # Probabilities may be subnormal, and have no digits left then; in X's units they have none wherever X has none.
+    values = np.where(values < np.finfo(np.float64).tiny * data.total, 0.0, values)
     mask = "all" if data.support.mask is None else over(data.support.mask)
     return observe(values, mask, None if data.base is None else over(data.base))
 
@@ -146,7 +146,14 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
     if isinstance(recipe, Adaptive):
         raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")
-    cells = recipe.select(joint)
+    try:
+        cells = recipe.select(joint)
+    except InvalidBasis as trouble:
+        grid = "x".join(map(str, joint.shape))
+        raise InvalidBasis(
+            f"{trouble} The basis of a fit with hidden modes is laid out on visible and hidden modes together, here "
+            f"{grid}: modes {n_visible} and up are hidden, one for each entry of sizes."
+        ) from None
     for k in range(n_visible, len(joint.shape)):
         tied = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
         if not tied.any():
@@ -158,12 +165,13 @@ def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
 
 
 def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
-    listed = (sizes,) if isinstance(sizes, (int, np.integer)) else tuple(sizes)
-    if not listed:
+    listed = [sizes] if is_whole(sizes) else entries(sizes)
+    if listed == []:
         raise InvalidSetting("sizes is empty: without hidden modes use decompose.")
-    for size in listed:
-        if not is_whole(size, 2):
-            raise InvalidSetting(f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer.")
+    if listed is None or not all(is_whole(size, 2) for size in listed):
+        raise InvalidSetting(
+            f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer; a list has one for each mode."
+        )
     return tuple(int(size) for size in listed)
 
 

@@ -209,7 +209,7 @@ def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) 
     """``sum p log(p / r)`` over cells less the same over boxes, P being summed over the hidden modes."""
     levels = int(np.prod([joint.shape[k] for k in hidden]))
     first: Any = (..., *[0] * len(hidden))
-    p = joint.values[first] * (levels / joint.total)
+    p = joint.values[first] / joint.total * levels
     inside = p > 0 if joint.support.mask is None else joint.support.mask[first] & (p > 0)
     ratio = p[inside] if joint.base is None else p[inside] / joint.base[first][inside]
     mass = problem.mass.sum(axis=hidden)

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray
+from legendre.arrays import AnyArray, entries, is_whole, rectangular
 from legendre.errors import InvalidQuery
 
 
 def given_modes(modes: int | Sequence[int], order: int) -> list[int]:
     """Read one mode or several, in the order given."""
-    try:
-        listed: list[Any] = [modes] if isinstance(modes, (int, np.integer)) else list(modes)
-    except TypeError:
-        raise InvalidQuery(f"marginal({modes!r}): pass a mode such as 0, or modes such as [0, 2].") from None
+    listed = [modes] if isinstance(modes, (int, np.integer)) else entries(modes)
+    if listed is None:
+        raise InvalidQuery(f"marginal({modes!r}): pass a mode such as 0, or modes such as [0, 2].")
     kept = [_mode("marginal", k, order) for k in listed]
     if len(set(kept)) < len(kept):
         raise InvalidQuery(f"marginal({kept}) names a mode twice.")
@@ -31,7 +30,7 @@ def fixed(event: Mapping[int, int], shape: tuple[int, ...]) -> dict[int, int]:
     at: dict[int, int] = {}
     for key, index in event.items():
         k = _mode("condition", key, len(shape))
-        if not _is_whole(index) or not 0 <= index < shape[k]:
+        if not is_whole(index, 0) or index >= shape[k]:
             raise InvalidQuery(
                 f"condition: mode {k} has no index {index!r}; its indices are integers from 0 to {shape[k] - 1}."
             )
@@ -50,7 +49,7 @@ def impossible(at: Mapping[int, int]) -> InvalidQuery:
 
 def size_of(n: int) -> int:
     """Read how many cells to draw."""
-    if not _is_whole(n) or n < 0:
+    if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
     return int(n)
 
@@ -59,17 +58,14 @@ def generator_from(rng: int | np.random.Generator | None) -> np.random.Generator
     """Read a source of random numbers."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
-    if not _is_whole(rng) or rng < 0:
+    if not is_whole(rng, 0):
         raise InvalidQuery(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
     return np.random.default_rng(int(rng))
 
 
 def values_of(f: ArrayLike, shape: tuple[int, ...]) -> AnyArray:
     """Read the values of a function on the grid."""
-    try:
-        values = np.asarray(f)
-    except ValueError as problem:
-        raise InvalidQuery(f"expectation: f is not a rectangular array ({problem}).") from None
+    values = rectangular(f, "expectation: f", InvalidQuery)
     _check_real(values)
     if values.shape != shape:
         raise InvalidQuery(f"expectation: f has shape {values.shape}, X has shape {shape}; they must be equal.")
@@ -81,7 +77,7 @@ def called(f: Callable[..., ArrayLike], shape: tuple[int, ...], rows: slice) -> 
     starts = [rows.start] + [0] * (len(shape) - 1)
     block = (rows.stop - rows.start, *shape[1:])
     coordinates = np.ix_(*(np.arange(start, start + size) for start, size in zip(starts, block, strict=True)))
-    values = np.asarray(f(*coordinates))
+    values = rectangular(f(*coordinates), "expectation: what f returned", InvalidQuery)
     _check_real(values)
     try:
         return np.broadcast_to(values, block)
@@ -97,10 +93,6 @@ def _check_real(values: AnyArray) -> None:
 
 
 def _mode(name: str, mode: Any, order: int) -> int:
-    if not _is_whole(mode) or not 0 <= mode < order:
+    if not is_whole(mode, 0) or mode >= order:
         raise InvalidQuery(f"{name}: {mode!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.")
     return int(mode)
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, (int, np.integer)) and not isinstance(number, bool)

@@ -37,11 +37,14 @@ def on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
     return fit.model.on_full_grid().below(vector)
 
 
-def probability(fit: Decomposition, density: FloatArray, rows: slice, shown: BoolArray | None) -> FloatArray:
-    """Q on some rows of the grid; 0 where `shown` is False."""
+def probability(
+    fit: Decomposition, density: FloatArray, rows: slice, shown: BoolArray | None, unit: float = 1.0
+) -> FloatArray:
+    """Q on some rows of the grid, 0 where `shown` is False; with a base measure times the unit, see `_in_units`."""
     q: FloatArray = np.array(fit.model.quotient.spread(density, rows), dtype=np.float64)
     if fit.model.base is not None:
         q *= fit.model.base[rows]
+        q *= unit
     if shown is not None:
         q[~shown[rows]] = 0.0
     return q
@@ -55,11 +58,20 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         out[tuple(fit.model.support.points.T)] = np.exp(log_prob(fit, fit.model.support.points)) * fit.total
         return out
     shown = None if extend else _shown(fit)
-    density = merged_density(fit) * fit.total
+    density, unit = _in_units(fit)
     out = np.empty(fit.shape)
     for rows in rows_of(fit.shape):
-        out[rows] = probability(fit, density, rows, shown)
+        out[rows] = probability(fit, density, rows, shown, unit)
     return out
+
+
+def _in_units(fit: Decomposition) -> tuple[FloatArray, float]:
+    """Return the density and the unit that makes it X's; without a base measure the density has it already.
+
+    With one, X's unit over that of the base may leave the range of float64.
+    """
+    density = merged_density(fit)
+    return (density * fit.total, 1.0) if fit.model.base is None else (density, fit.total)
 
 
 def _shown(fit: Decomposition) -> BoolArray | None:
@@ -113,11 +125,11 @@ def rmse_from(fit: Decomposition, data: Observation) -> float:
     if isinstance(data, Sparse):
         return _rmse_from_entries(fit, data)
     dense = in_memory(data, "rmse")
-    density, mask = merged_density(fit) * fit.total, dense.support.mask
+    (density, unit), mask = _in_units(fit), dense.support.mask
     square, count = 0.0, 0
     for rows in rows_of(dense.shape):
         # relative to the total, so that no square overflows or vanishes
-        difference = (dense.values[rows] - probability(fit, density, rows, mask)) / dense.total
+        difference = (dense.values[rows] - probability(fit, density, rows, mask, unit)) / dense.total
         if dense.missing is not None:
             difference = difference[~dense.missing[rows]]
         square += float(np.vdot(difference, difference))
