@@ -319,7 +319,7 @@ def test_the_solver_brings_its_own_budget() -> None:
 
 def test_m_projection_refuses_what_is_too_large() -> None:
     X = np.arange(1.0, 4802.0)
-    with pytest.raises(ld.InvalidSetting, match=r"4801 merged cells are more than 4000\. Use solver='natural'"):
+    with pytest.raises(ld.InvalidSetting, match=r"4,801 merged cells are more than 4,000\. Use solver='natural'"):
         ld.decompose(X, ld.full(), solver="m-projection")
 
 

@@ -230,8 +230,15 @@ class Decomposition:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
         return tensors.log_prob(self, rectangular(cells, "cells", InvalidBasis))
 
-    def marginal(self, modes: int | Sequence[int]) -> FloatArray:
-        """Return Q summed over all other modes: probabilities over the given modes, in the order given.
+    def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> FloatArray:
+        """Return Q summed over all other modes: probabilities over some modes, in the order given.
+
+        Parameters
+        ----------
+        modes
+            One mode or several.
+        given
+            ``{mode: index, ...}``: modes that are fixed rather than summed over, for conditional probabilities.
 
         Examples
         --------
@@ -239,7 +246,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return query.marginal(self, modes)
+        return query.marginal(self, modes, given)
 
     def condition(self, event: Mapping[int, int]) -> FloatArray:
         """Return Q given that some modes have certain indices: probabilities over the other modes.
@@ -257,7 +264,9 @@ class Decomposition:
         """
         return query.condition(self, event)
 
-    def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+    def expectation(
+        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
+    ) -> float:
         """Return the sum of ``q f`` over all cells of positive probability.
 
         Parameters
@@ -266,6 +275,8 @@ class Decomposition:
             An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
             function that is called with one array of coordinates per mode, the k-th along the k-th axis, and returns
             what broadcasts to the grid.
+        modes
+            The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
 
         Examples
         --------
@@ -274,7 +285,7 @@ class Decomposition:
         >>> round(fit.expectation(lambda i, j: i + j), 12)
         1.3
         """
-        return query.expectation(self, f)
+        return query.expectation(self, f, modes)
 
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> IntArray:
         """Draw n cells from Q, n x N; the same integer `rng` gives the same cells.

@@ -73,7 +73,7 @@ def find_face(problem: Problem) -> Face:
     model = problem.model
     if problem.data.positive or _observed(problem):
         return Face(None, np.zeros(model.n_params))
-    if model.n_merged > LARGEST_GRID:
+    if not problem.has_grid or model.n_merged > LARGEST_GRID:
         return Face(None, np.zeros(model.n_params), certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
@@ -111,6 +111,9 @@ def _margins_see_everything(model: Model, positive: BoolArray) -> bool:
 def _observed(problem: Problem) -> bool:
     """Tell whether the bottom and every cell of B have data: then the observed cells alone make B independent."""
     data = problem.data
+    if problem.on_cliques:
+        # every cell of the cliques' tables has data: then the product of their margins is positive, and has eta_hat
+        return bool((problem.clique_sums[1] > 0).all())
     cells = np.concatenate([np.zeros((1, len(data.shape)), dtype=np.int64), problem.model.basis])
     return bool((data.at(cells) > 0).all())
 

@@ -20,6 +20,9 @@ from legendre.solvers.history import Callback, Outcome, record_step
 from legendre.solvers.protocol import State, Target
 from legendre.status import Status
 
+TILT = 0.5
+"""Where cells vanish in the limit each Newton step takes all of them, a tilt of 1: at most this is far from it."""
+
 
 def fit_on(
     data: Observation,
@@ -80,7 +83,7 @@ def _result(plan: Plan, outcome: Outcome, found_by: str) -> Decomposition:
         alive=face.alive,
         recession=face.recession,
         missing=data.missing,
-        status=_status(outcome, face),
+        status=_status(outcome, face, exact=found_by in ("natural", "closed")),
         rank=len(plan.columns),
         newton_gap=outcome.gap,
         history=outcome.history,
@@ -112,10 +115,13 @@ def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Po
     return Point(frozen(point.theta), frozen(point.eta), point.psi)
 
 
-def _status(outcome: Outcome, face: Face) -> Status:
+def _status(outcome: Outcome, face: Face, *, exact: bool) -> Status:
+    """Judge; where it was not known beforehand, a positive distribution with the data's expectations is the proof.
+
+    Such a one stands behind the gap of a solver that solves its systems exactly, see `State`.
+    """
     if outcome.status is not Status.CONVERGED:
         return outcome.status
-    # expectations that a positive distribution has belong to no face
-    if not face.certain and not (face.alive is None and outcome.tilt < 1):
+    if not face.certain and not (exact and face.alive is None and outcome.tilt <= TILT):
         return Status.UNDECIDED
     return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

@@ -26,8 +26,9 @@ def fitted_margins(model: Model) -> list[Modes]:
 def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in patterns.items() if count == np.prod([shape[k] - 1 for k in modes])}
-    closed = [s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))]
-    return sorted(s for s in closed if not any(set(s) < set(t) for t in closed))
+    closed = {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
+    # what lies in a closed set is closed: one that is not largest lacks a single mode of another
+    return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
 
 def margins_that_are_the_model(model: Model) -> list[Modes] | None:
@@ -83,7 +84,11 @@ def decomposable(margins: list[Modes]) -> bool:
 def _patterns(model: Model) -> dict[Modes, int]:
     """Count the cells of B for each set of modes in which a cell's coordinates are not 0."""
     order = model.positions.shape[1]
+    used = model.positions > 0
+    if order >= 63:
+        rows, counts = np.unique(used, axis=0, return_counts=True)
+        return {tuple(np.flatnonzero(row).tolist()): n for row, n in zip(rows, counts.tolist(), strict=True)}
     # one number per set of modes: sorting numbers is far cheaper than sorting rows
-    codes, counts = np.unique((model.positions > 0) @ (1 << np.arange(order)), return_counts=True)
+    codes, counts = np.unique(used @ (1 << np.arange(order)), return_counts=True)
     pairs = zip(codes.tolist(), counts.tolist(), strict=True)
     return {tuple(k for k in range(order) if code >> k & 1): n for code, n in pairs}

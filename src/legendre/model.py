@@ -7,13 +7,16 @@ exactly the same problem, and often far smaller.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, cell_keys, check_room, find, frozen
+from legendre.cliques import CliqueTree, clique_tree
 from legendre.dominance import sums_above, sums_below
+from legendre.errors import InvalidBasis
 from legendre.quotient import Quotient, volumes
 from legendre.support import Support
 from legendre.zeta import zeta, zeta_adjoint
@@ -22,6 +25,12 @@ SMALL_GRID, LARGEST_GRID = 1 << 20, 1 << 25
 """Where Omega is a list of cells, a merged grid of so many cells is formed in any case, and one of more never."""
 SPARSE = 32
 """Between the two it is formed when there are at most so many merged cells for each cell of Omega."""
+CLIQUES_FROM, CLIQUES_GAIN = 1 << 20, 16
+"""From so many merged cells on, tables over the cliques take their place if they have so many times fewer cells."""
+CARRIED = 16
+"""Carrying a parameter through so many cells takes as long as a cell of a message; a Fisher matrix carries them all."""
+MOST_FORMED, MOST_SWEPT, MOST_AXES = 1 << 31, 1 << 40, 32
+"""The most merged cells that are formed as a grid, or swept over slab by slab; the most modes of a grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +110,7 @@ class Model:
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
         """Sum a vector on B at or below each of some merged cells (n x N), in the grid or not."""
-        if self.cells is None and self.n_merged <= LARGEST_GRID:
+        if self.cells is None and self.n_merged <= LARGEST_GRID and len(self.support.shape) <= MOST_AXES:
             found: FloatArray = self.below(vector)[tuple(boxes.T)]
             return found
         return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
@@ -129,6 +138,44 @@ class Model:
             return found
         place = find(boxes, self.cells)
         return (place >= 0) & marks[place]
+
+    @cached_property
+    def cliques(self) -> CliqueTree:
+        """The tree of cliques of the modes that B couples."""
+        return self.cliques_with(())
+
+    @cached_property
+    def by_cliques(self) -> bool:
+        """Whether sums over all cells are taken in tables over the cliques; refused where no other way is left."""
+        only = self.n_merged > MOST_SWEPT or len(self.support.shape) > MOST_AXES
+        if self.measure is not None or not (only or self.n_merged > CLIQUES_FROM):
+            return False
+        if only and not self.cliques.fits:
+            raise InvalidBasis(self.cliques.trouble())
+        return self.cliques.fits and (only or self._cliques_pay)
+
+    @property
+    def formable(self) -> bool:
+        """Whether a grid of all merged cells can be formed."""
+        return self.n_merged <= MOST_FORMED and len(self.support.shape) <= MOST_AXES
+
+    @property
+    def _cliques_pay(self) -> bool:
+        """Compare with sweeps over the merged grid, whose Fisher matrix takes no more than eta."""
+        carried = self.cliques.largest.n_cells * self.n_params // CARRIED
+        return CLIQUES_GAIN * (self.cliques.n_cells + carried) <= self.n_merged
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells are summed over, for the rounding error of the sums."""
+        return self.cliques.n_cells if self.by_cliques else self.n_merged
+
+    def cliques_with(self, modes: Sequence[int]) -> CliqueTree:
+        """Arrange the cliques so that one of them holds the given modes."""
+        used = (self.positions > 0).astype(np.float32)
+        graph = used.T @ used > 0
+        graph[np.ix_(modes, modes)] = True
+        return clique_tree(graph, self.quotient.merged_shape)
 
     def on_face(self, alive: BoolArray | None) -> Model:
         """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""

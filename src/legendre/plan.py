@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike
 from legendre.arrays import FloatArray, IntArray, is_real, is_whole
 from legendre.basis import Basis, as_basis
 from legendre.checkpoint import UNRECORDED, Record
+from legendre.cliques import size_name
 from legendre.engines import engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
 from legendre.hierarchy import margins_that_are_the_model
 from legendre.intake import Observation, TensorLike, read
+from legendre.model import Model
 from legendre.problem import Problem
 from legendre.rank import independent
 from legendre.solvers import Scaling, Solver, choose, read_solver, run
@@ -78,14 +80,23 @@ class Plan:
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.whole is not None else []), *(solver.name for solver in self.solvers)]
         lines = [
-            f"{model.support.n_cells:,} cells in the sample space, merged into {model.n_alive:,}",
+            f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
             f"{model.n_params:,} parameters, {k:,} of them independent",
             f"solver {', then '.join(names)} on the {engine} engine",
-            f"one sweep: {self.target.problem.model.n_merged * len(model.support.shape):.1e} additions",
+            f"one sweep: {_additions(self.target.problem.model):.1e} additions",
         ]
+        if model.by_cliques:
+            tree = model.cliques
+            lines.insert(3, f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells")
         if self.solvers[0].name == "natural":
             lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
         return "\n".join(lines)
+
+
+def _additions(model: Model) -> int:
+    if not model.by_cliques:
+        return model.n_merged * len(model.support.shape)
+    return 2 * sum(clique.n_cells * len(clique.modes) for clique in model.cliques.cliques)
 
 
 def run_in_turn(
@@ -172,7 +183,7 @@ def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float, 
         return _unranked(recipe, problem, face, tol)
     columns = independent(problem.model.on_face(face.alive))
     reduced = problem.reduced(face.alive, columns)
-    solvers = choose(reduced.model) if asked is None else [asked]
+    solvers = choose(reduced.model, grid=problem.has_grid, seen=face.certain) if asked is None else [asked]
     engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
     whole = _whole(problem, face, columns, tol) if asked is None else None
     return Plan(recipe, problem, face, columns, Target(engine, reduced, tol), tuple(solvers), tol, whole)
@@ -187,7 +198,11 @@ def _whole(problem: Problem, face: Face, columns: IntArray, tol: float) -> Targe
 
 
 def _scales(problem: Problem) -> bool:
-    return problem.model.n_params >= SCALING_FROM and margins_that_are_the_model(problem.model) is not None
+    return (
+        problem.has_grid
+        and problem.model.n_params >= SCALING_FROM
+        and margins_that_are_the_model(problem.model) is not None
+    )
 
 
 def _unranked(recipe: Basis, problem: Problem, face: Face, tol: float) -> Plan:

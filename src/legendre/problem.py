@@ -8,9 +8,13 @@ from functools import cached_property
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
+from legendre.cliques import size_name
+from legendre.errors import InvalidSetting
 from legendre.hierarchy import Modes
-from legendre.intake import Observation
+from legendre.intake import Dense, Observation, Sparse, in_list
 from legendre.model import Model
+from legendre.rows import clique_sums, tables_of
+from legendre.tables import Tables
 from legendre.zeta import zeta_adjoint
 
 
@@ -46,7 +50,7 @@ class Problem:
     def of(cls, data: Observation, basis: IntArray) -> Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis)
-        if model.measure is None and model.n_merged > data.largest_grid:
+        if model.measure is None and (model.n_merged > data.largest_grid or not model.formable):
             return cls._without_mass(data, model)
         mass = _merged_mass(data, model)
         problem = cls(data, model, frozen(model.above(mass)))
@@ -55,12 +59,36 @@ class Problem:
 
     @classmethod
     def _without_mass(cls, data: Observation, model: Model) -> Problem:
+        if isinstance(data, Sparse) and model.by_cliques:
+            tables = tables_of(model)
+            sums = clique_sums(data, tables)
+            problem = cls(data, model, frozen(tables.sums_above(sums)))
+            problem.__dict__["clique_sums"] = (tables, frozen(sums))
+            return problem
         if ((model.positions > 0).sum(axis=1) > 1).any():
             return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total))
         margins = [margin / data.total for margin in data.margins(model.quotient)]
         problem = cls(data, model, frozen(_from_margins(model, margins)))
         problem.__dict__["margins"] = margins
         return problem
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether P can be summed over each merged cell."""
+        if isinstance(self.data, Dense) or self.model.measure is not None:
+            return True
+        return self.model.formable and self.model.n_merged <= self.data.largest_grid
+
+    @property
+    def on_cliques(self) -> bool:
+        """Whether P is known in the tables of the cliques only."""
+        return not self.has_grid and isinstance(self.data, Sparse) and self.model.by_cliques
+
+    @cached_property
+    def clique_sums(self) -> tuple[Tables, FloatArray]:
+        """P summed over each cell of each clique's table, where it is a list of entries."""
+        tables = tables_of(self.model)
+        return tables, clique_sums(in_list(self.data), tables)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -94,12 +122,19 @@ class Problem:
     @cached_property
     def margins(self) -> list[FloatArray]:
         """P summed over each interval of each mode."""
+        if self.on_cliques:
+            return _margins_of_cliques(*self.clique_sums)
         every = range(self.mass.ndim)
         return [self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every]
 
     @cached_property
     def mass(self) -> FloatArray:
         """P summed over each merged cell."""
+        if not self.has_grid:
+            raise InvalidSetting(
+                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
+                f"{size_name(int(self.data.largest_grid))} are formed here. Use solver='natural' or 'natural-cg'."
+            )
         return _merged_mass(self.data, self.model)
 
     def reduced(self, alive: BoolArray | None, columns: IntArray) -> Problem:
@@ -112,6 +147,19 @@ class Problem:
         if "mass" in self.__dict__:
             small.__dict__["mass"] = self.mass
         return small
+
+
+def _margins_of_cliques(tables: Tables, sums: FloatArray) -> list[FloatArray]:
+    """Sum P to each mode, in the table of the clique that the mode is own to."""
+    out = []
+    for k, home in enumerate(tables.tree.home):
+        if home < 0:
+            out.append(np.ones(1))
+            continue
+        (where, _), clique = tables.matrices[home], tables.cliques[home]
+        others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
+        out.append(sums[where].reshape(clique.shape).sum(axis=others))
+    return out
 
 
 def _within(positions: IntArray, modes: Modes) -> IntArray:

@@ -25,7 +25,7 @@ def zeta(grid: FloatArray) -> FloatArray:
     [[0.0, 1.0], [2.0, 6.0]]
     """
     out = np.array(grid, dtype=np.float64)
-    _accumulate(out)
+    accumulate(out)
     return out
 
 
@@ -38,12 +38,15 @@ def zeta_adjoint(grid: FloatArray) -> FloatArray:
     [[1.0, 0.6], [0.7, 0.4]]
     """
     out = np.array(grid, dtype=np.float64)
-    _accumulate(np.flip(out))
+    accumulate(np.flip(out))
     return out
 
 
-def _accumulate(out: FloatArray) -> None:
+def accumulate(out: FloatArray, first: int = 0) -> None:
+    """Replace a grid by its running sums along every mode, in place; the axes before `first` number grids."""
     for axis, length in enumerate(out.shape):
+        if axis < first:
+            continue
         if out.size >= WIDE * length or (axis == 0 and out.size >= WIDE * length // 2):
             # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide
             line = np.moveaxis(out, axis, 0)

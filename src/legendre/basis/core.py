@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
@@ -11,6 +12,9 @@ from numpy.typing import ArrayLike
 from legendre.arrays import AnyArray, IntArray, cell_name, frozen, member, unique_cells
 from legendre.errors import InvalidBasis
 from legendre.intake import Observation
+
+MOST_LISTED = 1 << 33
+"""More cells than this fit no list."""
 
 
 class Basis(ABC):
@@ -124,6 +128,11 @@ class Full(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List every cell of the support but the bottom."""
+        if data.support.n_cells > MOST_LISTED:
+            power = int(math.log10(data.support.n_cells))
+            raise InvalidBasis(
+                f"full() has a parameter for every cell, and there are about 10^{power} of them. Use interactions(...)."
+            )
         cells = data.support.cells()
         return cells[cells.any(axis=1)]
 

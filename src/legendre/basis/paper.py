@@ -105,8 +105,11 @@ class B3(Basis):
 
 def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:
     """Cells whose coordinates run through the given values in the given modes and are 0 elsewhere."""
-    axes = [free.get(k, np.zeros(1, dtype=np.int64)) for k in range(len(shape))]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape)).astype(np.int64)
+    modes = sorted(free)
+    values = np.stack(np.meshgrid(*(free[k] for k in modes), indexing="ij"), axis=-1).reshape(-1, len(modes))
+    cells = np.zeros((len(values), len(shape)), dtype=np.int64)
+    cells[:, modes] = values
+    return cells
 
 
 def _inside(parts: list[IntArray], data: Observation) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from legendre.engines.grid import GridEngine
+from legendre.engines.junction import JunctionEngine
 from legendre.engines.points import PointsEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
@@ -25,6 +26,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return PointsEngine(model)
     if ProductEngine.applies(model):
         return ProductEngine(model)
+    if model.by_cliques and (model.n_params <= LARGEST_MATRIX or not model.formable):
+        return JunctionEngine(model)
     short = max(model.quotient.merged_shape) <= SHORT_MODES
     if model.n_merged <= (SHORT_CELLS if short else SMALL_CELLS) and model.n_params <= SMALL_BASIS:
         return GridEngine(model)

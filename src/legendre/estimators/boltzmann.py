@@ -14,26 +14,28 @@ from legendre.basis import Basis, boltzmann, cells
 from legendre.basis.interactions import block
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
-from legendre.errors import InvalidQuery, InvalidSamples, InvalidTensor
+from legendre.errors import InvalidBasis, InvalidQuery, InvalidSamples, InvalidTensor
 from legendre.estimators.base import Estimator
 from legendre.estimators.grid import (
     check_alpha,
-    check_grid,
     column_names,
     counts,
     draw,
+    grid_trouble,
+    holds_grid,
     row_weights,
     table,
 )
 from legendre.estimators.variables import Edges, Name, Variables
 from legendre.existence import diverging
-from legendre.intake import observe
+from legendre.intake import Sparse, observe, observe_rows
 
 
 class BoltzmannMachine(Estimator):
     """A Boltzmann machine with any interactions: ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``.
 
-    The maximum of the likelihood is found exactly, on the grid of all states: up to 26 binary variables.
+    The maximum of the likelihood is found exactly: on the grid of all states up to 26 binary variables, and beyond
+    where the edges form small cliques, such as chains, trees, narrow grids: 100 variables and more.
 
     Parameters
     ----------
@@ -104,10 +106,16 @@ class BoltzmannMachine(Estimator):
         rows = table(X)
         names = self.names if self.names is not None else column_names(X)
         variables = Variables.of(rows.shape[1], names, self.levels)
-        check_grid(variables.shape, "Leave variables out, or fit groups of them by machines of their own.")
-        weights = row_weights(sample_weight, len(rows))
-        X = counts(variables.cells(X), variables.shape, weights, check_alpha(self.alpha))
-        return self._learn(X, variables)
+        weights, alpha = row_weights(sample_weight, len(rows)), check_alpha(self.alpha)
+        states = variables.cells(X)
+        if holds_grid(variables.shape):
+            return self._learn(counts(states, variables.shape, weights, alpha), variables)
+        try:
+            return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
+        except InvalidBasis as problem:
+            raise InvalidSamples(
+                grid_trouble(variables.shape, f"Rows on larger ones need narrow edges: {problem}")
+            ) from None
 
     def fit_tensor(self, X: ArrayLike) -> Self:
         """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at."""
@@ -123,7 +131,7 @@ class BoltzmannMachine(Estimator):
             )
         return self._learn(values + alpha / values.size if alpha else values, variables)
 
-    def _learn(self, X: ArrayLike, variables: Variables) -> Self:
+    def _learn(self, X: ArrayLike | Sparse, variables: Variables) -> Self:
         groups = variables.groups(self.edges)
         fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
         self.decomposition_ = fit
@@ -187,15 +195,12 @@ class BoltzmannMachine(Estimator):
         wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
-        if not fixed:
-            return self.decomposition_.marginal(wanted)
+        if not fixed or self.decomposition_.model.by_cliques:
+            return self.decomposition_.marginal(wanted, given=fixed or None)
         try:
-            q = self.decomposition_.condition(fixed)
+            return self.decomposition_.marginal(wanted, given=fixed)
         except InvalidQuery:
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
-        q = q.sum(axis=tuple(i for i, k in enumerate(left) if k not in wanted))
-        kept = [k for k in left if k in wanted]
-        return np.transpose(q, [kept.index(k) for k in wanted])
 
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.

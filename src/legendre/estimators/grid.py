@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.arrays import AnyArray, FloatArray, IntArray, is_real, is_whole, rectangular
+from legendre.cliques import size_name
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSamples, InvalidSetting
 from legendre.intake import MOST_MODES
@@ -66,13 +67,22 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
 
 def check_grid(shape: tuple[int, ...], way_out: str) -> None:
     """Refuse a grid too large to be held."""
-    n_cells = math.prod(shape)
-    if len(shape) > MOST_MODES or n_cells > MOST_CELLS:
-        levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
-        raise InvalidSamples(
-            f"{len(shape)} variables with {levels} levels make a grid of {n_cells:,} cells; at most {MOST_CELLS:,} "
-            f"cells and {MOST_MODES} variables can be held. {way_out}"
-        )
+    if not holds_grid(shape):
+        raise InvalidSamples(grid_trouble(shape, way_out))
+
+
+def holds_grid(shape: tuple[int, ...]) -> bool:
+    """Tell whether a grid can be held."""
+    return len(shape) <= MOST_MODES and math.prod(shape) <= MOST_CELLS
+
+
+def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
+    """Say why a grid cannot be held."""
+    levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
+    return (
+        f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
+        f"{MOST_CELLS:,} cells and {MOST_MODES} variables can be held. {way_out}"
+    )
 
 
 def check_alpha(alpha: float) -> float:

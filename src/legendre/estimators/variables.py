@@ -84,7 +84,10 @@ class Variables:
                 f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0. If they are, pass "
                 "samples.astype(int); categories are numbered first, in the order that they have."
             )
-        bad = np.argwhere(~((rows >= 0) & (rows < self.shape) & (rows == np.floor(rows.astype(np.float64)))))
+        whole = (rows >= 0) & (rows < self.shape)
+        if rows.dtype.kind == "f":
+            whole &= rows == np.floor(rows)
+        bad = np.argwhere(~whole)
         if len(bad):
             raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
         return rows.astype(np.int64)

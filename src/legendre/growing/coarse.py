@@ -23,6 +23,10 @@ COARSE = 1 << 19
 """Boxes on whose corners a basis is grown."""
 
 
+MOST_COARSE = 19
+"""Modes that can each be cut in two on that many boxes."""
+
+
 @dataclass(frozen=True, eq=False)
 class Coarse:
     """A tensor of boxes, and where their corners stand in the grid."""
@@ -39,6 +43,11 @@ class Coarse:
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+    if len(data.shape) > MOST_COARSE:
+        raise InvalidBasis(
+            f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
+            "Name the basis: interactions(...), boltzmann(...) or cells(...)."
+        )
     start = as_basis(recipe.start).select(data)
     named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
     if named is None:

@@ -79,12 +79,13 @@ def counts_of(fit: Decomposition) -> Counts:
         raise InvalidQuery(
             "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
         )
+    data = in_memory(fit.data, "inference")
     if not fit.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    data, support = in_memory(fit.data, "inference"), fit.model.support.on_grid()
+    support = fit.model.support.on_grid()
     _check(data, support)
     alive = support.copy()
     alive[tuple(fit.vanishing_cells.T)] = False

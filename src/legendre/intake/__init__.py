@@ -13,3 +13,5 @@ from legendre.intake.observation import Observation as Observation
 from legendre.intake.reading import TensorLike as TensorLike
 from legendre.intake.reading import read as read
 from legendre.intake.sparse import Sparse as Sparse
+from legendre.intake.sparse import in_list as in_list
+from legendre.intake.sparse import observe_rows as observe_rows

@@ -24,6 +24,8 @@ def read(X: TensorLike, support: str | ArrayLike = "all", base: ArrayLike | None
     >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
     (1000000, 6)
     """
+    if isinstance(X, Observation):
+        return X
     listed = as_coordinates(X)
     if listed is None:
         return observe(X, support, base)  # type: ignore[arg-type]  # what is no array is refused there

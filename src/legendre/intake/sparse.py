@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,8 @@ from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.intake.checks import SUPPORT_NAMES
 from legendre.intake.dense import cells_of
 from legendre.intake.observation import Observation
-from legendre.quotient import Quotient
+from legendre.quotient import Quotient, volumes
+from legendre.sparse import from_coords
 from legendre.support import Support
 
 LARGEST_GRID = 1 << 24
@@ -31,17 +32,20 @@ class Sparse(Observation):
         The cells (nnz x N) with a positive entry, all different, in C order.
     values
         Their entries.
+    even
+        A value more that is spread evenly over the whole grid: a pseudo-count.
     """
 
     kind = "sparse"
 
     cells: IntArray
     values: AnyArray
+    even: float = 0.0
 
     @cached_property
     def counts(self) -> bool:
         """True when every entry is a whole number."""
-        return bool((self.values == np.rint(self.values)).all())
+        return not self.even and bool((self.values == np.rint(self.values)).all())
 
     @property
     def largest_grid(self) -> float:
@@ -53,24 +57,35 @@ class Sparse(Observation):
         if boxes is not None:
             return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
-        return _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
+        sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
+        if self.even:
+            sums += self.even * (volumes(quotient) / self.support.n_cells)
+        return sums
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over each interval of each mode."""
-        return [
-            _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, length)
-            for k, length in enumerate(quotient.merged_shape)
-        ]
+        out = []
+        for k, (sides, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
+            sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(sides))
+            out.append(sums + self.even * (sides / length))
+        return out
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X above each of some boxes."""
         boxes = np.asfortranarray(quotient.boxes(self.cells))
-        return sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
+        sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
+        if self.even:
+            shares = [
+                (1.0 - cut[positions[:, k]] / n)
+                for k, (cut, n) in enumerate(zip(quotient.cuts, self.shape, strict=True))
+            ]
+            sums += self.even * np.prod(shares, axis=0)
+        return sums
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells."""
         place = find(cells, self.cells)
-        return np.where(place >= 0, self.values[place], 0.0)
+        return np.where(place >= 0, self.values[place], 0.0) + self.each * self.total
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
@@ -96,8 +111,17 @@ class Sparse(Observation):
 
     def negentropy(self) -> float:
         """Sum ``p log p``."""
-        p = self.values / self.total
-        return float(p @ np.log(p))
+        p = self.values / self.total + self.each
+        own = float(p @ np.log(p))
+        if not self.even:
+            return own
+        rest, n_cells = self.even / self.total, self.support.n_cells
+        return own + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
+
+    @property
+    def each(self) -> float:
+        """The probability that the pseudo-count gives to each cell; it may underflow to 0."""
+        return math.exp(math.log(self.even / self.total) - math.log(self.support.n_cells)) if self.even else 0.0
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
@@ -138,6 +162,28 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         cells=cells,
         values=frozen(values),
     )
+
+
+def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
+    """Count rows on the full grid: cells (n x N), which may repeat, and their values (default 1), which then add up.
+
+    Examples
+    --------
+    >>> observe_rows(np.array([[0, 1], [1, 1], [0, 1]]), np.ones(3), (2, 2), even=1.0).total
+    4.0
+    """
+    listed = from_coords(cells, values, shape)
+    if even and not listed.nnz:
+        raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
+    data = observe_entries(listed.cells, listed.values, listed.shape)
+    return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
+
+
+def in_list(data: Observation) -> Sparse:
+    """Refuse an X that is no list of entries, for what needs one."""
+    if isinstance(data, Sparse):
+        return data
+    raise InvalidTensor(f"this needs a list of entries, but X is {data.kind}. Use from_coords or from_rows.")
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:

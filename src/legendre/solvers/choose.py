@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from legendre.decomposable import saturated
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting, unknown_name
@@ -61,8 +62,11 @@ def check_packs(solver: Solver | None) -> None:
         )
 
 
-def choose(model: Model) -> list[Solver]:
+def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver]:
     """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
+
+    Without a `grid` of P on the merged cells there is no scaling, but a closed form where B fits the tables of a tree
+    of cliques whole, and every cell of them is `seen`.
 
     Examples
     --------
@@ -74,6 +78,8 @@ def choose(model: Model) -> list[Solver]:
     newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG()
     if ProductEngine.applies(model):
         return [Closed(), newton]
+    if not grid:
+        return [Closed(), newton] if seen and model.by_cliques and saturated(model) else [newton]
     margins = margins_that_are_the_model(model)
     if margins is not None and (model.n_params >= SCALING_FROM or has_closed_form(model, margins)):
         return [Scaling(max_iter=SCALING_CYCLES), newton]

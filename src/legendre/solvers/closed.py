@@ -1,4 +1,4 @@
-"""The closed form of one-body bases on a full grid: the outer product of the data's margins."""
+"""Closed forms on a full grid: the outer product of the data's margins, or a product along a tree of cliques."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legendre.arrays import FloatArray
+from legendre.decomposable import closed_form, excess, saturated
+from legendre.engines.junction import JunctionEngine
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting
+from legendre.problem import Problem
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import State, Target
 
@@ -37,6 +40,8 @@ class Closed:
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
         """Begin at the answer."""
+        if isinstance(target.engine, JunctionEngine) and _tree_has_one(target.problem):
+            return State(target.engine.at(closed_form(*target.problem.clique_sums)))
         if not isinstance(target.engine, ProductEngine):
             raise InvalidSetting(
                 "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
@@ -50,6 +55,9 @@ class Closed:
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
+        if isinstance(target.engine, JunctionEngine):
+            gap, tilt = excess(*target.problem.clique_sums, state.point.cache.margins)
+            return replace(state, gap=gap, tilt=tilt)
         parts = zip(target.problem.margins, state.point.cache, strict=True)
         changes = [(q, p / q - 1.0) for p, q in parts]
         if not sum(float(change.min()) for _, change in changes) >= -1.0:
@@ -63,3 +71,8 @@ class Closed:
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         """Go on with natural-gradient steps."""
         return Natural().unpack(target, arrays, beside)
+
+
+def _tree_has_one(problem: Problem) -> bool:
+    """Tell whether rows are seen in every cell of the cliques' tables, all of which B fits."""
+    return not problem.has_grid and saturated(problem.model) and bool((problem.clique_sums[1] > 0).all())

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.arrays import FloatArray
+from legendre.cliques import size_name
 from legendre.errors import InvalidSetting
 from legendre.existence import features, interior_point
 from legendre.solvers.natural import newton_gap
@@ -58,11 +59,11 @@ class MProjection:
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
         """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
         model = target.problem.model
-        n_cells = int(model.alive.sum())
+        n_cells = model.n_alive
         if n_cells > LARGEST:
             raise InvalidSetting(
-                f"m-projection needs a dense basis of its tangent space: {n_cells} merged cells are more than "
-                f"{LARGEST}. Use solver='natural'."
+                f"m-projection needs a dense basis of its tangent space: {size_name(n_cells)} merged cells are more "
+                f"than {LARGEST:,}. Use solver='natural'."
             )
         mass = target.problem.mass[model.alive]
         q = mass if (mass > 0).all() else interior_point(target.problem)

@@ -118,7 +118,7 @@ class Workspace:
     def factorise(self, target: Target, point: Point) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix = target.engine.fisher(point, self.matrix)
-        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.n_merged))
+        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.n_summed))
         return self.anchor.factor
 
 

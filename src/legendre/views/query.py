@@ -17,7 +17,8 @@ from legendre.arrays import AnyArray, FloatArray, IntArray, cell_name, rows_of
 from legendre.errors import InvalidQuery
 from legendre.views import listed
 from legendre.views.asked import called, fixed, generator_from, given_modes, impossible, size_of, values_of
-from legendre.views.tensor import log_prob, on_merged, probability
+from legendre.views.law import Law
+from legendre.views.tensor import check_formed, log_prob, on_merged, probability
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
@@ -37,11 +38,15 @@ def log_density(fit: Decomposition) -> FloatArray:
     return log_q
 
 
-def marginal(fit: Decomposition, modes: int | Sequence[int]) -> FloatArray:
-    """Sum Q over all modes but the given ones."""
+def marginal(fit: Decomposition, modes: int | Sequence[int], given: Mapping[int, int] | None = None) -> FloatArray:
+    """Sum Q, or Q given the indices of other modes, over all modes but the given ones."""
     kept = given_modes(modes, len(fit.shape))
+    if given is not None:
+        return _marginal_given(fit, kept, fixed(given, fit.shape))
     if fit.model.support.points is not None:
         return listed.marginal(fit, fit.model.support.points, kept)
+    if _on_cliques(fit, kept):
+        return Law(fit.model, fit.theta).marginal(kept)
     others = [k for k in range(len(fit.shape)) if k not in kept]
     in_order = sorted(kept)
     if fit.model.measure is None:
@@ -56,11 +61,32 @@ def marginal(fit: Decomposition, modes: int | Sequence[int]) -> FloatArray:
     return np.array(grid.transpose([in_order.index(k) for k in kept]), order="C")
 
 
+def _on_cliques(fit: Decomposition, modes: list[int]) -> bool:
+    """Tell whether tables over cliques, one of them with these modes, answer better than the merged grid; or alone."""
+    if fit.alive is not None or not fit.model.by_cliques:
+        return False
+    return not fit.model.formable or fit.model.cliques_with(modes).fits
+
+
+def _marginal_given(fit: Decomposition, kept: list[int], at: dict[int, int]) -> FloatArray:
+    if clash := sorted(set(kept) & set(at)):
+        raise InvalidQuery(f"marginal: mode {clash[0]} is asked for and given.")
+    rest = [k for k in range(len(fit.shape)) if k not in at]
+    if _on_cliques(fit, kept):
+        return Law(fit.model, fit.theta).given(at).marginal([rest.index(k) for k in kept])
+    q = condition(fit, at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
+    in_order = sorted(kept)
+    return np.array(np.transpose(q, [in_order.index(k) for k in kept]), order="C")
+
+
 def condition(fit: Decomposition, event: Mapping[int, int]) -> FloatArray:
     """Give Q on the modes left when the others are fixed; in the log domain, so that rare events are no trouble."""
     at = fixed(event, fit.shape)
     if fit.model.support.points is not None:
         return listed.condition(fit, fit.model.support.points, at)
+    if not fit.model.formable:
+        rest = [k for k in range(len(fit.shape)) if k not in at]
+        return _marginal_given(fit, rest, at) if rest else np.ones(())
     boxes = tuple(fit.model.quotient.box_of[k][at[k]] if k in at else slice(None) for k in range(len(fit.shape)))
     cells = tuple(at.get(k, slice(None)) for k in range(len(fit.shape)))
     log_q = _spread(fit, np.asarray(log_density(fit)[boxes]), [k for k in range(len(fit.shape)) if k not in at])
@@ -76,23 +102,34 @@ def condition(fit: Decomposition, event: Mapping[int, int]) -> FloatArray:
     return np.asarray(q / q.sum())
 
 
-def expectation(fit: Decomposition, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+def expectation(
+    fit: Decomposition, f: ArrayLike | Callable[..., ArrayLike], modes: int | Sequence[int] | None = None
+) -> float:
     """Sum ``q f`` over the cells with probability."""
+    if modes is not None:
+        return _mean(f, marginal(fit, modes))
     if fit.model.support.points is not None:
         return listed.expectation(fit, fit.model.support.points, f)
+    check_formed(fit, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
     read = partial(called, f, fit.shape) if callable(f) else values_of(f, fit.shape).__getitem__
-    total = 0.0
-    for rows, q in _blocks(fit):
-        values = read(rows)
-        bad = np.argwhere(~np.isfinite(values) & (q > 0))
-        if len(bad):
-            place, value = [bad[0][0] + rows.start, *bad[0][1:]], values[tuple(bad[0])]
-            raise InvalidQuery(
-                f"expectation: f{cell_name(place)} = {value}; f must be finite wherever Q is positive. "
-                "Cells of probability 0 do not count."
-            )
-        total += float(np.sum(q * np.where(q > 0, values, 0.0)))
-    return total
+    return sum(_summed(q, read(rows), rows.start) for rows, q in _blocks(fit))
+
+
+def _mean(f: ArrayLike | Callable[..., ArrayLike], q: FloatArray) -> float:
+    """Sum ``q f`` over a table of probabilities."""
+    every = slice(0, q.shape[0])
+    return _summed(q, called(f, q.shape, every) if callable(f) else values_of(f, q.shape), 0)
+
+
+def _summed(q: FloatArray, values: AnyArray, start: int) -> float:
+    bad = np.argwhere(~np.isfinite(values) & (q > 0))
+    if len(bad):
+        place, value = [bad[0][0] + start, *bad[0][1:]], values[tuple(bad[0])]
+        raise InvalidQuery(
+            f"expectation: f{cell_name(place)} = {value}; f must be finite wherever Q is positive. "
+            "Cells of probability 0 do not count."
+        )
+    return float(np.sum(q * np.where(q > 0, values, 0.0)))
 
 
 def sample(fit: Decomposition, n: int, rng: int | np.random.Generator | None) -> IntArray:
@@ -101,6 +138,8 @@ def sample(fit: Decomposition, n: int, rng: int | np.random.Generator | None) ->
     if fit.model.support.points is not None:
         q = np.exp(log_prob(fit, fit.model.support.points))
         return fit.model.support.points[draw(q, size, generator)].astype(np.int64)
+    if fit.model.by_cliques and fit.alive is None:
+        return Law(fit.model, fit.theta).sample(size, generator)
     if fit.model.measure is not None:
         q = np.concatenate([q.ravel() for _, q in _blocks(fit)])
         return _unravelled(draw(q, size, generator), fit.shape)
@@ -119,6 +158,8 @@ def mode(fit: Decomposition) -> tuple[int, ...]:
     if fit.model.support.points is not None:
         log_q = log_prob(fit, fit.model.support.points)
         return tuple(int(i) for i in fit.model.support.points[_first(log_q, float(log_q.max()))])
+    if fit.model.by_cliques and fit.alive is None:
+        return Law(fit.model, fit.theta).mode(TIE)
     if fit.model.measure is None:
         log_q = log_density(fit)
         box = np.unravel_index(_first(log_q, float(log_q.max())), log_q.shape)

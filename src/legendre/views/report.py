@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+from legendre.cliques import size_name
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
+
+LONG = 10**12
+"""Numbers of cells from here on are written as powers of ten."""
 
 
 def one_line(fit: Decomposition) -> str:
@@ -22,7 +28,7 @@ def summary(fit: Decomposition) -> str:
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),
         ("support", _support(fit)),
-        ("basis", fit.recipe),
+        ("basis", _short(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
         ("KL(P, Q)", f"{fit.kl:.10g}"),
         ("RMSE", f"{fit.rmse:.6g}  (X's units)"),
@@ -40,14 +46,20 @@ def summary(fit: Decomposition) -> str:
 
 
 def _shape(fit: Decomposition) -> str:
+    if len(fit.shape) > 12:
+        return f"{fit.shape[0]}x{fit.shape[1]}x...x{fit.shape[-1]} (order {len(fit.shape)})"
     return "x".join(map(str, fit.shape)) + (" vector" if len(fit.shape) == 1 else "")
 
 
+def _short(text: str, most: int = 400) -> str:
+    """Leave the middle of a long text out."""
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
 def _support(fit: Decomposition) -> str:
-    size = 1
-    for length in fit.shape:
-        size *= length
-    inside = fit.model.support.n_cells
-    merged = f", merged into {fit.model.n_alive}"
+    size, inside, alive = math.prod(fit.shape), fit.model.support.n_cells, fit.model.n_alive
+    merged = f", merged into {alive if alive < LONG else size_name(alive)}"
     missing = f", {int(fit.missing.sum())} missing" if fit.missing is not None else ""
+    if size >= LONG:
+        return f"{size_name(inside)} of {size_name(size)} cells{missing}{merged}"
     return f"{inside} of {size} cells{missing}{merged}"

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name, check_room, rows_of
-from legendre.errors import InvalidBasis
+from legendre.cliques import size_name
+from legendre.engines import engine_for
+from legendre.errors import InvalidBasis, InvalidQuery
 from legendre.intake import Observation, in_memory
 from legendre.intake.sparse import Sparse
+from legendre.model import LARGEST_GRID, MOST_AXES
+from legendre.views.law import Law
 from legendre.zeta import zeta_adjoint
 
 if TYPE_CHECKING:
@@ -50,9 +54,19 @@ def probability(
     return q
 
 
+def check_formed(fit: Decomposition, name: str, way_out: str = "Ask for log_prob, marginal, sample or mode.") -> None:
+    """Refuse to form what does not fit in memory, or has more modes than an array can."""
+    n_cells = math.prod(fit.shape)
+    if len(fit.shape) > MOST_AXES:
+        raise InvalidQuery(
+            f"{name}: Q has {size_name(n_cells)} cells in {len(fit.shape)} modes, and is never formed. {way_out}"
+        )
+    check_room(n_cells, 8, f"{name}: an array", way_out)
+
+
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units."""
-    check_room(math.prod(fit.shape), 8, "the whole tensor", "Ask for some cells: exp(fit.log_prob(cells)).")
+    check_formed(fit, "tensor")
     if fit.model.support.points is not None and not extend:
         out = np.zeros(fit.shape)
         out[tuple(fit.model.support.points.T)] = np.exp(log_prob(fit, fit.model.support.points)) * fit.total
@@ -82,6 +96,8 @@ def _shown(fit: Decomposition) -> BoolArray | None:
 def log_prob(fit: Decomposition, cells: AnyArray) -> FloatArray:
     """Log probability of given cells; ``-inf`` outside the support and where Q vanishes."""
     index = _checked(cells, fit.shape)
+    if fit.model.by_cliques and fit.alive is None:
+        return Law(fit.model, fit.theta).log_prob(index)
     boxes = fit.model.quotient.boxes(index)
     log_q = fit.model.below_at(fit.theta, boxes) - fit.psi
     if fit.model.base is not None:
@@ -105,6 +121,7 @@ def _checked(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
 
 def theta_tensor(fit: Decomposition) -> FloatArray:
     """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
+    check_formed(fit, "theta_tensor", "Its entries are theta, at the cells of basis.")
     out = np.zeros(fit.shape)
     out[tuple(fit.basis.T)] = fit.theta
     out[(0,) * out.ndim] = -fit.psi
@@ -113,6 +130,7 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
 
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
+    check_formed(fit, "eta_tensor", "On the basis its entries are eta.")
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
     density, mask = merged_density(fit), fit.model.support.mask
@@ -138,10 +156,18 @@ def rmse_from(fit: Decomposition, data: Observation) -> float:
 
 
 def _rmse_from_entries(fit: Decomposition, data: Sparse) -> float:
-    """Sum ``(p - q)^2`` over the entries; on a full grid the merged grid has what Q gives to the other cells."""
-    p, q = data.values / data.total, np.exp(log_prob(fit, data.cells))
+    """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is a pseudo-count's share or 0."""
+    each, n_cells = data.each, math.prod(data.shape)
+    p, q = data.values / data.total + each, np.exp(log_prob(fit, data.cells))
     square = float(np.vdot(p - q, p - q))
     if data.support.full:
-        density = merged_density(fit)
-        square += max(float(np.vdot(density * fit.model.weights, density)) - float(np.vdot(q, q)), 0.0)
-    return float(np.sqrt(square / math.prod(fit.shape))) * data.total
+        square += max(_square(fit) - float(np.vdot(q, q)), 0.0)
+        square += each * (data.even / data.total - 2.0 * (1.0 - float(q.sum())) - each * len(q))
+    return math.exp(0.5 * (math.log(square) - math.log(n_cells))) * data.total if square > 0 else 0.0
+
+
+def _square(fit: Decomposition) -> float:
+    """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
+    if fit.alive is None and (fit.model.by_cliques or fit.model.n_merged > LARGEST_GRID):
+        return math.exp(engine_for(fit.model).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
+    return float(np.sum(fit.model.weights * merged_density(fit) ** 2))
