@@ -108,4 +108,5 @@ def distribution(rng: np.random.Generator, shape: tuple[int, ...], cells: IntArr
     """Build the model with theta = +-STRENGTH on the cells."""
     theta = np.zeros(shape)
     theta[tuple(cells.T)] = STRENGTH * rng.choice([-1.0, 1.0], size=len(cells))
-    return ld.from_theta(theta)
+    q: FloatArray = ld.from_theta(theta)
+    return q

@@ -23,7 +23,8 @@ def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tup
     theta = np.zeros(shape)
     for cell in cells:
         theta[cell] = rng.choice([-1.0, 1.0]) * rng.uniform(0.8, 1.5)
-    return ld.from_theta(theta)
+    q: FloatArray = ld.from_theta(theta)
+    return q
 
 
 def test_the_first_choice_is_the_best_single_parameter(rng: np.random.Generator) -> None:

@@ -18,6 +18,8 @@ ROOT = Path(legendre.__file__).parent
 LAYERS = [
     ["errors"],
     ["arrays"],
+    ["homes"],
+    ["sweeps"],
     ["peers", "storage", "table"],
     ["checkpoint.record"],
     ["checkpoint.book"],
@@ -37,7 +39,7 @@ LAYERS = [
     ["support"],
     ["intake.checks", "intake.observation"],
     ["intake.dense"],
-    ["intake.sparse"],
+    ["intake.remote", "intake.sparse"],
     ["intake.reading"],
     ["intake"],
     ["basis.core"],
@@ -55,6 +57,7 @@ LAYERS = [
     ["engines.protocol"],
     ["engines.covariance", "engines.grid", "engines.vecchia"],
     ["engines.junction", "engines.matrix", "engines.points", "engines.product", "engines.sheet", "engines.stream"],
+    ["engines.device"],
     ["engines.choose"],
     ["engines"],
     ["linalg"],
@@ -82,7 +85,7 @@ LAYERS = [
     ["views"],
     ["views.asked", "views.law", "views.pack", "views.report"],
     ["views.tensor"],
-    ["views.listed"],
+    ["views.listed", "views.remote"],
     ["views.query"],
     ["inference.chisquare", "inference.counts", "inference.wald"],
     ["inference.printout", "inference.ratio", "inference.residuals"],
@@ -192,6 +195,7 @@ def loaded_by(statement: str) -> set[str]:
 
 def test_importing_the_package_is_light() -> None:
     heavy = {"numba", "matplotlib", "typer", "rich", "dask", "sklearn", "scipy.optimize", "scipy.sparse"}
+    heavy |= {"torch", "jax", "array_api_compat"}
     assert loaded_by("import legendre") & heavy == set()
 
 

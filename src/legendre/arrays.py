@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from legendre.errors import LegendreError, TooLarge
+from legendre.errors import TooLarge
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -150,18 +150,3 @@ def entries(value: object) -> list[Any] | None:
         return list(value)
     except TypeError:  # an array without modes
         return None
-
-
-def rectangular(value: ArrayLike, name: str, error: type[LegendreError]) -> AnyArray:
-    """Return a caller's value as an array; rows of different lengths are refused.
-
-    >>> rectangular([[1, 2], [3]], "X", LegendreError)
-    Traceback (most recent call last):
-        ...
-    legendre.errors.LegendreError: X is not a rectangular array: its rows differ in length.
-    """
-    try:
-        return np.asarray(value)
-    except ValueError as problem:
-        reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
-        raise error(f"{name} is not a rectangular array: {reason}.") from None

@@ -2,18 +2,21 @@
 
 On Omega+ (the sample space without the bottom) theta and eta are each a complete coordinate system (the paper's
 Section 2.2). Here they are grids of X's shape: theta holds -psi at the bottom and 0 outside Omega, eta holds 1 at the
-bottom. Where the bottom is not in Omega, theta on Omega has one coordinate too many; it is fixed by psi = 0.
+bottom. Where the bottom is not in Omega, theta on Omega has one coordinate too many; it is fixed by psi = 0. Grids are
+arrays of the library that the argument came from.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, FloatArray, cell_name, rectangular
+from legendre.arrays import BoolArray, FloatArray, cell_name
 from legendre.errors import InvalidSupport, InvalidTensor
+from legendre.homes import home_of, rectangular
 from legendre.intake import Dense, observe
 from legendre.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 
@@ -21,7 +24,7 @@ ROUNDING = 1e-12
 """Differences of expectations may come out below 0 by so much; then the probability is 0."""
 
 
-def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
+def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """Compute all theta of a positive tensor by Möbius inversion of ``log p = zeta(theta)``, eq. (2).
 
     Parameters
@@ -46,10 +49,10 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
             "Leave zeros out with support='nonzero'."
         )
     log_p = np.log(np.where(mask, p, 1.0))
-    return moebius(log_p) if data.support.mask is None else _triangular(log_p, mask)
+    return home_of(P).bring(moebius(log_p) if data.support.mask is None else _triangular(log_p, mask))
 
 
-def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
+def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
     """Compute the probabilities with these theta, eq. (1); the entry at the bottom is not used.
 
     Examples
@@ -59,7 +62,7 @@ def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> FloatArray
     """
     grid, mask = _parameters(theta, support)
     log_q = np.where(mask, _log_density(grid), -np.inf)
-    return np.exp(log_q - psi(theta, support))
+    return home_of(theta).bring(np.exp(log_q - psi(theta, support)))
 
 
 def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
@@ -76,7 +79,7 @@ def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
     return peak + float(np.log(np.exp(log_q - peak).sum()))
 
 
-def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
+def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """Compute eta of every cell: the probability of all that lies at or above it, eq. (3).
 
     Examples
@@ -84,10 +87,10 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> FloatArray:
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
-    return zeta_adjoint(probabilities(read_as("P", P, support)))
+    return home_of(P).bring(zeta_adjoint(probabilities(read_as("P", P, support))))
 
 
-def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
+def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
     """Compute the probabilities with these eta; at the bottom eta is 1, whatever stands there.
 
     Examples
@@ -101,7 +104,7 @@ def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> FloatArray:
     lowest = np.unravel_index(int(q.argmin()), q.shape)
     if q[lowest] < -ROUNDING:
         raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
-    return np.maximum(q, 0.0)
+    return home_of(eta).bring(np.maximum(q, 0.0))
 
 
 def kl(P: ArrayLike, Q: ArrayLike) -> float:

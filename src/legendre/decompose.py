@@ -19,6 +19,7 @@ from legendre.decomposition import Decomposition, Round
 from legendre.errors import ConvergenceWarning, InvalidSetting
 from legendre.fit import fit_on
 from legendre.growing import grow
+from legendre.homes import HERE, Home, home_of
 from legendre.intake import Observation, TensorLike, read
 from legendre.plan import check_callback, check_limit, check_tol
 from legendre.progress import Line, progress_line
@@ -49,7 +50,8 @@ def decompose(
     ----------
     X
         A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. Or a sparse one:
-        `Coordinates`, or a sparse array of SciPy or pydata/sparse.
+        `Coordinates`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may stay on their
+        device, and results go back there, in float64.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
     support
@@ -94,7 +96,7 @@ def decompose(
     check_tol(tol)
     check_callback(callback)
     asked, recipe = read_solver(solver), as_basis(basis)
-    record = open_checkpoint(checkpoint, checkpoint_every)
+    home, record = home_of(X), open_checkpoint(checkpoint, checkpoint_every)
     with progress_line(callback) if progress else nullcontext(Line(callback)) as line:
         data = read(X, support, base)
         if checkpoint is not None:
@@ -105,7 +107,7 @@ def decompose(
                 raise InvalidSetting(
                     "start has no meaning while a basis grows; adaptive(..., start=basis) names cells."
                 )
-            fit = _adaptive(data, recipe, asked, float(tol), max_iter, line, record)
+            fit = _adaptive(data, home, recipe, asked, float(tol), max_iter, line, record)
         else:
             fit = fit_on(
                 data,
@@ -118,11 +120,12 @@ def decompose(
                 record=record,
             )
     _warn(fit)
-    return fit
+    return fit if home is HERE else replace(fit, home=home)
 
 
 def _adaptive(
     data: Observation,
+    home: Home,
     recipe: Adaptive,
     solver: Solver | None,
     tol: float,
@@ -143,7 +146,7 @@ def _adaptive(
         record=record,
     )
     path = (*growth.rounds[:-1], Round.of(fit))
-    return replace(fit, recipe=repr(recipe), path=path, part=Part(data, growth.cells, solver, tol))
+    return replace(fit, recipe=repr(recipe), path=path, part=Part(data, home, growth.cells, solver, tol))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +154,7 @@ class Part:
     """Fits the first cells of a basis that was grown."""
 
     data: Observation
+    home: Home
     cells: IntArray
     solver: Solver | None
     tol: float
@@ -159,7 +163,7 @@ class Part:
         """Fit the first so many."""
         fit = fit_on(self.data, Cells(self.cells[:n_params]), solver=self.solver, tol=self.tol)
         _warn(fit)
-        return fit
+        return replace(fit, home=self.home)
 
 
 def _claims(data: Observation, recipe: Basis, solver: Solver | None, tol: float) -> dict[str, str]:

@@ -6,21 +6,23 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen, is_whole, rectangular
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, frozen, is_whole
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidBasis, InvalidFile, InvalidSetting
 from legendre.existence import vanishing_cells
+from legendre.homes import HERE, Home, rectangular
 from legendre.inference import Inference, infer
-from legendre.intake import Observation
+from legendre.intake import Observation, Remote
 from legendre.model import Model
 from legendre.solvers.loop import Step
 from legendre.status import Status
 from legendre.storage import read_arrays, write_arrays
-from legendre.views import pack, query, report
+from legendre.views import pack, query, remote, report
 from legendre.views import tensor as tensors
 
 
@@ -89,6 +91,9 @@ class Decomposition:
     recession
         A direction in theta along which those cells lose their probability: Q is the limit of
         ``theta + t * recession``.
+    home
+        The array library and device that X came from. Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`,
+        `marginal`, `condition`) go back there; what has the length of the basis, or lists cells, is NumPy's.
 
     Notes
     -----
@@ -123,6 +128,7 @@ class Decomposition:
     path: tuple[Round, ...] = ()
     part: Callable[[int], Decomposition] | None = None
     stored: dict[str, float] = field(default_factory=dict)
+    home: Home = HERE
 
     @property
     def basis(self) -> IntArray:
@@ -185,6 +191,8 @@ class Decomposition:
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
+        if isinstance(self.data, Remote):
+            return remote.rmse(self, self.data)
         return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
 
     @cached_property
@@ -199,7 +207,7 @@ class Decomposition:
             return len(self.vanishing_cells)
         return round(float(self.model.weights[self.model.alive & ~self.alive].sum()))
 
-    def tensor(self, *, extend: bool = False) -> FloatArray:
+    def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
 
         Parameters
@@ -214,7 +222,9 @@ class Decomposition:
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        return tensors.tensor(self, extend=extend)
+        if self.home.remote:
+            return remote.tensor(self, extend=extend)
+        return self.home.bring(tensors.tensor(self, extend=extend))
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the first `n_params` cells of an adaptive basis."""
@@ -230,7 +240,7 @@ class Decomposition:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
         return tensors.log_prob(self, rectangular(cells, "cells", InvalidBasis))
 
-    def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> FloatArray:
+    def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> Any:
         """Return Q summed over all other modes: probabilities over some modes, in the order given.
 
         Parameters
@@ -246,9 +256,9 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return query.marginal(self, modes, given)
+        return self.home.bring(query.marginal(self, modes, given))
 
-    def condition(self, event: Mapping[int, int]) -> FloatArray:
+    def condition(self, event: Mapping[int, int]) -> Any:
         """Return Q given that some modes have certain indices: probabilities over the other modes.
 
         Parameters
@@ -262,7 +272,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        return query.condition(self, event)
+        return self.home.bring(query.condition(self, event))
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
@@ -321,13 +331,13 @@ class Decomposition:
         """
         return infer(self)
 
-    def theta_tensor(self) -> FloatArray:
+    def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
-        return tensors.theta_tensor(self)
+        return self.home.bring(tensors.theta_tensor(self))
 
-    def eta_tensor(self) -> FloatArray:
+    def eta_tensor(self) -> Any:
         """Return eta of every cell of the grid, eq. (3)."""
-        return tensors.eta_tensor(self)
+        return self.home.bring(tensors.eta_tensor(self))
 
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""

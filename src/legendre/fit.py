@@ -12,6 +12,7 @@ from legendre.decomposition import Decomposition
 from legendre.engines import Point, engine_for
 from legendre.errors import InvalidSetting
 from legendre.existence import Face
+from legendre.homes import host
 from legendre.intake import Observation
 from legendre.plan import Plan, plan_on
 from legendre.problem import Problem
@@ -98,7 +99,7 @@ def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
     k = problem.model.n_params
     if start is None:
         return np.zeros(k)
-    theta = np.asarray(start)
+    theta = np.asarray(host(start, "start", InvalidSetting))
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
             f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."

@@ -17,6 +17,7 @@ from legendre.arrays import BoolArray, FloatArray, IntArray, cell_keys, check_ro
 from legendre.cliques import CliqueTree, clique_tree
 from legendre.dominance import sums_above, sums_below
 from legendre.errors import InvalidBasis
+from legendre.homes import Home
 from legendre.quotient import Quotient, volumes
 from legendre.support import Support
 from legendre.zeta import zeta, zeta_adjoint
@@ -53,6 +54,8 @@ class Model:
     cells
         The merged cells (m x N) that hold some of Omega, where the merged grid is too large to form; what belongs to
         merged cells, such as `measure`, is then a vector over these and not a grid. ``None`` elsewhere.
+    device
+        Where grids are swept, if not here.
     """
 
     support: Support
@@ -61,20 +64,21 @@ class Model:
     quotient: Quotient
     measure: FloatArray | None
     cells: IntArray | None = None
+    device: Home | None = None
 
     @classmethod
-    def of(cls, support: Support, base: FloatArray | None, basis: IntArray) -> Model:
+    def of(cls, support: Support, base: FloatArray | None, basis: IntArray, device: Home | None = None) -> Model:
         """Merge the sample space along the basis."""
         quotient = Quotient.of(support.shape, basis)
         if support.points is not None:
             cells, counts = _merged_points(quotient, support.points)
-            return cls(support, base, frozen(basis), quotient, frozen(counts), cells)
+            return cls(support, base, frozen(basis), quotient, frozen(counts), cells, device)
         measure = None
         if base is not None:
             measure = frozen(quotient.merge(base if support.mask is None else np.where(support.mask, base, 0.0)))
         elif support.mask is not None:
             measure = frozen(quotient.merge(support.mask))
-        return cls(support, base, frozen(basis), quotient, measure)
+        return cls(support, base, frozen(basis), quotient, measure, device=device)
 
     @property
     def n_params(self) -> int:

@@ -11,7 +11,7 @@ from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
 from legendre.cliques import size_name
 from legendre.errors import InvalidSetting
 from legendre.hierarchy import Modes
-from legendre.intake import Dense, Observation, Sparse, in_list
+from legendre.intake import Observation, Sparse, in_list
 from legendre.model import Model
 from legendre.rows import clique_sums, tables_of
 from legendre.tables import Tables
@@ -49,7 +49,7 @@ class Problem:
     @classmethod
     def of(cls, data: Observation, basis: IntArray) -> Problem:
         """Merge the data along the basis: one pass over X."""
-        model = Model.of(data.support, data.base, basis)
+        model = Model.of(data.support, data.base, basis, data.device)
         if model.measure is None and (model.n_merged > data.largest_grid or not model.formable):
             return cls._without_mass(data, model)
         mass = _merged_mass(data, model)
@@ -75,7 +75,7 @@ class Problem:
     @property
     def has_grid(self) -> bool:
         """Whether P can be summed over each merged cell."""
-        if isinstance(self.data, Dense) or self.model.measure is not None:
+        if self.data.whole or self.model.measure is not None:
             return True
         return self.model.formable and self.model.n_merged <= self.data.largest_grid
 

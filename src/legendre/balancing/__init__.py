@@ -19,6 +19,7 @@ from legendre.balancing.projection import Projection
 from legendre.balancing.result import Balanced
 from legendre.basis import interactions
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
+from legendre.homes import HERE, home_of, host
 from legendre.intake import LARGE, MOST_MODES, Dense, observe
 from legendre.plan import check_callback, check_limit, check_tol
 from legendre.problem import Problem
@@ -91,13 +92,13 @@ def balance(
     check_limit(max_iter)
     check_callback(callback)
     asked = _read_solver(solver)
-    data = _prior(X)
+    home, data = home_of(X), _prior(X)
     wanted = read_margins(margins, modes, total, data.shape, float(tol))
     basis = interactions(wanted.largest_sets).select(data)
     problem = Problem.with_margins(replace(data, total=wanted.total), basis, wanted.normalised())
     result = Projection(problem, wanted, asked, float(tol), max_iter, callback).balanced()
     _warn(result)
-    return result
+    return result if home is HERE else replace(result, tensor=home.bring(result.tensor))
 
 
 def _warn(result: Balanced) -> None:
@@ -119,6 +120,7 @@ def _read_solver(solver: str | Solver) -> Solver | None:
 
 def _prior(X: ArrayLike) -> Dense:
     """Read X as the base measure on its own support; here NaN is no missing value but an error."""
+    X = host(X)
     data = _clean(X)
     if data is None:
         seen = observe(X)  # which says what is wrong with most of what is not clean

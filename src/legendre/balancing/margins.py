@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, cell_name, entries, frozen, is_real, is_whole, rectangular
+from legendre.arrays import FloatArray, cell_name, entries, frozen, is_real, is_whole
 from legendre.basis.interactions import check_modes, mode_sets
 from legendre.errors import InvalidBasis, InvalidMargins
 from legendre.hierarchy import Modes
+from legendre.homes import rectangular
 
 SUMMATION = 1e-12
 """Margins of one tensor that were summed in different orders agree to this share of their largest entry."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, rows_of
 from legendre.balancing.margins import Margins, margin_of
 from legendre.engines import Point
 from legendre.hierarchy import Modes
+from legendre.homes import host
 from legendre.model import Model
 from legendre.solvers.loop import Step
 from legendre.status import Status
@@ -32,7 +34,7 @@ class Balanced:
     Attributes
     ----------
     tensor
-        The balanced tensor, in the units of the margins.
+        The balanced tensor, in the units of the margins; an array of X's library, where X was one.
     log_factors
         By modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another one): the
         tensor is X times the exponentials of all of them, except that vanishing cells are 0. Entries whose margin is 0
@@ -59,7 +61,7 @@ class Balanced:
 
     X: AnyArray
     margins: Margins
-    tensor: FloatArray
+    tensor: Any
     parts: dict[Modes, FloatArray]
     model: Model
     point: Point
@@ -114,14 +116,15 @@ class Balanced:
     @cached_property
     def margin_error(self) -> float:
         """The largest absolute error of a margin."""
-        return max(self.margins.errors(self.tensor).values())
+        return max(self.margins.errors(host(self.tensor)).values())
 
     @cached_property
     def kl(self) -> float:
         """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
         from scipy.special import rel_entr
 
-        q, x = self.tensor / self.tensor.sum(), self.X / self.X.sum(dtype=np.float64)
+        tensor = host(self.tensor)
+        q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
         return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
 
     def summary(self) -> str:

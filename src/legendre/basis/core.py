@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import AnyArray, IntArray, cell_name, frozen, member, unique_cells
 from legendre.errors import InvalidBasis
+from legendre.homes import host
 from legendre.intake import Observation
 
 MOST_LISTED = 1 << 33
@@ -153,6 +154,7 @@ def cells(index: ArrayLike) -> Basis:
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)
     """
+    index = host(index, "basis", InvalidBasis)
     try:
         array: AnyArray = np.asarray(index)
     except ValueError:

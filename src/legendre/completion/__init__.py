@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, FloatArray, cell_name, frozen
+from legendre.arrays import BoolArray, cell_name, frozen
 from legendre.basis import Basis
 from legendre.completion.candidates import read_bases
 from legendre.completion.crossval import CRITERIA, CrossValidation
@@ -21,6 +21,7 @@ from legendre.completion.selection import select
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
 from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
+from legendre.homes import home_of, host
 from legendre.intake import Dense, observe
 from legendre.plan import check_tol
 from legendre.solvers import Solver, read_solver
@@ -36,6 +37,7 @@ class Completion:
     ----------
     tensor
         X where it was observed, the model's value elsewhere; NaN where that is not determined (unless asked for).
+        An array of X's library, where X was one.
     fit
         The decomposition of the observed cells.
     determined
@@ -48,7 +50,7 @@ class Completion:
         The table of the cross-validation, if one was asked for.
     """
 
-    tensor: FloatArray
+    tensor: Any
     fit: Decomposition
     determined: BoolArray | None
     observed: BoolArray
@@ -144,7 +146,7 @@ def complete(
     check_tol(tol)
     read_solver(solver)
     recipes = read_bases(basis, cv)
-    data = observe(X, support, base)
+    home, data = home_of(X), observe(X, support, base)
     seen = _observed(data, support)
     _check_base(data, seen)
     settings: dict[str, Any] = {"base": base, "solver": solver, "tol": tol, "max_iter": max_iter}
@@ -165,7 +167,7 @@ def complete(
             stacklevel=2,
         )
     known = None if determined is None else frozen(determined | seen)
-    return Completion(frozen(tensor), fit, known, frozen(seen), table)
+    return Completion(home.bring(frozen(tensor)), fit, known, frozen(seen), table)
 
 
 def _observed(data: Dense, support: str | ArrayLike) -> BoolArray:
@@ -173,7 +175,7 @@ def _observed(data: Dense, support: str | ArrayLike) -> BoolArray:
     number = np.ones(data.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if isinstance(support, str):
         return number if support == "all" else number & (data.values > 0)
-    mask: BoolArray = number & np.asarray(support)
+    mask: BoolArray = number & np.asarray(host(support))
     return mask
 
 

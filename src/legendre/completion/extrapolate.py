@@ -7,6 +7,7 @@ import numpy as np
 from legendre.arrays import BoolArray, FloatArray
 from legendre.decomposition import Decomposition
 from legendre.identify import identify
+from legendre.views.tensor import tensor
 
 
 def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
@@ -21,7 +22,7 @@ def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
     >>> value.round(9).tolist(), bool(determined.all())
     ([[1.0, 2.0], [3.0, 6.0]], True)
     """
-    value = fit.tensor(extend=True)
+    value = tensor(fit, extend=True)
     nowhere = None if fit.model.base is None else fit.model.base == 0
     if nowhere is not None:
         value[nowhere] = 0.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.arrays import BoolArray
+from legendre.homes import host
 from legendre.status import Status
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _rank(done: Completion) -> str:
 
 
 def _filled(done: Completion, missing: BoolArray) -> str:
-    count = int((missing & ~np.isnan(done.tensor)).sum())
+    count = int((missing & ~np.isnan(host(done.tensor))).sum())
     return f"{count}, not checked whether they are determined" if done.determined is None else str(count)
 
 
@@ -54,7 +55,7 @@ def _undetermined(done: Completion) -> list[str]:
     if done.determined is None or done.determined.all():
         return []
     unknown = ~done.determined
-    filled = int((unknown & ~np.isnan(done.tensor)).sum())
+    filled = int((unknown & ~np.isnan(host(done.tensor))).sum())
     kept = f"; {filled} of them filled in with open parameters at 0" if filled else ", left NaN"
     return [f"{int(unknown.sum())} cells{kept}", *_slices(unknown, whole=False)]
 

@@ -20,7 +20,8 @@ LARGEST_MATRIX = 10_000
 def engine_for(model: Model, *, products: bool = False) -> Engine:
     """Choose an engine; `products` says that Fisher-vector products will be asked for.
 
-    Compiled engines are imported only here, and only when they are chosen: that import loads the compiler.
+    Compiled engines are imported only here, and only when they are chosen: that import loads the compiler. What is
+    large and lives on another device is swept there.
     """
     if model.cells is not None:
         return PointsEngine(model)
@@ -31,6 +32,10 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     short = max(model.quotient.merged_shape) <= SHORT_MODES
     if model.n_merged <= (SHORT_CELLS if short else SMALL_CELLS) and model.n_params <= SMALL_BASIS:
         return GridEngine(model)
+    if model.device is not None:
+        from legendre.engines.device import DeviceEngine
+
+        return DeviceEngine(model)
     if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
         from legendre.engines.stream import StreamEngine
 

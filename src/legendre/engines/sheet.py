@@ -91,11 +91,7 @@ class SheetEngine:
         layout = self._layout
         if not isinstance(last, Sorted):
             last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
-        change = last.factor.refresh(point.cache.eta, point.eta[layout.order])
-        if change is Change.NONE:
-            return last
-        before = last.origins if change is Change.FACTORED else ()
-        return replace(last, origins=(*before, point.theta))
+        return last.brought_to(point, point.cache.eta)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""
@@ -153,6 +149,14 @@ class Sorted:
     factor: Vecchia
     order: IntArray
     origins: tuple[FloatArray, ...]
+
+    def brought_to(self, point: Point, eta: FloatArray) -> Sorted:
+        """Bring the factor up to date with a point and its eta on the merged grid."""
+        change = self.factor.refresh(eta, point.eta[self.order])
+        if change is Change.NONE:
+            return self
+        before = self.origins if change is Change.FACTORED else ()
+        return replace(self, origins=(*before, point.theta))
 
     def apply(self, vector: FloatArray) -> FloatArray:
         """Apply the approximate inverse of G."""

@@ -195,12 +195,15 @@ class BoltzmannMachine(Estimator):
         wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
+        probabilities: FloatArray
         if not fixed or self.decomposition_.model.by_cliques:
-            return self.decomposition_.marginal(wanted, given=fixed or None)
+            probabilities = self.decomposition_.marginal(wanted, given=fixed or None)
+            return probabilities
         try:
-            return self.decomposition_.marginal(wanted, given=fixed)
+            probabilities = self.decomposition_.marginal(wanted, given=fixed)
         except InvalidQuery:
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
+        return probabilities
 
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.

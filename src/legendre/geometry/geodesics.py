@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, cell_name, rectangular
+from legendre.arrays import FloatArray, cell_name
 from legendre.coordinates import ROUNDING, probabilities, read_as
 from legendre.errors import InvalidSetting, InvalidTensor
+from legendre.homes import rectangular
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:

@@ -13,6 +13,7 @@ from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSetting, InvalidTensor
 from legendre.geometry.geodesics import normalised
 from legendre.intake import in_memory
+from legendre.views.tensor import tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
         raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
     mask = fit.model.support.mask
     p = probabilities(in_memory(fit.data, "pythagoras"))
-    q = fit.tensor() / fit.total
+    q = tensor(fit, extend=False) / fit.total
     if mask is not None:
         q = np.where(mask, q, 0.0)
     r = _member_at_zero(fit) if R is None else normalised(R, "R")

@@ -41,8 +41,9 @@ def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: 
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
     """
-    if isinstance(data, Dense):
-        return _grow(recipe, data, record, say)
+    held = data.here()
+    if isinstance(held, Dense):
+        return _grow(recipe, held, record, say)
     coarse = coarsen(data, recipe)
     growth = _grow(coarse.recipe, coarse.data, record, say)
     return replace(growth, cells=coarse.cells(growth.cells))

@@ -10,6 +10,7 @@ import numpy as np
 from legendre.arrays import BoolArray, FloatArray, cell_name
 from legendre.errors import InvalidQuery, InvalidTensor
 from legendre.intake import Dense, in_memory
+from legendre.views.tensor import tensor
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition
@@ -89,7 +90,7 @@ def counts_of(fit: Decomposition) -> Counts:
     _check(data, support)
     alive = support.copy()
     alive[tuple(fit.vanishing_cells.T)] = False
-    return Counts(support, alive, data.values[alive].astype(np.float64), fit.tensor()[alive])
+    return Counts(support, alive, data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive])
 
 
 def _check(data: Dense, support: BoolArray) -> None:

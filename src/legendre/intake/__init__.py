@@ -12,6 +12,7 @@ from legendre.intake.dense import observe as observe
 from legendre.intake.observation import Observation as Observation
 from legendre.intake.reading import TensorLike as TensorLike
 from legendre.intake.reading import read as read
+from legendre.intake.remote import Remote as Remote
 from legendre.intake.sparse import Sparse as Sparse
 from legendre.intake.sparse import in_list as in_list
 from legendre.intake.sparse import observe_rows as observe_rows

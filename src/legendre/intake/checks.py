@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen, rectangular
+from legendre.arrays import AnyArray, BoolArray, FloatArray, cell_name, frozen
 from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.homes import host, rectangular
 from legendre.sparse import as_coordinates
 
 SUPPORT_NAMES = ("all", "nonzero")
@@ -49,6 +50,7 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
     """Return X as a real numeric array, or say why it is not one."""
     if (listed := as_coordinates(X)) is not None:
         raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
+    X = host(X, name, error)
     if isinstance(X, np.ma.MaskedArray):
         # np.asarray would drop the mask without a word
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))

@@ -48,6 +48,7 @@ class Dense(Observation):
     """
 
     kind = "a dense array"
+    whole = True
 
     values: AnyArray
     first_margin: FloatArray | None = None
@@ -172,8 +173,9 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
 
 def in_memory(data: Observation, who: str) -> Dense:
     """Refuse an X of which not every cell is at hand, for what needs that."""
-    if isinstance(data, Dense):
-        return data
+    held = data.here()
+    if isinstance(held, Dense):
+        return held
     raise InvalidTensor(
         f"{who} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}. Where a dense array fits, "
         "pass that."

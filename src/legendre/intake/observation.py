@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.homes import Home
 from legendre.quotient import Quotient
 from legendre.support import Support
 
@@ -31,6 +32,8 @@ class Observation(ABC):
 
     kind: ClassVar[str]
     """How X is held, in words."""
+    whole: ClassVar[bool] = False
+    """Whether every cell is at hand, so that any merged grid can be formed."""
 
     support: Support
     base: FloatArray | None
@@ -42,6 +45,15 @@ class Observation(ABC):
     def shape(self) -> tuple[int, ...]:
         """The grid ``(I_1, ..., I_N)``."""
         return self.support.shape
+
+    @property
+    def device(self) -> Home | None:
+        """Where grids are swept, if not here."""
+        return None
+
+    def here(self) -> Observation:
+        """Return X in memory, every cell of it, where that is possible."""
+        return self
 
     @property
     @abstractmethod

@@ -6,8 +6,10 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import HasShape
 from legendre.errors import InvalidSupport
+from legendre.homes import HERE, home_of
 from legendre.intake.dense import observe
 from legendre.intake.observation import Observation
+from legendre.intake.remote import observe_there
 from legendre.intake.sparse import observe_entries
 from legendre.sparse import as_coordinates
 
@@ -28,7 +30,9 @@ def read(X: TensorLike, support: str | ArrayLike = "all", base: ArrayLike | None
         return X
     listed = as_coordinates(X)
     if listed is None:
-        return observe(X, support, base)  # type: ignore[arg-type]  # what is no array is refused there
+        home = home_of(X)
+        # what is no array is refused there
+        return observe(X, support, base) if home is HERE else observe_there(X, home, support, base)  # type: ignore[arg-type]
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

@@ -94,7 +94,7 @@ class HiddenDecomposition:
 
     def posterior(self) -> FloatArray:
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
-        q = self.fit.tensor()
+        q: FloatArray = self.fit.tensor()
         visible: FloatArray = q.sum(axis=self._modes, keepdims=True)
         return np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, entries, is_whole, rectangular
+from legendre.arrays import AnyArray, entries, is_whole
 from legendre.errors import InvalidQuery
+from legendre.homes import rectangular
 
 
 def given_modes(modes: int | Sequence[int], order: int) -> list[int]:

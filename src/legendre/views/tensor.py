@@ -44,7 +44,7 @@ def on_merged(fit: Decomposition, vector: FloatArray) -> FloatArray:
 def probability(
     fit: Decomposition, density: FloatArray, rows: slice, shown: BoolArray | None, unit: float = 1.0
 ) -> FloatArray:
-    """Q on some rows of the grid, 0 where `shown` is False; with a base measure times the unit, see `_in_units`."""
+    """Q on some rows of the grid, 0 where `shown` is False; with a base measure times the unit, see `in_units`."""
     q: FloatArray = np.array(fit.model.quotient.spread(density, rows), dtype=np.float64)
     if fit.model.base is not None:
         q *= fit.model.base[rows]
@@ -71,15 +71,15 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         out = np.zeros(fit.shape)
         out[tuple(fit.model.support.points.T)] = np.exp(log_prob(fit, fit.model.support.points)) * fit.total
         return out
-    shown = None if extend else _shown(fit)
-    density, unit = _in_units(fit)
+    visible = None if extend else shown(fit)
+    density, unit = in_units(fit)
     out = np.empty(fit.shape)
     for rows in rows_of(fit.shape):
-        out[rows] = probability(fit, density, rows, shown, unit)
+        out[rows] = probability(fit, density, rows, visible, unit)
     return out
 
 
-def _in_units(fit: Decomposition) -> tuple[FloatArray, float]:
+def in_units(fit: Decomposition) -> tuple[FloatArray, float]:
     """Return the density and the unit that makes it X's; without a base measure the density has it already.
 
     With one, X's unit over that of the base may leave the range of float64.
@@ -88,7 +88,8 @@ def _in_units(fit: Decomposition) -> tuple[FloatArray, float]:
     return (density * fit.total, 1.0) if fit.model.base is None else (density, fit.total)
 
 
-def _shown(fit: Decomposition) -> BoolArray | None:
+def shown(fit: Decomposition) -> BoolArray | None:
+    """Mark the cells that are not 0 for being outside the support; ``None`` when all are."""
     mask = fit.model.support.mask
     return mask if mask is None or fit.missing is None else mask | fit.missing
 
@@ -143,7 +144,7 @@ def rmse_from(fit: Decomposition, data: Observation) -> float:
     if isinstance(data, Sparse):
         return _rmse_from_entries(fit, data)
     dense = in_memory(data, "rmse")
-    (density, unit), mask = _in_units(fit), dense.support.mask
+    (density, unit), mask = in_units(fit), dense.support.mask
     square, count = 0.0, 0
     for rows in rows_of(dense.shape):
         # relative to the total, so that no square overflows or vanishes

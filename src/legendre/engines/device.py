@@ -1,0 +1,142 @@
+"""The device engine: running sums on the merged grid where X lives, by functions of the array API standard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.arrays import FloatArray, IntArray
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.homes import HERE, Home
+from legendre.model import Model
+from legendre.sweeps import prefix_sums, suffix_sums
+
+if TYPE_CHECKING:
+    from legendre.engines.sheet import Sorted
+
+BLOCK = 1 << 22
+"""Entries of the Fisher matrix that are computed at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grids:
+    """log q and eta of every merged cell, on the device."""
+
+    log_q: Any
+    eta: Any
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceEngine:
+    """Answers the five questions on a dense merged grid that stays on its device; the same answers as `GridEngine`.
+
+    What has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
+
+    Parameters
+    ----------
+    model
+        The model; cells of weight 0 are not in the sample space. Without a device of its own NumPy computes.
+
+    Examples
+    --------
+    >>> from legendre.support import Support
+    >>> engine = DeviceEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
+    >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
+    [0.75]
+    """
+
+    model: Model
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @property
+    def _home(self) -> Home:
+        return self.model.device or HERE
+
+    @cached_property
+    def _strides(self) -> IntArray:
+        return np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
+
+    @cached_property
+    def _flat(self) -> Any:
+        """Where the cells of B stand in the grid."""
+        return self._home.bring(self.model.positions @ self._strides)
+
+    @cached_property
+    def _log_weights(self) -> Any:
+        with np.errstate(divide="ignore"):
+            return self._home.bring(np.log(self.model.weights))
+
+    @cached_property
+    def _owner(self) -> Any:
+        """The parameter that stands at each merged cell, or |B|: to fill a grid is then to read from a vector."""
+        owner = np.full(self.model.n_merged, self.n_params, dtype=np.int64)
+        owner[self.model.positions @ self._strides] = np.arange(self.n_params)
+        return self._home.bring(owner)
+
+    def _on_grid(self, vector: FloatArray) -> Any:
+        xp = self._home.xp
+        grid = xp.take(self._home.bring(np.append(vector, 0.0)), self._owner, axis=0)
+        return prefix_sums(xp, xp.reshape(grid, self.model.quotient.merged_shape))
+
+    def _on_basis(self, grid: Any) -> FloatArray:
+        xp = self._home.xp
+        return np.array(self._home.host(xp.take(xp.reshape(grid, (-1,)), self._flat, axis=0)))
+
+    def at(self, theta: FloatArray) -> Point:
+        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
+        xp = self._home.xp
+        log_q = self._on_grid(theta) + self._log_weights
+        peak = float(xp.max(log_q))
+        q = xp.exp(log_q - peak)  # so that no exponential overflows
+        mass = float(xp.sum(q))
+        psi = peak + float(np.log(mass))
+        eta = suffix_sums(xp, q / mass)
+        return Point(theta, self._on_basis(eta), psi, Grids(log_q - psi, eta))
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5), some rows at a time."""
+        xp, k = self._home.xp, self.n_params
+        g = np.empty((k, k)) if out is None else out
+        grid, eta = xp.reshape(point.cache.eta, (-1,)), self._home.bring(point.eta)
+        corners = self._home.bring((self.model.positions * self._strides).T)
+        step = max(1, BLOCK // max(k, 1))
+        for start in range(0, k, step):
+            rows = slice(start, min(start + step, k))
+            joins = sum(xp.maximum(corners[m, rows][:, None], corners[m, :][None, :]) for m in range(corners.shape[0]))
+            above = xp.reshape(xp.take(grid, xp.reshape(joins, (-1,)), axis=0), joins.shape)
+            g[rows] = self._home.host(above - eta[rows][:, None] * eta[None, :])
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
+        xp = self._home.xp
+        change = self._on_grid(vector) - float(point.eta @ vector)
+        return self._on_basis(suffix_sums(xp, change * xp.exp(point.cache.log_q)))
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Sorted:
+        """Bring the sparse inverse factor, which is computed here, up to date with the point: one grid crosses over."""
+        from legendre.engines.sheet import Sorted
+        from legendre.engines.vecchia import Vecchia
+
+        if not isinstance(last, Sorted):
+            order = np.argsort(self.model.positions @ self._strides, kind="stable")
+            last = Sorted(Vecchia(self.model.positions[order], self.model.quotient.merged_shape), order, ())
+        return last.brought_to(point, np.ascontiguousarray(self._home.host(point.cache.eta)))
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells."""
+        return self._home.host(point.cache.log_q)
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
+        xp = self._home.xp
+        change, dead = self._on_grid(vector), self._log_weights == -np.inf
+        high, low = (xp.where(dead, sign * xp.ones_like(change) * np.inf, change) for sign in (-1.0, 1.0))
+        return float(xp.max(high)) - float(xp.min(low))
