@@ -100,8 +100,12 @@ LAYERS = [
     ["growing"],
     ["decompose"],
     ["completion.candidates", "completion.crossval", "completion.extrapolate", "completion.folds", "completion.report"],
-    ["completion.selection"],
+    ["completion.observed", "completion.selection"],
     ["completion"],
+    ["smoothing.result", "smoothing.waves"],
+    ["smoothing.penalised"],
+    ["smoothing.tuning"],
+    ["smoothing"],
     ["balancing.margins", "balancing.program"],
     ["balancing.feasible", "balancing.result"],
     ["balancing.projection"],
@@ -207,6 +211,7 @@ def test_front_doors_open_when_somebody_comes() -> None:
         "legendre.estimators",
         "legendre.geometry",
         "legendre.latent",
+        "legendre.smoothing",
     }
     assert loaded_by("import legendre") & late == set()
     calls = (

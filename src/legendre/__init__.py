@@ -73,6 +73,8 @@ if TYPE_CHECKING:
     from legendre.estimators.density import LegendreDensity as LegendreDensity
     from legendre.latent import hidden as hidden
     from legendre.latent.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.smoothing import smooth as smooth
+    from legendre.smoothing.result import Smoothed as Smoothed
 
 __version__ = "0.1.0"
 
@@ -83,11 +85,13 @@ _LATE = {
     "CrossValidation": "legendre.completion.crossval",
     "HiddenDecomposition": "legendre.latent.result",
     "LegendreDensity": "legendre.estimators.density",
+    "Smoothed": "legendre.smoothing.result",
     "balance": "legendre.balancing",
     "compare": "legendre.comparison",
     "complete": "legendre.completion",
     "geometry": "legendre.geometry",
     "hidden": "legendre.latent",
+    "smooth": "legendre.smoothing",
 }
 """Front doors that are opened when somebody comes: importing the package stays quick."""
 

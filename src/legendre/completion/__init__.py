@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import BoolArray, cell_name, frozen
+from legendre.arrays import BoolArray, frozen
 from legendre.basis import Basis
 from legendre.completion.candidates import read_bases
 from legendre.completion.crossval import CRITERIA, CrossValidation
 from legendre.completion.extrapolate import extrapolate
 from legendre.completion.folds import Folding
+from legendre.completion.observed import check_base, observed_cells
 from legendre.completion.report import gaps_report
 from legendre.completion.selection import select
 from legendre.decompose import decompose
 from legendre.decomposition import Decomposition
-from legendre.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
-from legendre.homes import home_of, host
-from legendre.intake import Dense, observe
+from legendre.errors import ConvergenceWarning, InvalidSetting, unknown_name
+from legendre.homes import home_of
+from legendre.intake import observe
 from legendre.plan import check_tol
 from legendre.solvers import Solver, read_solver
 
@@ -147,8 +148,8 @@ def complete(
     read_solver(solver)
     recipes = read_bases(basis, cv)
     home, data = home_of(X), observe(X, support, base)
-    seen = _observed(data, support)
-    _check_base(data, seen)
+    seen = observed_cells(data, support)
+    check_base(data, seen)
     settings: dict[str, Any] = {"base": base, "solver": solver, "tol": tol, "max_iter": max_iter}
     recipe, table = recipes[0], None
     if cv is not None:
@@ -168,27 +169,6 @@ def complete(
         )
     known = None if determined is None else frozen(determined | seen)
     return Completion(home.bring(frozen(tensor)), fit, known, frozen(seen), table)
-
-
-def _observed(data: Dense, support: str | ArrayLike) -> BoolArray:
-    """Mark what was observed: cells of base measure 0 may be, although they are not in the support."""
-    number = np.ones(data.shape, dtype=np.bool_) if data.missing is None else ~data.missing
-    if isinstance(support, str):
-        return number if support == "all" else number & (data.values > 0)
-    mask: BoolArray = number & np.asarray(host(support))
-    return mask
-
-
-def _check_base(data: Dense, seen: BoolArray) -> None:
-    if data.base is None:
-        return
-    bad = np.argwhere(~seen & ~(np.isfinite(data.base) & (data.base >= 0)))
-    if len(bad):
-        place = tuple(bad[0])
-        raise InvalidSupport(
-            f"base{cell_name(place)} = {data.base[place]:g} at a missing cell; to fill it in, it must be finite and "
-            ">= 0 there."
-        )
 
 
 def _check_names(undetermined: str, criterion: str) -> None:
