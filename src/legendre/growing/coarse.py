@@ -19,7 +19,7 @@ from legendre.intake import Dense, Observation
 from legendre.quotient import Quotient, volumes
 from legendre.support import Support
 
-COARSE = 1 << 19
+COARSE = 1 << 18
 """Boxes on whose corners a basis is grown."""
 
 
