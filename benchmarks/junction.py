@@ -2,8 +2,8 @@
 
 An argument names the only estimator of mbi to run: ``"MirrorDescent l2"`` is the one that got there in time on every
 problem. Every problem is a set of margins of pairs of modes and 10^5 rows, drawn from a member of the model. Each
-method runs in a process of its own, from the rows to ``max|eta - eta_hat| <= 1e-9``: `seconds` is all of it, of which `read_seconds`
-go into the margins of the rows, but for `compile_seconds`, which mbi needs once for every graph.
+method runs in a process of its own, from the rows to ``max|eta - eta_hat| <= 1e-9``: `seconds` is all of it, of which
+`read_seconds` go into counting the rows, but for `compile_seconds`, which mbi needs once for every graph.
 mbi fits the same margins in float64 with its estimators and its own choice of the marginal oracle: steps are taken in
 blocks of 50, its own unit, until the margins are right or the time is up. Its second run counts, when nothing is left
 to compile.
