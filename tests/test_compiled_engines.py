@@ -113,6 +113,13 @@ def test_the_uniform_distribution_in_closed_form(case: Case) -> None:
     check_answers(case, theta, definition(case, theta))
 
 
+@settings(max_examples=30)
+@given(problems(max_cells=20, max_order=6, max_params=6, full_grid=True), seeds)
+def test_products_over_modes_in_closed_form(case: Case, seed: int) -> None:
+    theta = np.random.default_rng(seed).normal(size=len(case.basis)) * ((case.basis > 0).sum(axis=1) == 1)
+    check_answers(case, theta, definition(case, theta))
+
+
 @st.composite
 def one_body(draw: st.DrawFn) -> Case:
     """Any cells on the axes of a full grid, in any order."""
@@ -283,7 +290,7 @@ def test_compiled_code_never_sees_wrong_positions(name: str) -> None:
     with pytest.raises(ValueError, match="positions must"):
         kernels.stream_plan(lengths, WRONG[name](positions))
     with pytest.raises(ValueError, match="positions must"):
-        kernels.uniform(lengths, WRONG[name](positions))
+        kernels.products(lengths, WRONG[name](positions))
 
 
 def test_compiled_code_never_sees_wrong_arrays() -> None:

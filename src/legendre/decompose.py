@@ -21,7 +21,7 @@ from legendre.fit import fit_on
 from legendre.growing import grow
 from legendre.homes import HERE, Home, home_of
 from legendre.intake import Observation, TensorLike, read
-from legendre.plan import check_callback, check_limit, check_tol
+from legendre.plan import check_callback, check_limit, check_tol, rankings_of
 from legendre.progress import Line, progress_line
 from legendre.solvers import Solver, check_packs, read_solver
 from legendre.solvers.loop import Callback
@@ -51,7 +51,8 @@ def decompose(
     X
         A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. Or a sparse one:
         `Coordinates`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may stay on their
-        device, and results go back there, in float64.
+        device, and results go back there, in float64. A dask array is read block by block, by a distributed client
+        where there is one; its sample space is the full grid.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
     support
@@ -67,7 +68,7 @@ def decompose(
     max_iter
         How many steps at most; by default what the solver thinks reasonable.
     start
-        theta to start from; the answer does not depend on it. Default 0.
+        theta to start from; the answer does not depend on it. Default 0; for large grids the best product over modes.
     callback
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
@@ -98,7 +99,7 @@ def decompose(
     asked, recipe = read_solver(solver), as_basis(basis)
     home, record = home_of(X), open_checkpoint(checkpoint, checkpoint_every)
     with progress_line(callback) if progress else nullcontext(Line(callback)) as line:
-        data = read(X, support, base)
+        data = read(X, support, base, rankings=rankings_of(recipe, X), watch=line.say)
         if checkpoint is not None:
             check_packs(asked)
         record.claim(lambda: _claims(data, recipe, asked, float(tol)))

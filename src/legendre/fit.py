@@ -10,6 +10,7 @@ from legendre.basis import Basis
 from legendre.checkpoint import UNRECORDED, Record, digest
 from legendre.decomposition import Decomposition
 from legendre.engines import Point, engine_for
+from legendre.engines.choose import COSTLY
 from legendre.errors import InvalidSetting
 from legendre.existence import Face
 from legendre.homes import host
@@ -42,7 +43,7 @@ def fit_on(
     With ``ranked = False`` the rank may come out as the number of parameters, see `plan_on`.
     """
     plan = plan_on(data, recipe, solver, tol, ranked=ranked)
-    theta = _start(start, plan.problem)
+    theta = _start(start, plan)
     record.claim(lambda: _claims(plan.problem, theta))
     outcome, found_by = plan.run(theta, max_iter, callback, record)
     if not ranked and outcome.status is not Status.CONVERGED:
@@ -95,16 +96,35 @@ def _result(plan: Plan, outcome: Outcome, found_by: str) -> Decomposition:
     )
 
 
-def _start(start: ArrayLike | None, problem: Problem) -> FloatArray:
-    k = problem.model.n_params
+def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
+    k = plan.problem.model.n_params
     if start is None:
-        return np.zeros(k)
+        steps = plan.solvers[0].name == "natural" and plan.problem.model.measure is None
+        return _independence(plan.problem) if steps and plan.problem.model.n_merged >= COSTLY else np.zeros(k)
     theta = np.asarray(host(start, "start", InvalidSetting))
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
             f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
         )
     return theta.astype(np.float64)
+
+
+def _independence(problem: Problem) -> FloatArray:
+    """Return theta of the best product over modes: where a sweep is costly, steps are spared by what costs none.
+
+    A mode's factor is constant between the cells that B has on its axis; one that would vanish somewhere stays at 1.
+    """
+    model = problem.model
+    theta = np.zeros(model.n_params)
+    alone = (model.positions > 0).sum(axis=1) == 1
+    for k, margin in enumerate(problem.data.margins(model.quotient)):
+        rows = np.flatnonzero(alone & (model.positions[:, k] > 0))
+        rows = rows[np.argsort(model.positions[rows, k])]
+        cuts = np.concatenate([[0], model.positions[rows, k]])
+        mass, cells = np.add.reduceat(margin, cuts), np.add.reduceat(model.quotient.lengths[k], cuts)
+        if (mass > 0).all():
+            theta[rows] = np.diff(np.log(mass / cells))
+    return theta
 
 
 def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:

@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray, IntArray, is_real, is_whole
 from legendre.basis import Basis, as_basis
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.core import most_of
 from legendre.checkpoint import UNRECORDED, Record
 from legendre.cliques import size_name
 from legendre.engines import engine_for
@@ -168,7 +170,19 @@ def plan(
     """
     asked = read_solver(solver)
     check_tol(tol)
-    return plan_on(read(X, support, base), as_basis(basis), asked, float(tol))
+    recipe = as_basis(basis)
+    return plan_on(read(X, support, base, rankings=rankings_of(recipe, X)), recipe, asked, float(tol))
+
+
+def rankings_of(recipe: Basis, X: object) -> dict[int, int]:
+    """Tell which slices of X a basis will rank, where X knows its shape before it is read."""
+    shape = getattr(X, "shape", ())
+    if not shape:
+        return {}
+    if isinstance(recipe, Adaptive):
+        named = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
+        return most_of(*(part.rankings(shape) for part in named))
+    return recipe.rankings(shape)
 
 
 def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float, *, ranked: bool = True) -> Plan:

@@ -25,7 +25,7 @@ class Line:
 
 @contextmanager
 def progress_line(also: Callback | None) -> Iterator[Line]:
-    """Show step and residual on standard error while the block runs."""
+    """Show step and residual on standard error while the block runs, and before that how much of X has been read."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -33,9 +33,11 @@ def progress_line(also: Callback | None) -> Iterator[Line]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task("reading X", total=None)
 
-        def show(step: Step) -> bool | None:
-            text = f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}"
+        def say(text: str) -> None:
             display.update(task, description=text)
+
+        def show(step: Step) -> bool | None:
+            say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
             return also(step) if also is not None else None
 
-        yield Line(show, lambda text: display.update(task, description=text))
+        yield Line(show, say)

@@ -28,6 +28,14 @@ class Basis(ABC):
     def select(self, data: Observation) -> IntArray:
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
 
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what `select` will ask `Observation.largest` for: how many entries of each slice, by mode.
+
+        An X that is costly to read can then find them on the way of its first pass.
+        """
+        del shape
+        return {}
+
     def __or__(self, other: object) -> Basis:
         return Union(self, other) if isinstance(other, Basis) else NotImplemented
 
@@ -36,6 +44,15 @@ class Basis(ABC):
 
     def __sub__(self, other: object) -> Basis:
         return Difference(self, other) if isinstance(other, Basis) else NotImplemented
+
+
+def most_of(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """Keep the larger number of entries, mode by mode.
+
+    >>> most_of({0: 1, 2: 5}, {2: 3})
+    {0: 1, 2: 5}
+    """
+    return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in [*one, *(k for k in other if k not in one)]}
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,10 @@ class Union(Basis):
     def select(self, data: Observation) -> IntArray:
         """List the cells of the left basis, then what the right one adds."""
         return unique_cells(np.concatenate([self.left.select(data), self.right.select(data)]))
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
         return f"{self.left!r} | {self.right!r}"
@@ -65,6 +86,10 @@ class Intersection(Basis):
         cells = self.left.select(data)
         return cells[member(cells, self.right.select(data))]
 
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
+
     def __repr__(self) -> str:
         return f"({self.left!r}) & ({self.right!r})"
 
@@ -80,6 +105,10 @@ class Difference(Basis):
         """List the cells of the left basis less those of the right one."""
         cells = self.left.select(data)
         return cells[~member(cells, self.right.select(data))]
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
         return f"({self.left!r}) - ({self.right!r})"

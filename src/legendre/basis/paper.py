@@ -102,6 +102,10 @@ class B3(Basis):
         """List the cells that lie in the support."""
         return _inside([data.largest(self.l, _axis("B3", self.axis, data.shape))], data)
 
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell that the l largest entries of each slice are asked for."""
+        return {_axis("B3", self.axis, shape): int(self.l)}
+
 
 def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:
     """Cells whose coordinates run through the given values in the given modes and are 0 elsewhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legendre.arrays import check_room
 from legendre.engines.grid import GridEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.points import PointsEngine
@@ -15,6 +16,10 @@ SHORT_MODES, SHORT_CELLS = 4, 1 << 24
 """Where no mode has more levels than this, compiled sweeps along modes are all overhead: NumPy up to so many cells."""
 LARGEST_MATRIX = 10_000
 """The largest basis for which a Fisher matrix is formed."""
+COSTLY = 1 << 27
+"""Merged cells from which on a sweep takes seconds, and none is made that is not needed."""
+SLABS, SHEETS = 20, 5
+"""Arrays of the size of a slab, or of the merged grid, that a sweep of the one or the other engine needs at least."""
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
@@ -37,9 +42,17 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
 
         return DeviceEngine(model)
     if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
+        slab = model.n_merged // max(model.quotient.merged_shape)
+        check_room(slab, 8 * SLABS, "a slab of the merged grid", "Use a basis with fewer different coordinates.")
         from legendre.engines.stream import StreamEngine
 
         return StreamEngine(model)
+    check_room(
+        model.n_merged,
+        8 * SHEETS,
+        f"a fit of {model.n_params:,} parameters on a merged grid",
+        f"Up to {LARGEST_MATRIX:,} parameters on a full grid do without that grid.",
+    )
     from legendre.engines.sheet import SheetEngine
 
     return SheetEngine(model)

@@ -45,11 +45,33 @@ class StreamEngine:
         """The order of parameters in which G needs no permutation."""
         return self._plan.order
 
+    @cached_property
+    def _modes_used(self) -> IntArray:
+        """How many coordinates of each cell of B are not 0."""
+        used: IntArray = (self.model.positions > 0).sum(axis=1)
+        return used
+
+    def _factors(self, theta: FloatArray) -> tuple[list[FloatArray], float] | None:
+        """Return Q up to a factor, and the factor's logarithm, where Q is a product over modes; else ``None``."""
+        if theta[self._modes_used > 1].any():
+            return None
+        factors, shift = [], 0.0
+        for k, lengths in enumerate(self._lengths):
+            rows = np.flatnonzero(self.model.positions[:, k] * (self._modes_used == 1))
+            log_ratio = np.zeros(len(lengths))
+            log_ratio[self.model.positions[rows, k]] = theta[rows]
+            log_ratio = np.cumsum(log_ratio)
+            peak = float(log_ratio.max())
+            factors.append(lengths * np.exp(log_ratio - peak))
+            shift += peak
+        return factors, shift
+
     def at(self, theta: FloatArray) -> Point:
-        """Sweep once; at theta = 0 there is a closed form."""
-        if not theta.any():
-            psi, eta = kernels.uniform(self._lengths, self.model.positions)
-            return Point(theta, eta, psi)
+        """Sweep once; where Q is a product over modes, as at theta = 0, there is a closed form."""
+        if (product := self._factors(theta)) is not None:
+            factors, shift = product
+            psi, eta = kernels.products(factors, self.model.positions)
+            return Point(theta, eta, psi + shift)
         psi, sorted_eta = kernels.evaluate(self._plan, theta[self.order])
         eta = np.empty(self.n_params)
         eta[self.order] = sorted_eta
@@ -58,8 +80,8 @@ class StreamEngine:
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), on the way of one more sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        if not point.theta.any():
-            kernels.uniform(self._lengths, self.model.positions, g)
+        if (product := self._factors(point.theta)) is not None:
+            kernels.products(product[0], self.model.positions, g)
             mirror(g)
             return g
         kernels.evaluate(self._plan, point.theta[self.order], g)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legendre.intake.blocks import Blocks as Blocks
 from legendre.intake.checks import LARGE as LARGE
 from legendre.intake.checks import MOST_MODES as MOST_MODES
 from legendre.intake.checks import SUPPORT_NAMES as SUPPORT_NAMES

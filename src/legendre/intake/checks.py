@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,25 +106,31 @@ def missing_cells(values: AnyArray) -> BoolArray | None:
 def check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
     """Refuse negative and infinite entries."""
     if seen.smallest < 0:
-        raise InvalidTensor(_negative_entries(values))
+        with np.errstate(invalid="ignore"):
+            count = int(np.count_nonzero(values < 0))
+        place = np.unravel_index(int(np.nanargmin(values)), values.shape)
+        raise negative_entries(count, place, float(values[place]))
     if np.isfinite(seen.total) and missing is None:
         return
     infinite = np.argwhere(np.isinf(values))
     if len(infinite):
-        raise InvalidTensor(
-            f"X has {len(infinite)} infinite entries, the first at X{cell_name(infinite[0])}. "
-            "If infinity marks a missing value, set those cells to NaN."
-        )
+        raise infinite_entries(len(infinite), infinite[0])
 
 
-def _negative_entries(values: AnyArray) -> str:
-    with np.errstate(invalid="ignore"):
-        count = int(np.count_nonzero(values < 0))
-    place = np.unravel_index(int(np.nanargmin(values)), values.shape)
+def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
+    """Say how many entries are negative, and which is the smallest."""
     entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
-    return (
-        f"X has {entries} is X{cell_name(place)} = {values[place]:g}. X is read as unnormalised probabilities, so "
+    return InvalidTensor(
+        f"X has {entries} is X{cell_name(place)} = {value:g}. X is read as unnormalised probabilities, so "
         "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+    )
+
+
+def infinite_entries(count: int, place: Any) -> InvalidTensor:
+    """Say how many entries are infinite, and which is the first."""
+    return InvalidTensor(
+        f"X has {count} infinite entries, the first at X{cell_name(place)}. "
+        "If infinity marks a missing value, set those cells to NaN."
     )
 
 
@@ -193,16 +200,22 @@ def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     with np.errstate(over="ignore"):
         total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
+    return sound_total(
+        total, seen.smallest, lambda: float(np.nanmax(values)), "X" if mask is None else "X on the support"
+    )
+
+
+def sound_total(total: float, smallest: float, largest: Callable[[], float], what: str = "X") -> float:
+    """Refuse a sum that cannot be divided by; `largest` finds the largest entry, which only one refusal names."""
     if total == 0:
-        where = "X" if mask is None else "X on the support"
-        raise InvalidTensor(f"{where} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
+        raise InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
     if not np.isfinite(total):
         raise InvalidTensor(
-            f"the sum of X overflows float64 (largest entry {np.nanmax(values):g}). Divide X by its largest entry."
+            f"the sum of X overflows float64 (largest entry {largest():g}). Divide X by its largest entry."
         )
-    if seen.smallest > 0 and seen.smallest / total == 0:
+    if smallest > 0 and smallest / total == 0:
         raise InvalidTensor(
-            f"the smallest entry of X, {seen.smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
+            f"the smallest entry of X, {smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
             "Leave such cells out: support=(X > 0) after setting them to 0."
         )
     return total

@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike
 from legendre.arrays import HasShape
 from legendre.errors import InvalidSupport
 from legendre.homes import HERE, home_of
+from legendre.intake.blocks import is_dask, observe_blocks
 from legendre.intake.dense import observe
 from legendre.intake.observation import Observation
+from legendre.intake.passes import Watch
 from legendre.intake.remote import observe_there
 from legendre.intake.sparse import observe_entries
 from legendre.sparse import as_coordinates
@@ -17,8 +19,24 @@ TensorLike = ArrayLike | HasShape
 """What a decomposition can be made of."""
 
 
-def read(X: TensorLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
-    """Check X, dense or sparse, and find its sample space.
+def read(
+    X: TensorLike,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    *,
+    rankings: dict[int, int] | None = None,
+    watch: Watch | None = None,
+) -> Observation:
+    """Check X, however it is held, and find its sample space.
+
+    Parameters
+    ----------
+    X, support, base
+        As in `decompose`.
+    rankings
+        What will be asked of `Observation.largest` (see `Basis.rankings`), for one pass over X to find on its way.
+    watch
+        Told how far a long pass over X is.
 
     Examples
     --------
@@ -28,6 +46,8 @@ def read(X: TensorLike, support: str | ArrayLike = "all", base: ArrayLike | None
     """
     if isinstance(X, Observation):
         return X
+    if is_dask(X):
+        return observe_blocks(X, support, base, rankings=rankings, watch=watch)
     listed = as_coordinates(X)
     if listed is None:
         home = home_of(X)

@@ -51,7 +51,7 @@ class Aggregate(NamedTuple):
     infinite: int
 
 
-def _plain(x: NDArray[Any]) -> NDArray[Any]:
+def plain(x: NDArray[Any]) -> NDArray[Any]:
     """X in a type that numba reads; a copy is made only for exotic types, byte orders and alignments."""
     x = np.asarray(x)
     if x.dtype.kind not in "biuf":
@@ -176,6 +176,14 @@ def _aggregate(x, layout, bounds, out, lows):
         _read(x, layout, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b])
 
 
+@njit(cache=True, nogil=True)
+def _aggregate_alone(x, layout, bounds, out, lows):
+    """As `_aggregate`, by the calling thread."""
+    for b in range(len(bounds) - 1):
+        line = np.zeros(0 if layout.straight else layout.shape[-1])
+        _read(x, layout, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b])
+
+
 @njit(cache=True, parallel=True)
 def _aggregate_masked(x, mask, layout, bounds, out, counts, lows, bad):
     """As `_aggregate`, entry by entry: leaves out what the mask leaves out and NaN, and counts what is left."""
@@ -218,6 +226,22 @@ def _row_bounds(layout: Layout, cells: int) -> tuple[IntArray, int]:
     return np.array([0, rows], np.int64), 1
 
 
+def aggregate_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> FloatArray:
+    """Sum X, all finite, over boxes as `aggregate` does, by the calling thread alone.
+
+    For callers that are threads themselves: numba's pools are not all made for several callers at a time.
+    """
+    x = plain(x)
+    m = [int(b.max()) + 1 for b in boxes]
+    weights = np.concatenate((np.cumprod(m[::-1])[::-1], [1]))[1:]
+    targets = [b.astype(np.int64) * w for b, w in zip(boxes, weights, strict=True)]
+    layout = _layout([x], targets, memory_order(x))
+    bounds = np.array([0, int(np.prod(layout.shape[:-1]))], np.int64)
+    sums = np.zeros(m)
+    _aggregate_alone(_flat(x), layout, bounds, sums.reshape(1, -1), np.full((1, LANES), np.inf))
+    return sums
+
+
 def aggregate(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.bool_] | None = None) -> Aggregate:
     """Sum X over boxes in one pass in the order of its memory, without a float64 copy.
 
@@ -225,7 +249,7 @@ def aggregate(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.b
     mask: cells of Omega, or None for all.  NaN entries are left out and counted; then, and with a mask, `counts`
     says how many cells each box keeps.  X is read a second time only if it holds NaN or infinity.
     """
-    x = _plain(x)
+    x = plain(x)
     if [len(b) for b in boxes] != list(x.shape) or (mask is not None and mask.shape != x.shape):
         raise ValueError(f"boxes and mask must fit the shape {x.shape}")
     m = [int(b.max()) + 1 if len(b) else 0 for b in boxes]
@@ -265,41 +289,60 @@ def aggregate(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.b
     return Aggregate(out.sum(0).reshape(m), counts.sum(0).reshape(m), float(lows.min()), missing, infinite)
 
 
-@njit(cache=True, parallel=True)
-def _stream(x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
-    """Sum X above each cell of B: walk planes down, add them up in one merged slab, look up cells as they come.
-
-    starts[p]: plane where cell p begins; first: cells by block.  Blocks begin at nought; what lies in the blocks
-    above is added afterwards, so they are independent.
-    """
-    blocks = len(bounds) - 1
+@njit(cache=True)
+def _stream_block(b, x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
+    """Walk the planes of one block down, add them up in one merged slab, look up cells as they come."""
     rows = 1
     for axis in range(1, len(layout.shape) - 1):
         rows *= layout.shape[axis]
-    for b in prange(blocks):
-        slab, work = slabs[b], np.empty(slabs.shape[1])
-        line = np.zeros(0 if layout.straight else layout.shape[-1])
-        corner = np.empty_like(extents)
-        p = first[b + 1] - 1
-        for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
-            _read(x, layout, plane * rows, (plane + 1) * rows, slab, line, lows[b])
-            end = p
-            while p >= first[b] and starts[p] == plane:
-                p -= 1
-            if p < end:
-                for d in range(len(extents)):
-                    corner[d] = scaled[d, p + 1 : end + 1].min() // strides[d]
-                sum_down(slab, work, extents, strides, corner, False)
-                for u in range(p + 1, end + 1):
-                    eta[u] = sum_tail(work, scaled, u, extents)
+    slab, work = slabs[b], np.empty(slabs.shape[1])
+    line = np.zeros(0 if layout.straight else layout.shape[-1])
+    corner = np.empty_like(extents)
+    p = first[b + 1] - 1
+    for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
+        _read(x, layout, plane * rows, (plane + 1) * rows, slab, line, lows[b])
+        end = p
+        while p >= first[b] and starts[p] == plane:
+            p -= 1
+        if p < end:
+            for d in range(len(extents)):
+                corner[d] = scaled[d, p + 1 : end + 1].min() // strides[d]
+            sum_down(slab, work, extents, strides, corner, False)
+            for u in range(p + 1, end + 1):
+                eta[u] = sum_tail(work, scaled, u, extents)
+
+
+@njit(cache=True)
+def _stream_join(first, scaled, extents, strides, slabs, eta):
+    """Add to each block's cells what lies in the blocks above."""
     above = np.zeros(slabs.shape[1])
     zero = np.zeros_like(extents)
-    for b in range(blocks - 2, -1, -1):
+    for b in range(len(slabs) - 2, -1, -1):
         above += slabs[b + 1]
         work = np.empty(slabs.shape[1])
         sum_down(above, work, extents, strides, zero, False)
         for u in range(first[b], first[b + 1]):
             eta[u] += sum_tail(work, scaled, u, extents)
+
+
+@njit(cache=True, parallel=True)
+def _stream(x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
+    """Sum X above each cell of B.
+
+    starts[p]: plane where cell p begins; first: cells by block.  Blocks begin at nought; what lies in the blocks
+    above is added afterwards, so they are independent.
+    """
+    for b in prange(len(bounds) - 1):
+        _stream_block(b, x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta)
+    _stream_join(first, scaled, extents, strides, slabs, eta)
+
+
+@njit(cache=True, nogil=True)
+def _stream_alone(x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
+    """As `_stream`, by the calling thread."""
+    for b in range(len(bounds) - 1):
+        _stream_block(b, x, layout, bounds, first, scaled, extents, strides, starts, slabs, lows, eta)
+    _stream_join(first, scaled, extents, strides, slabs, eta)
 
 
 def _stream_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
@@ -309,14 +352,16 @@ def _stream_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
     return next(d for d in memory if cost[d] <= 4 * cost.min())
 
 
-def suffix_sums(x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArray[Any]) -> FloatArray:
+def suffix_sums(
+    x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArray[Any], *, alone: bool = False
+) -> FloatArray:
     """Sum X above the cells of B, in the order of X's memory, in memory O(one merged slab).
 
     cuts[k]: sorted first coordinates of the boxes of mode k, beginning with 0; positions: (k, N) box coordinates.
     Slabs are cut across the axis of the largest stride that leaves a small slab: X is then read once, straight
-    through.  Divide by the sum of X for eta_hat.
+    through.  Divide by the sum of X for eta_hat.  With `alone` the calling thread does it all (see `aggregate_alone`).
     """
-    x = _plain(x)
+    x = plain(x)
     check_positions(positions, [len(c) for c in cuts])
     if any(c[0] != 0 or n == 0 for c, n in zip(cuts, x.shape, strict=True)):
         raise ValueError("cuts must begin with 0 and X must not be empty")
@@ -337,13 +382,17 @@ def suffix_sums(x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArra
     layout = _layout([x], targets, [mode, *(d for d in memory if d != mode)])
     scaled = offsets(positions[order], others, strides)
     starts = np.asarray(cuts[mode])[positions[order, mode]].astype(np.int64)
-    blocks = 1 if x.size < SMALL else BLOCKS
+    blocks = 1 if alone or x.size < SMALL else BLOCKS
     bounds = np.unique(np.linspace(0, x.shape[mode], blocks + 1).astype(np.int64))
     first = np.searchsorted(starts, bounds).astype(np.int64)
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
     lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
-    with threads(x.size):
-        _stream(_flat(x), layout, bounds, first, scaled, slab, strides, starts, slabs, lows, eta)
+    work = _flat(x), layout, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
+    if alone:
+        _stream_alone(*work)
+    else:
+        with threads(x.size):
+            _stream(*work)
     sums = np.empty_like(eta)
     sums[order] = eta
     return sums

@@ -109,6 +109,19 @@ def sum_down(a, e, extents, strides, corner, along_last):
 
 
 @njit(cache=True)
+def sum_above(a, line, extents, strides, corner):
+    """Sum a over all cells above the corner: rows into a line first, which runs in vectors."""
+    n = extents[-1] - corner[-1]
+    line[:n] = 0.0
+    for r in range(count_rows(extents, corner)):
+        start, _ = locate_row(r, extents, strides, corner, 0)
+        row = a[start : start + n]
+        for i in range(n):
+            line[i] += row[i]
+    return ordered_sum(line[:n])
+
+
+@njit(cache=True)
 def sum_tail(e, scaled, u, extents):
     """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
     base = 0

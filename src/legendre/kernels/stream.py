@@ -6,6 +6,7 @@ accumulate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,12 +27,14 @@ from legendre.kernels.rectangle import (
     offsets,
     ordered_sum,
     sort_along,
+    sum_above,
     sum_down,
     sum_tail,
     sum_up,
     threads,
 )
 
+MODERATE = 1 << 22  # cells of a slab up to which its memory does not matter
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
 
 
@@ -62,12 +65,14 @@ class StreamPlan(NamedTuple):
 def stream_plan(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None) -> StreamPlan:
     """Prepare sweeps; lengths[k]: weight of each box of mode k, positions: (k, N) box coordinates of B.
 
-    The stream mode is the one whose sweep visits the fewest cells (the first such).
+    The stream mode is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
     """
     if mode is None:
         check_positions(positions, [len(n) for n in lengths])
-        plans = [stream_plan(lengths, positions, d) for d in range(len(lengths))]
-        return min(plans, key=lambda p: p.work)
+        cells = math.prod(len(n) for n in lengths)
+        sizes = [cells // len(n) for n in lengths]
+        moderate = [d for d, size in enumerate(sizes) if size <= max(MODERATE, 2 * min(sizes))]
+        return min((stream_plan(lengths, positions, d) for d in moderate), key=lambda p: p.work)
     others, order = sort_along(positions, mode)
     extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
     strides = c_strides(extents)
@@ -179,6 +184,9 @@ def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
         if plan.first[j] == plan.first[j + 1]:
             continue
         _undo(plan, j, values, state, mass, mark, factors, product, shift)
+        if not fisher and plan.first[j + 1] - plan.first[j] == 1:  # a slab's only cell is its corner
+            eta[plan.first[j]] = sum_above(mass, sums, plan.extents, plan.strides, plan.corners[j])
+            continue
         sum_down(mass, sums, plan.extents, plan.strides, plan.corners[j], fisher)
         for u in range(plan.first[j], plan.first[j + 1]):
             if fisher:
@@ -286,8 +294,8 @@ def evaluate(plan: StreamPlan, theta: FloatArray, gram: FloatArray | None = None
 
 
 @njit(cache=True, parallel=True)
-def _uniform(tails, starts, positions, eta, gram):
-    """Lower triangle of the Fisher matrix at theta = 0, where eta at a join is a product over modes."""
+def _products(tails, starts, positions, eta, gram):
+    """Lower triangle of the Fisher matrix where Q, and with it eta at a join, is a product over modes."""
     k = positions.shape[1]
     for i in prange(k):
         u = balanced_row(i, k)
@@ -301,12 +309,13 @@ def _uniform(tails, starts, positions, eta, gram):
             row[v] -= eta[u] * eta[v]
 
 
-def uniform(
+def products(
     lengths: Sequence[NDArray[Any]], positions: NDArray[Any], gram: FloatArray | None = None
 ) -> tuple[float, FloatArray]:
-    """Compute psi and eta at theta = 0 in closed form (and the Fisher matrix into gram's lower triangle): no sweep.
+    """Compute psi and eta of a product over modes in closed form (and the Fisher matrix into gram's lower triangle).
 
-    Rows come as in `positions`.  This is the first step of every fit that starts at the uniform distribution.
+    lengths[k]: the weight of each box of mode k; lengths alone make the uniform distribution.  Rows come as in
+    `positions`.  This is the first step of every fit that starts at such a product: no sweep.
     """
     check_positions(positions, [len(n) for n in lengths])
     _check_arrays(len(positions), np.zeros(len(positions)), gram)
@@ -320,5 +329,5 @@ def uniform(
     if gram is not None:
         starts = np.concatenate(([0], np.cumsum([len(t) for t in tails])[:-1])).astype(np.int64)
         with threads(len(lengths) * len(eta) ** 2 / 2):
-            _uniform(np.concatenate(tails), starts, columns, eta, gram)
+            _products(np.concatenate(tails), starts, columns, eta, gram)
     return float(np.log(total)), eta

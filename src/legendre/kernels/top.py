@@ -1,9 +1,10 @@
-"""The largest entry of each slice, in one compiled pass in the order of memory."""
+"""The largest entries of each slice, in one compiled pass in the order of memory."""
 
 import numpy as np
 from numba import njit, prange
 
 BLOCKS = 8
+NOWHERE = np.iinfo(np.int64).max  # the place of an entry that stands for none
 
 
 @njit(cache=True)
@@ -33,3 +34,57 @@ def largest_rows(x, where):
             if best[b, j] > best[top, j]:
                 top = b
         where[j] = at[top, j]
+
+
+@njit(cache=True)
+def _worse(values, places, a, b):
+    """Tell whether entry a ranks below entry b: the smaller value, or of equal ones the later place."""
+    return values[a] < values[b] or (values[a] == values[b] and places[a] > places[b])
+
+
+@njit(cache=True)
+def _replace_worst(values, places, value, place):
+    """Put a new entry in the place of the worst, which is the root of a heap."""
+    n, at = len(values), 0
+    values[0], places[0] = value, place
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            return
+        if child + 1 < n and _worse(values, places, child + 1, child):
+            child += 1
+        if not _worse(values, places, child, at):
+            return
+        values[at], values[child] = values[child], values[at]
+        places[at], places[child] = places[child], places[at]
+        at = child
+
+
+@njit(cache=True)
+def _none_larger(row, least):
+    """Tell whether no entry of a row exceeds the least that is kept of its slice; without a branch, so in vectors."""
+    found = False
+    for j in range(len(row)):
+        found |= row[j] > least[j]
+    return not found
+
+
+@njit(cache=True, nogil=True)
+def keep_largest(x, values, places):
+    """Keep the largest entries of each slice x[:, j, :] in a heap: values[j], and their places within the slice.
+
+    Heaps come filled with the least value there is, at NOWHERE. NaN is never kept.
+    """
+    before, slices, after = x.shape
+    least = values[:, 0].copy()
+    filled = False
+    for i in range(before):
+        if filled and after == 1 and _none_larger(x[i, :, 0], least):
+            continue
+        for j in range(slices):
+            for k in range(after):
+                value = x[i, j, k]
+                if value > least[j] or (value == least[j] and places[j, 0] == NOWHERE):
+                    _replace_worst(values[j], places[j], value, i * after + k)
+                    least[j] = values[j, 0]
+        filled = filled or (places[:, 0] != NOWHERE).all()

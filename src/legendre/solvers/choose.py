@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from legendre.decomposable import saturated
-from legendre.engines.choose import LARGEST_MATRIX
+from legendre.engines.choose import COSTLY, LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting, unknown_name
 from legendre.hierarchy import has_closed_form, margins_that_are_the_model
@@ -80,7 +80,9 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
         return [Closed(), newton]
     if not grid:
         return [Closed(), newton] if seen and model.by_cliques and saturated(model) else [newton]
-    margins = margins_that_are_the_model(model)
+    streamed = model.measure is None and model.n_merged >= COSTLY and model.n_params <= LARGEST_MATRIX
+    # scaling would form a grid that the stream engine does without
+    margins = None if streamed else margins_that_are_the_model(model)
     if margins is not None and (model.n_params >= SCALING_FROM or has_closed_form(model, margins)):
         return [Scaling(max_iter=SCALING_CYCLES), newton]
     return [newton]

@@ -10,6 +10,7 @@ import numpy as np
 
 from legendre.arrays import FloatArray
 from legendre.engines import Point
+from legendre.engines.choose import COSTLY
 from legendre.linalg import Factor, factorise
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
@@ -65,12 +66,15 @@ class Natural:
         return State(after, memory=work, step=1.0) if target.residual(after) <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too."""
+        """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too.
+
+        Where a sweep is costly tol is enough.
+        """
         point, work = state.point, _workspace(state)
         if work.anchor is None:
             gap, tilt = _gap(target, point, _anchored(target, point))
             return replace(state, gap=gap, tilt=tilt)
-        for _ in range(CORRECTIONS):
+        for _ in range(CORRECTIONS if target.problem.model.n_merged < COSTLY else 0):
             corrected = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
             if target.residual(corrected) >= target.residual(point):
                 break

@@ -11,7 +11,7 @@ from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name
 from legendre.cliques import size_name
 from legendre.engines import engine_for
 from legendre.errors import InvalidBasis, InvalidQuery
-from legendre.intake import Observation, in_memory
+from legendre.intake import Blocks, Observation, in_memory, pieces
 from legendre.intake.sparse import Sparse
 from legendre.model import LARGEST_GRID, MOST_AXES
 from legendre.views.law import Law
@@ -143,6 +143,9 @@ def rmse_from(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
     if isinstance(data, Sparse):
         return _rmse_from_entries(fit, data)
+    if isinstance(data, Blocks):
+        law = pieces.Law(fit.basis, fit.theta, fit.psi, data.total, fit.model.quotient, fit.alive)
+        return float(np.sqrt(data.distance(law) / math.prod(fit.shape))) * data.total
     dense = in_memory(data, "rmse")
     (density, unit), mask = in_units(fit), dense.support.mask
     square, count = 0.0, 0
