@@ -569,6 +569,20 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
 ]
 
 
+def test_many_modes_in_one_clique_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too wide in any case is not worked out; the tree holds every mode and every edge all the same."""
+    monkeypatch.setattr("legendre.cliques.MANY", 3)
+    n = 40
+    graph = np.zeros((n, n), dtype=bool)
+    graph[5:, 5:] = True
+    graph[np.arange(5), np.arange(1, 6)] = graph[np.arange(1, 6), np.arange(5)] = True
+    tree = clique_tree(graph, [2] * n)
+    assert not tree.fits
+    assert tree.largest.n_cells == 2**35
+    for a, b in np.argwhere(np.triu(graph, 1)):
+        assert any({a, b} <= set(clique.modes) for clique in tree.cliques)
+
+
 @pytest.mark.parametrize(("name", "arguments", "text"), REFUSED, ids=[name for name, *_ in REFUSED])
 def test_what_cannot_be_formed_is_refused(
     name: str, arguments: tuple[Any, ...], text: str, large: ld.Decomposition

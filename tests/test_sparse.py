@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre import dominance
+from legendre import dominance, rank
 from legendre.basis import as_basis
 from legendre.decomposition import Decomposition
 from legendre.fit import fit_on
@@ -294,3 +295,176 @@ def test_progress_tells_how_the_basis_grows(capsys: pytest.CaptureFixture[str]) 
     grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
     assert said[0].startswith("growing   6 of 20 parameters   KL = ")
     assert said[-1].startswith(("swapping   20", "ordering"))
+
+
+LONG = 10**12
+
+
+def long_and_short() -> tuple[ld.Coordinates, IntArray, ld.Coordinates, IntArray]:
+    """Make a tensor with a mode that no array can index, a basis, and both with that mode's levels renumbered."""
+    rng = np.random.default_rng(3)
+    cells = np.stack([rng.integers(0, LONG, 60), rng.integers(0, 3, 60), rng.integers(0, 4, 60)], axis=1)
+    values, basis = rng.integers(1, 5, 60), np.array([[LONG // 2, 0, 0], [0, 1, 0], [LONG // 3, 0, 2], [0, 2, 1]])
+    levels = np.unique(np.concatenate([[0], cells[:, 0], basis[:, 0]]))
+    short, small = cells.copy(), basis.copy()
+    short[:, 0], small[:, 0] = np.searchsorted(levels, cells[:, 0]), np.searchsorted(levels, basis[:, 0])
+    shape = (len(levels), 3, 4)
+    return ld.from_coords(cells, values, (LONG, 3, 4)), basis, ld.from_coords(short, values, shape), small
+
+
+@pytest.mark.parametrize("recipe", [None, "B1", "B3(2)", "B3(1, axis=0)", "full"])
+def test_long_modes_between_short_ones(recipe: str | None) -> None:
+    """Only the order of levels counts where the sample space is a list, so that renumbering them changes nothing."""
+    x, basis, small, renumbered = long_and_short()
+    asked = (basis, renumbered) if recipe is None else (recipe, recipe)
+    fit, twin = ld.decompose(x, asked[0], support="nonzero"), ld.decompose(small.toarray(), asked[1], support="nonzero")
+    assert fit.n_params == twin.n_params
+    assert_allclose(fit.log_prob(x.cells), twin.log_prob(small.cells), atol=1e-10)
+    assert_allclose(fit.marginal([2, 1]), twin.marginal([2, 1]), atol=1e-12)
+    assert fit.kl == pytest.approx(twin.kl, abs=1e-12)
+    assert_allclose(fit.marginal(1, given={2: 3}).sum(), 1.0)
+    assert np.isfinite(fit.log_prob(fit.sample(5, rng=0))).all()
+
+
+def test_long_modes_of_a_full_grid() -> None:
+    """The levels between two cuts are one level with their number as base measure."""
+    x, basis, _, _ = long_and_short()
+    cuts = np.array([0, LONG // 3, LONG // 2])
+    merged, small = np.zeros((3, 3, 4)), basis.copy()
+    np.add.at(merged, (np.searchsorted(cuts, x.cells[:, 0], side="right") - 1, x.cells[:, 1], x.cells[:, 2]), x.values)
+    small[:, 0] = np.searchsorted(cuts, basis[:, 0])
+    sides = np.diff(cuts, append=LONG).astype(np.float64)
+    fit, twin = ld.decompose(x, basis), ld.decompose(merged, small, base=np.ones((3, 3, 4)) * sides[:, None, None])
+    assert_allclose(fit.theta, twin.theta, atol=1e-9)
+    assert_allclose(fit.marginal([1, 2]), twin.marginal([1, 2]), atol=1e-12)
+    assert_allclose(fit.condition({0: LONG - 1}), twin.condition({0: 2}), atol=1e-12)
+    assert fit.mode()[0] in cuts
+    with pytest.raises(ld.TooLarge, match=r"a table over the modes \[0\] of 1e\+12 cells .* Ask for fewer modes"):
+        fit.marginal(0)
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_a_basis_grown_along_a_long_mode(support: str) -> None:
+    x, _, _, _ = long_and_short()
+    fit = ld.decompose(x, ld.adaptive(4), support=support)
+    assert fit.n_params == 4
+    assert set(fit.basis[:, 0].tolist()) <= {0, *x.cells[:, 0].tolist()}
+    assert fit.at(2).kl >= fit.kl
+    direct = [x.values[(x.cells >= u).all(axis=1)].sum() / x.values.sum() for u in fit.basis]
+    assert_allclose(fit.eta, direct, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("basis", "text"),
+    [
+        ("B1", r"a basis of 1e\+12 cells .* It runs through a long mode: name cells of your own"),
+        ("B3(1, axis=0)", r"a basis of 1e\+12 cells .* Number slices by a shorter mode"),
+        (ld.interactions(2), r"interactions\(2\): a basis of 6e\+12 cells .* Take fewer or shorter modes"),
+        (ld.interactions([(0, 1)]), r"interactions\(<1 sets>\): a basis of 3e\+12 cells"),
+    ],
+)
+def test_bases_too_long_to_be_listed(basis: ld.Basis | str, text: str) -> None:
+    with pytest.raises(ld.TooLarge, match=text):
+        ld.decompose(long_and_short()[0], basis)
+
+
+@pytest.mark.parametrize("basis", [ld.interactions(20), ld.interactions([tuple(range(40))])])
+def test_more_sets_of_modes_than_can_be_listed(basis: ld.Basis) -> None:
+    with pytest.raises(ld.TooLarge, match=r"a basis of .*e\+1[12] cells needs"):
+        ld.decompose(ld.from_coords(np.eye(40, dtype=int), shape=(2,) * 40), basis)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"), [((2, 3, 1, 4), 2), ((3, 3), 1), ((2, 2, 2, 2), 3), ((5,), 1), ((1, 1), 2)]
+)
+def test_interactions_by_enumeration(shape: tuple[int, ...], order: int) -> None:
+    every = np.argwhere(np.ones(shape))
+    away = (every > 0).sum(axis=1)
+    assert_array_equal(ld.interactions(order).select(observe(np.ones(shape))), every[(away > 0) & (away <= order)])
+
+
+@pytest.mark.parametrize("basis", ["B1", "B2(1)", "B2(2, axis=0)"])
+@PATCHED
+@given(tables())
+def test_lines_in_a_list_of_points(basis: str, X: FloatArray) -> None:
+    dense = as_basis(basis).select(observe(X, "nonzero"))
+    assert_array_equal(as_basis(basis).select(entries(X, "nonzero")), dense)
+
+
+def test_a_list_of_points_of_order_100() -> None:
+    """More modes than an array can have; few of them count, so that the answer is that of the others alone."""
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, (40, 100))
+    x, basis = ld.from_coords(cells, shape=(2,) * 100), np.zeros((3, 100), dtype=int)
+    basis[0, 0] = basis[1, 99] = basis[2, 0] = basis[2, 99] = 1
+    fit = ld.decompose(x, basis, support="nonzero")
+    pairs = np.zeros((2, 2))
+    np.add.at(pairs, (cells[:, 0], cells[:, 99]), 1.0)
+    assert_allclose(fit.marginal([0, 99]), pairs / 40, atol=1e-10)
+    assert_allclose(fit.marginal([99], given={0: 1}), pairs[1] / pairs[1].sum(), atol=1e-10)
+
+
+def test_astronomical_grids_can_be_told() -> None:
+    x = ld.from_coords(np.eye(2000, dtype=int)[:3], shape=(2,) * 2000)
+    assert repr(x).startswith("Coordinates: 3 entries > 0 of 1.1e602 cells")
+    with pytest.raises(ld.TooLarge, match=r"a table over the modes .* of 5.7e601 cells needs 4.3e593 GiB"):
+        ld.decompose(x, ld.empty(), support="nonzero").condition({0: 0})
+    wide = ld.from_coords([[0] * 100, [10**12 - 1] * 100])
+    assert ld.decompose(wide, ld.empty(), support="nonzero").kl == pytest.approx(0.0, abs=1e-12)
+
+
+def test_levels_that_are_never_seen() -> None:
+    """The outer product of such margins has no theta; nothing is divided by 0 on the way to finding that out."""
+    rng = np.random.default_rng(0)
+    x = ld.from_coords(rng.integers(0, 200, (100, 4)), shape=(300,) * 4)
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
+        fit = ld.decompose(x, "B1")
+    assert fit.status is ld.Status.UNDECIDED
+    assert_allclose(fit.marginal(2), np.bincount(x.cells[:, 2], x.values, 300) / x.values.sum(), atol=1e-9)
+    with pytest.raises(ld.InvalidSetting, match="without zeros in its margins"):
+        ld.decompose(x, "B1", solver="closed")
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda *_: "x", r"f has dtype <U1; it must hold real numbers"),
+        (lambda *_: np.ones(3), r"f returned shape \(3,\) for cells of shape \(2,\)"),
+        (lambda *_: [[1], [1, 2]], r"what f returned is not a rectangular array"),
+        (lambda a, *_: a * 1j, r"f has dtype complex128"),
+    ],
+)
+def test_functions_that_have_no_mean(f: Callable[..., Any], text: str) -> None:
+    fit = ld.decompose(ld.from_coords([[0, 1], [1, 0]]), ld.empty(), support="nonzero")
+    with pytest.raises(ld.InvalidQuery, match=text):
+        fit.expectation(f)
+    with pytest.raises(ld.InvalidQuery, match="modes is empty"):
+        fit.expectation(lambda: 1, modes=[])
+
+
+def test_an_error_of_nothing_is_nothing() -> None:
+    """Where Q is X the squares of all cells and of the listed ones cancel, but for rounding, which a root enlarges."""
+    fit = ld.decompose(ld.from_coords([[0], [1], [2]], [3, 5, 7], shape=(3,)), "B1")
+    assert fit.rmse < 1e-13
+
+
+def test_conditions_on_a_grid_that_is_swept_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose(np.arange(1, 13).reshape(3, 4), "B1 + B3(1)")
+    expected = fit.condition({0: 1})
+    monkeypatch.setattr("legendre.model.MOST_FORMED", 1)
+    assert_array_equal(fit.condition({0: 1}), expected)
+
+
+@PATCHED
+@given(lists())
+def test_coefficients_of_the_constant(
+    drawn: tuple[tuple[int, ...], IntArray, IntArray, np.random.Generator],
+) -> None:
+    """In a list and on the grid: sums of the coefficients at or below each basis cell are 1."""
+    shape, cells, basis, _ = drawn
+    basis = np.unique(basis[basis.any(axis=1)], axis=0)
+    model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
+    listed = replace(model, cells=np.argwhere(model.alive), measure=model.weights[model.alive])
+    for way in (model, listed):
+        found = rank._upwards(way)
+        assert_array_equal((basis[None] <= basis[:, None]).all(axis=2) @ found, np.ones(len(basis)))

@@ -55,7 +55,7 @@ def cell_keys(cells: IntArray) -> IntArray:
     Mixed-radix numbers where they fit 63 bits (sorting integers is far cheaper than sorting rows), ranks otherwise.
     """
     sizes = cells.max(axis=0, initial=0).astype(np.int64) + 1
-    if float(np.prod(sizes.astype(np.float64))) < 2.0**62:
+    if math.prod(sizes.tolist()) < 2**62:
         strides = np.concatenate([np.cumprod(sizes[:0:-1])[::-1], [1]]).astype(np.int64)
         keys = np.zeros(len(cells), dtype=np.int64)
         for column, stride in zip(cells.T, strides, strict=True):
@@ -113,14 +113,24 @@ def find(cells: IntArray, others: IntArray) -> IntArray:
     return np.where(known[place] == wanted, place, -1).astype(np.int64)
 
 
+def size_name(n: int) -> str:
+    """Write a number of cells, a very large one as a power of ten.
+
+    >>> size_name(12_345), size_name(2**100)
+    ('12,345', '1.3e30')
+    """
+    if n < 10**15:
+        return f"{n:,}"
+    power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))  # Python writes no longer integers
+    return f"{n / 10**power:.1f}e{power}"
+
+
 def check_room(cells: int, size: int, what: str, instead: str) -> None:
     """Refuse what needs more memory than the machine has."""
     room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if cells * size > room:
-        raise TooLarge(
-            f"{what} of {cells:.3g} cells needs {cells * size / 2**30:,.3g} GiB; this machine has "
-            f"{room / 2**30:,.3g}. {instead}"
-        )
+        counted, needed = (f"{n:.3g}" if n < 10**300 else size_name(n) for n in (cells, cells * size // 2**30))
+        raise TooLarge(f"{what} of {counted} cells needs {needed} GiB; this machine has {room / 2**30:,.3g}. {instead}")
 
 
 def is_real(value: object) -> TypeGuard[float]:

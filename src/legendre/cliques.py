@@ -15,9 +15,12 @@ from heapq import heappop, heappush
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray
+from legendre.arrays import size_name as size_name
 
 MOST_CELLS = 1 << 24
 """The most cells of all cliques together: a sweep over them takes a second or so."""
+MANY = 256
+"""Up to so many modes the sizes of cliques that do not fit are worked out all the same, to be told."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +99,6 @@ class CliqueTree:
         )
 
 
-def size_name(n: int) -> str:
-    """Write a number of cells, a very large one as a power of ten.
-
-    >>> size_name(12_345), size_name(2**100)
-    ('12,345', '1.3e30')
-    """
-    if n < 10**15:
-        return f"{n:,}"
-    power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))  # Python writes no longer integers
-    return f"{n / 10**power:.1f}e{power}"
-
-
 def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
     """Triangulate a graph of modes and arrange its cliques in a tree; of two greedy rules the cheaper result counts.
 
@@ -161,6 +152,8 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         k = best[2]
         if costs.get(k) != best:  # it has changed since
             continue
+        if len(costs) > MANY and best[1 if by_fill else 0] > math.log(MOST_CELLS):
+            return *_as_one(sorted(costs), order, neighbours), False
         del costs[k]
         around, fills = _members(near[k]), best[0 if by_fill else 1] > 0
         chordal = chordal and not fills
@@ -175,6 +168,11 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
             costs[j] = cost(j)
             heappush(waiting, costs[j])
     return order, neighbours, chordal
+
+
+def _as_one(left: list[int], order: list[int], neighbours: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Make one clique of the modes that are left: none that fits comes of them, and finding the best takes long."""
+    return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
 
 
 def _members(bits: int) -> list[int]:

@@ -34,7 +34,7 @@ def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values:
         return sweep_up(shape, cells, basis, values)
     out = np.zeros(len(cells))
     for u, value in zip(basis, values, strict=True):
-        out[_above(cells, u)] += value
+        out[above(cells, u)] += value
     return out
 
 
@@ -51,7 +51,7 @@ def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses:
         from legendre.kernels.dominance import sweep_down
 
         return sweep_down(shape, cells, basis, masses)
-    return np.array([float(masses[_above(cells, u)].sum()) for u in basis])
+    return np.array([float(masses[above(cells, u)].sum()) for u in basis])
 
 
 def second_moments(
@@ -84,7 +84,7 @@ def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= LARGEST_SLAB
 
 
-def _above(cells: IntArray, u: IntArray) -> BoolArray:
+def above(cells: IntArray, u: IntArray) -> BoolArray:
     """Mark the cells at or above u; only u's coordinates away from 0 say anything."""
     modes = np.flatnonzero(u)
     if not len(modes):

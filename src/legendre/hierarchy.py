@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -25,7 +26,7 @@ def fitted_margins(model: Model) -> list[Modes]:
 
 def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
     shape = model.quotient.merged_shape
-    complete = {modes for modes, count in patterns.items() if count == np.prod([shape[k] - 1 for k in modes])}
+    complete = {modes for modes, count in patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
     closed = {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})

@@ -205,7 +205,8 @@ class Model:
 def _merged_points(quotient: Quotient, points: IntArray) -> tuple[IntArray | None, FloatArray]:
     """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
     n = quotient.n_merged
-    if n <= SMALL_GRID or n <= min(SPARSE * len(points), LARGEST_GRID):
+    formed = n <= SMALL_GRID or n <= min(SPARSE * len(points), LARGEST_GRID)
+    if formed and len(quotient.shape) <= MOST_AXES:
         counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
         return None, counts.reshape(quotient.merged_shape)
     boxes = quotient.boxes(points)

@@ -15,6 +15,7 @@ from legendre.basis.core import most_of
 from legendre.checkpoint import UNRECORDED, Record
 from legendre.cliques import size_name
 from legendre.engines import engine_for
+from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting
 from legendre.existence import Face, find_face
 from legendre.hierarchy import margins_that_are_the_model
@@ -197,7 +198,8 @@ def plan_on(data: Observation, recipe: Basis, asked: Solver | None, tol: float, 
         return _unranked(recipe, problem, face, tol)
     columns = independent(problem.model.on_face(face.alive))
     reduced = problem.reduced(face.alive, columns)
-    solvers = choose(reduced.model, grid=problem.has_grid, seen=face.certain) if asked is None else [asked]
+    seen = face.certain or (ProductEngine.applies(reduced.model) and reduced.sees_levels)
+    solvers = choose(reduced.model, grid=problem.has_grid, seen=seen) if asked is None else [asked]
     engine = engine_for(reduced.model, products=solvers[-1].name == "natural-cg")
     whole = _whole(problem, face, columns, tol) if asked is None else None
     return Plan(recipe, problem, face, columns, Target(engine, reduced, tol), tuple(solvers), tol, whole)

@@ -127,6 +127,11 @@ class Problem:
         every = range(self.mass.ndim)
         return [self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every]
 
+    @property
+    def sees_levels(self) -> bool:
+        """Whether every interval of every mode has data."""
+        return all(bool((margin > 0).all()) for margin in self.margins)
+
     @cached_property
     def mass(self) -> FloatArray:
         """P summed over each merged cell."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import AnyArray, FloatArray, IntArray
+from legendre.arrays import AnyArray, FloatArray, IntArray, check_room
 
 LONG = 1 << 20
 """Modes of more levels have no table of their intervals."""
@@ -49,10 +49,16 @@ class Quotient:
         return math.prod(self.merged_shape)
 
     @cached_property
-    def box_of(self) -> tuple[IntArray, ...]:
-        """The interval of each coordinate, mode by mode."""
-        pairs = zip(self.cuts, self.shape, strict=True)
-        return tuple(np.searchsorted(cut, np.arange(length), side="right") - 1 for cut, length in pairs)
+    def _tables(self) -> dict[int, IntArray]:
+        return {}
+
+    def box_of(self, mode: int) -> IntArray:
+        """Tabulate the interval of each coordinate of one mode; kept, and never made for modes that nobody asks of."""
+        if mode not in self._tables:
+            check_room(self.shape[mode], 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
+            table = np.searchsorted(self.cuts[mode], np.arange(self.shape[mode]), side="right") - 1
+            self._tables[mode] = table.astype(np.int64, copy=False)
+        return self._tables[mode]
 
     def boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as merged coordinates."""
@@ -64,7 +70,7 @@ class Quotient:
     def boxes_along(self, mode: int, coordinates: AnyArray) -> IntArray:
         """Find the interval of each coordinate of one mode; by search where a table would be long."""
         if self.shape[mode] <= LONG:
-            return np.asarray(self.box_of[mode][coordinates], dtype=np.int64)
+            return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
         return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
     def flat_boxes(self, cells: IntArray) -> IntArray:
@@ -86,10 +92,10 @@ class Quotient:
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
         """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
-        out = merged[self.box_of[0][rows]]
+        out = merged[self.box_of(0)[rows]]
         for axis in range(1, len(self.shape)):
             if len(self.cuts[axis]) < self.shape[axis]:
-                out = out.take(self.box_of[axis], axis=axis)
+                out = out.take(self.box_of(axis), axis=axis)
         return out
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
+from legendre.dominance import above
 from legendre.engines import engine_for
 from legendre.engines.choose import LARGEST_MATRIX
 from legendre.linalg import independent_columns
@@ -68,12 +69,25 @@ def _without_a_matrix(model: Model) -> IntArray:
     Coefficients are found cell by cell upwards (cells of one coordinate sum are incomparable), in whole numbers.
     """
     every = np.arange(model.n_params)
-    level = model.positions.sum(axis=1)
-    coefficients = np.zeros(model.n_params)
-    for s in np.unique(level):
-        here = np.flatnonzero(level == s)
-        coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
+    coefficients = _upwards(model)
     if (model.below(coefficients)[model.alive] != 1.0).any():
         return every
     needed = np.flatnonzero(coefficients)
     return np.delete(every, needed[-1])
+
+
+def _upwards(model: Model) -> FloatArray:
+    """Find coefficients whose sum at or below each basis cell is 1; in a long list there are about as many levels."""
+    level = model.positions.sum(axis=1)
+    coefficients = np.zeros(model.n_params)
+    if model.cells is None:
+        for s in np.unique(level):
+            here = np.flatnonzero(level == s)
+            coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
+        return coefficients
+    columns, below = np.asfortranarray(model.positions), np.zeros(model.n_params)
+    for i in np.argsort(level, kind="stable"):
+        coefficients[i] = 1.0 - below[i]
+        if coefficients[i]:
+            below[above(columns, columns[i])] += coefficients[i]
+    return coefficients

@@ -77,10 +77,10 @@ def _interval_sums(home: Home, grid: Any, cuts: IntArray, axis: int) -> Any:
 
 def spread(home: Home, grid: Any, quotient: Quotient, rows: slice) -> Any:
     """Copy each box's value to its cells, on some rows of the first mode."""
-    grid = home.xp.take(grid, home.bring(quotient.box_of[0][rows]), axis=0)
+    grid = home.xp.take(grid, home.bring(quotient.box_of(0)[rows]), axis=0)
     for axis in range(1, grid.ndim):
         if len(quotient.cuts[axis]) < quotient.shape[axis]:
-            grid = home.xp.take(grid, home.bring(quotient.box_of[axis]), axis=axis)
+            grid = home.xp.take(grid, home.bring(quotient.box_of(axis)), axis=axis)
     return grid
 
 

@@ -168,10 +168,10 @@ class Tables:
         out = np.zeros((cells.shape[1], len(cells)), dtype=short)
         for start in range(0, len(cells), ROWS):
             part = slice(start, start + ROWS)
-            for k in np.flatnonzero(self.tree.home >= 0):
+            for k in np.flatnonzero(self.tree.home >= 0).tolist():
                 column = cells[part, k]
                 merged = len(quotient.cuts[k]) < quotient.shape[k]
-                out[k, part] = quotient.box_of[k][column] if merged else column
+                out[k, part] = quotient.boxes_along(k, column) if merged else column
         return out
 
     def flat(self, c: int, columns: IntArray) -> IntArray:

@@ -16,6 +16,8 @@ from legendre.intake import Observation
 
 MOST_LISTED = 1 << 33
 """More cells than this fit no list."""
+ROOM = 4 * 8
+"""Bytes for each coordinate of a basis that is listed: sorting it takes copies."""
 
 
 class Basis(ABC):

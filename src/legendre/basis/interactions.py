@@ -5,14 +5,15 @@ On a full grid this is the hierarchical log-linear model with those margins.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from legendre.arrays import IntArray, is_whole
-from legendre.basis.core import Basis
+from legendre.arrays import IntArray, check_room, is_whole
+from legendre.basis.core import ROOM, Basis
 from legendre.errors import InvalidBasis
 from legendre.intake import Observation
 
@@ -32,16 +33,25 @@ class Interactions(Basis):
         if isinstance(self.sets, int):
             if self.sets > order:
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
-            groups = list(combinations(range(order), self.sets))
+            groups, most = [tuple(range(order))], self.sets
         else:
-            groups = [tuple(sorted(group)) for group in self.sets]
+            groups, most = [tuple(sorted(group)) for group in self.sets], order
             check_modes("interactions", groups, order)
-        parts = {part for group in groups for size in range(1, len(group) + 1) for part in combinations(group, size)}
+        parts: set[tuple[int, ...]] = set()
+        for group in groups:
+            free = [k for k in group if data.shape[k] > 1]
+            self._check_size(_n_cells([data.shape[k] for k in free], most), order)  # before their sets are listed
+            parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
+        self._check_size(sum(math.prod(data.shape[k] - 1 for k in part) for part in parts), order)
         cells = [block(data.shape, part) for part in sorted(parts)]
         if not cells:
             return np.empty((0, order), dtype=np.int64)
         every = np.concatenate(cells)
         return every[np.lexsort(every.T[::-1])]
+
+    def _check_size(self, size: int, order: int) -> None:
+        name = repr(self) if isinstance(self.sets, int) else f"interactions(<{len(self.sets)} sets>)"
+        check_room(size, ROOM * order, f"{name}: a basis", "Take fewer or shorter modes, or cells of your own.")
 
     def __repr__(self) -> str:
         sets = self.sets if isinstance(self.sets, int) else [tuple(s) for s in self.sets]
@@ -94,10 +104,19 @@ def check_modes(name: str, groups: Iterable[tuple[int, ...]], order: int) -> Non
             raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
 
 
+def _n_cells(lengths: list[int], most: int) -> int:
+    """Count the cells other than the bottom with at most so many coordinates away from 0."""
+    counts = [1] + [0] * min(most, len(lengths))
+    for length in lengths:
+        for size in reversed(range(1, len(counts))):
+            counts[size] += counts[size - 1] * (length - 1)
+    return sum(counts) - 1
+
+
 def block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
     """All cells whose non-zero coordinates are exactly the modes of `part`."""
     sizes = [shape[k] - 1 for k in part]
-    cells = np.zeros((int(np.prod(sizes)), len(shape)), dtype=np.int64)
+    cells = np.zeros((math.prod(sizes), len(shape)), dtype=np.int64)
     if len(cells):
         cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
     return cells

@@ -5,14 +5,18 @@ All three keep B inside Omega+, the support without the bottom.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import IntArray, is_whole, unique_cells
-from legendre.basis.core import Basis
+from legendre.arrays import IntArray, check_room, is_whole, unique_cells
+from legendre.basis.core import ROOM, Basis
 from legendre.errors import InvalidBasis
 from legendre.intake import Observation
+
+Line = dict[int, IntArray | None]
+"""Cells whose coordinates run through given levels (``None``: all) in some modes and are 0 elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class B1(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the axes' cells that lie in the support."""
-        return _inside([_line(data.shape, {k: np.arange(n)}) for k, n in enumerate(data.shape)], data)
+        return _lines(data, [{k: None} for k in range(len(data.shape))])
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,14 @@ class B2(Basis):
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
         slices = _axis("B2", self.axis, data.shape)
-        lines = []
+        lines: list[Line] = []
         for k, length in enumerate(data.shape):
             if k == slices:
                 continue
             count = min(self.l, length)
             chosen = np.arange(1, count + 1) * (length // count) - 1
-            lines.append(_line(data.shape, {k: chosen, slices: np.arange(data.shape[slices])}))
-        return _inside(lines, data)
+            lines.append({k: chosen, slices: None})
+        return _lines(data, lines)
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,32 @@ class B3(Basis):
         return {_axis("B3", self.axis, shape): int(self.l)}
 
 
-def _line(shape: tuple[int, ...], free: dict[int, IntArray]) -> IntArray:
-    """Cells whose coordinates run through the given values in the given modes and are 0 elsewhere."""
-    modes = sorted(free)
-    values = np.stack(np.meshgrid(*(free[k] for k in modes), indexing="ij"), axis=-1).reshape(-1, len(modes))
-    cells = np.zeros((len(values), len(shape)), dtype=np.int64)
-    cells[:, modes] = values
+def _lines(data: Observation, lines: list[Line]) -> IntArray:
+    """List the cells of some lines that lie in the support, in C order, without the bottom."""
+    points = data.support.points
+    if points is None:
+        return _inside([_line(data.shape, line) for line in lines], data)
+    away = points != 0
+    number = away.sum(axis=1)
+    found = np.zeros(len(points), dtype=np.bool_)
+    for line in lines:
+        here = number == away[:, list(line)].sum(axis=1)
+        for k, values in line.items():
+            if values is not None:
+                here &= np.isin(points[:, k], values)
+        found |= here
+    return _inside([points[found]], data)
+
+
+def _line(shape: tuple[int, ...], line: Line) -> IntArray:
+    """List the cells of a line in the whole grid."""
+    modes = sorted(line)
+    size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
+    check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
+    levels = [np.arange(shape[k]) if (values := line[k]) is None else values for k in modes]
+    places = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(modes))
+    cells = np.zeros((size, len(shape)), dtype=np.int64)
+    cells[:, modes] = places
     return cells
 
 

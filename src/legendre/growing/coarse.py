@@ -15,8 +15,8 @@ from legendre.basis import as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
 from legendre.errors import InvalidBasis
-from legendre.intake import Dense, Observation
-from legendre.quotient import Quotient, volumes
+from legendre.intake import Dense, Observation, Sparse
+from legendre.quotient import LONG, Quotient, volumes
 from legendre.support import Support
 
 COARSE = 1 << 18
@@ -88,25 +88,39 @@ def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
 
 def _quantiles(data: Observation, start: IntArray) -> Quotient:
     """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
-    finest = Quotient(data.shape, tuple(np.arange(length, dtype=np.int64) for length in data.shape))
+    finest = _finest(data)
     margins = data.margins(finest)
     fixed = Quotient.of(data.shape, start)
-    low, high = 1, max(data.shape)
+    low, high = 1, min(max(finest.merged_shape), COARSE)
     while low < high:
         middle = (low + high + 1) // 2
-        if _cut(margins, fixed, middle).n_merged <= COARSE:
+        if _cut(margins, finest, fixed, middle).n_merged <= COARSE:
             low = middle
         else:
             high = middle - 1
-    return _cut(margins, fixed, low)
+    return _cut(margins, finest, fixed, low)
 
 
-def _cut(margins: list[FloatArray], fixed: Quotient, pieces: int) -> Quotient:
+def _finest(data: Observation) -> Quotient:
+    """Cut each mode at every level; a long one where a list of entries has a level."""
+    cuts = []
+    for k, length in enumerate(data.shape):
+        if length > LONG and isinstance(data, Sparse):
+            cuts.append(np.unique(np.append(data.cells[:, k], 0)))
+        else:
+            cuts.append(np.arange(length))
+    return Quotient(data.shape, tuple(cut.astype(np.int64) for cut in cuts))
+
+
+def _cut(margins: list[FloatArray], finest: Quotient, fixed: Quotient, pieces: int) -> Quotient:
     """Cut each mode into at most so many pieces of about equal mass, and where `fixed` has its cuts."""
     cuts = []
-    for margin, kept in zip(margins, fixed.cuts, strict=True):
-        share = np.cumsum(margin) / margin.sum()
-        own = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
-        own = np.arange(len(margin)) if pieces >= len(margin) else own[own < len(margin)]
-        cuts.append(np.unique(np.concatenate([kept, own])).astype(np.int64))
+    for margin, every, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
+        if pieces >= len(margin):
+            own = every
+        else:
+            share = np.cumsum(margin) / margin.sum()
+            ends = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
+            own = every[ends[ends < len(margin)]]
+        cuts.append(np.union1d(kept, own).astype(np.int64))
     return Quotient(fixed.shape, tuple(cuts))

@@ -75,7 +75,7 @@ class Dense(Observation):
         if self.values.size >= LARGE:
             from legendre.kernels.reading import aggregate
 
-            return aggregate(self.values, quotient.box_of, mask).sums
+            return aggregate(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
@@ -101,7 +101,7 @@ class Dense(Observation):
         if modes == [0] and self.first_margin is not None:
             merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
             return merged.reshape(-1, *[1] * (len(self.shape) - 1))
-        boxes = [box if k in modes else np.zeros_like(box) for k, box in enumerate(quotient.box_of)]
+        boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
         return aggregate(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:

@@ -12,7 +12,6 @@ from legendre.arrays import AnyArray, FloatArray, IntArray, check_room, find, fr
 from legendre.dominance import sums_above
 from legendre.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.intake.checks import SUPPORT_NAMES
-from legendre.intake.dense import cells_of
 from legendre.intake.observation import Observation
 from legendre.quotient import Quotient, volumes
 from legendre.sparse import from_coords
@@ -92,22 +91,22 @@ class Sparse(Observation):
         slices = self.cells[:, axis]
         # the cells are in C order, and lexsort is stable: of equal entries the first in C order comes first
         order = np.lexsort((-self.values, slices))
-        first = np.searchsorted(slices[order], np.arange(self.shape[axis] + 1))
-        rank = np.arange(len(order)) - first[slices[order]]
+        by_slice = slices[order]
+        rank = np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
         chosen = self.cells[order[rank < count]].astype(np.int64)
         if not self.support.full:
             return chosen
-        number = np.minimum(np.diff(first), count)
-        zeros = [self._first_zeros(axis, int(k), count) for k in np.flatnonzero(number < count)]
-        return np.concatenate([chosen, *zeros])
-
-    def _first_zeros(self, axis: int, number: int, count: int) -> IntArray:
-        """List the cells without data that come first in a slice, as many as it lacks."""
-        in_slice = self.shape[:axis] + self.shape[axis + 1 :]
-        size = math.prod(in_slice)
-        own = self.cells[self.cells[:, axis] == number]
-        few = cells_of(np.arange(min(size, count)), np.full(min(size, count), number), self.shape, axis)
-        return few[find(few, own) < 0][: max(0, count - len(own))]
+        n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
+        check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
+        first = np.searchsorted(by_slice, np.arange(n_slices + 1))
+        corner = _first_cells((*self.shape[:axis], 1, *self.shape[axis + 1 :]), min(count, size))
+        parts = [chosen]
+        for k in np.flatnonzero(np.diff(first) < count):
+            own = self.cells[order[first[k] : first[k + 1]]]
+            corner[:, axis] = k
+            # the cells without data that come first, as many as the slice lacks
+            parts.append(corner[find(corner, own) < 0][: count - len(own)])
+        return np.concatenate(parts)
 
     def negentropy(self) -> float:
         """Sum ``p log p``."""
@@ -177,6 +176,15 @@ def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...
         raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
     data = observe_entries(listed.cells, listed.values, listed.shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
+
+
+def _first_cells(shape: tuple[int, ...], count: int) -> IntArray:
+    """List the cells of a grid, of any size, that come first in C order."""
+    out = np.zeros((count, len(shape)), dtype=np.int64)
+    number = np.arange(count)
+    for k in reversed(range(len(shape))):
+        number, out[:, k] = np.divmod(number, shape[k])
+    return out
 
 
 def in_list(data: Observation) -> Sparse:

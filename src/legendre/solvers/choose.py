@@ -66,7 +66,7 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
     """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
 
     Without a `grid` of P on the merged cells there is no scaling, but a closed form where B fits the tables of a tree
-    of cliques whole, and every cell of them is `seen`.
+    of cliques whole, and every cell of them is `seen`. Nor has an outer product a theta if a level is not seen.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
     """
     newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG()
     if ProductEngine.applies(model):
-        return [Closed(), newton]
+        return [Closed(), newton] if seen else [newton]
     if not grid:
         return [Closed(), newton] if seen and model.by_cliques and saturated(model) else [newton]
     streamed = model.measure is None and model.n_merged >= COSTLY and model.n_params <= LARGEST_MATRIX

@@ -42,7 +42,7 @@ class Closed:
         """Begin at the answer."""
         if isinstance(target.engine, JunctionEngine) and _tree_has_one(target.problem):
             return State(target.engine.at(closed_form(*target.problem.clique_sums)))
-        if not isinstance(target.engine, ProductEngine):
+        if not isinstance(target.engine, ProductEngine) or not target.problem.sees_levels:
             raise InvalidSetting(
                 "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
                 "Use solver='auto'."

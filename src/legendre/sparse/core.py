@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import AnyArray, frozen, is_whole
+from legendre.arrays import AnyArray, frozen, is_whole, size_name
 from legendre.errors import InvalidQuery
 from legendre.sparse.checks import Place, check_indices, shape_text
 from legendre.sparse.keys import LIMIT, merged
@@ -84,7 +84,7 @@ class Coordinates:
 
     def __repr__(self) -> str:
         entries = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
-        cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else f"{float(self.n_cells):.2e}"
+        cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
         return f"Coordinates: {entries} > 0 of {cells} cells ({shape_text(self.shape)}), {self.values.dtype}"
 
 

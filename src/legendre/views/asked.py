@@ -78,13 +78,18 @@ def called(f: Callable[..., ArrayLike], shape: tuple[int, ...], rows: slice) -> 
     starts = [rows.start] + [0] * (len(shape) - 1)
     block = (rows.stop - rows.start, *shape[1:])
     coordinates = np.ix_(*(np.arange(start, start + size) for start, size in zip(starts, block, strict=True)))
-    values = rectangular(f(*coordinates), "expectation: what f returned", InvalidQuery)
-    _check_real(values)
+    return returned(f(*coordinates), block)
+
+
+def returned(values: ArrayLike, shape: tuple[int, ...]) -> AnyArray:
+    """Read what f returned for cells of some shape."""
+    found = rectangular(values, "expectation: what f returned", InvalidQuery)
+    _check_real(found)
     try:
-        return np.broadcast_to(values, block)
+        return np.broadcast_to(found, shape)
     except ValueError:
         raise InvalidQuery(
-            f"expectation: f returned shape {values.shape} for cells of shape {block}; it must broadcast to that."
+            f"expectation: f returned shape {found.shape} for cells of shape {shape}; it must broadcast to that."
         ) from None
 
 

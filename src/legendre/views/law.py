@@ -86,7 +86,7 @@ class Law:
         merged = self._merged_marginal(coupled).reshape([quotient.merged_shape[k] for k in modes])
         for axis, k in enumerate(modes):
             density = merged / quotient.lengths[k].reshape(-1, *[1] * (len(modes) - axis - 1))
-            merged = density.take(quotient.box_of[k], axis=axis)
+            merged = density.take(quotient.box_of(k), axis=axis)
         return merged
 
     def _merged_marginal(self, modes: list[int]) -> FloatArray:

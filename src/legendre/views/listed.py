@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from legendre.arrays import FloatArray, IntArray, cell_name, check_room
 from legendre.errors import InvalidQuery
-from legendre.views.asked import impossible, values_of
+from legendre.views.asked import impossible, returned, values_of
 from legendre.views.tensor import log_prob
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def marginal(fit: Decomposition, points: IntArray, kept: list[int]) -> FloatArra
     return _gathered(fit, points, kept, np.exp(log_prob(fit, points)))
 
 
-def condition(fit: Decomposition, points: IntArray, at: Mapping[int, int]) -> FloatArray:
-    """Give Q on the modes left when the others are fixed."""
+def condition(fit: Decomposition, points: IntArray, at: Mapping[int, int], kept: list[int]) -> FloatArray:
+    """Give Q on some of the modes left when others are fixed."""
     inside = np.ones(len(points), dtype=np.bool_)
     for k, index in at.items():
         inside &= points[:, k] == index
@@ -33,13 +33,13 @@ def condition(fit: Decomposition, points: IntArray, at: Mapping[int, int]) -> Fl
     some = points[inside]
     log_q = log_prob(fit, some)
     q = np.exp(log_q - log_q.max())
-    return _gathered(fit, some, [k for k in range(len(fit.shape)) if k not in at], q / q.sum())
+    return _gathered(fit, some, kept, q / q.sum())
 
 
 def expectation(fit: Decomposition, points: IntArray, f: ArrayLike | Callable[..., ArrayLike]) -> float:
     """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
     columns = tuple(points.T.astype(np.int64))
-    values = np.broadcast_to(np.asarray(f(*columns)), len(points)) if callable(f) else values_of(f, fit.shape)[columns]
+    values = returned(f(*columns), (len(points),)) if callable(f) else values_of(f, fit.shape)[columns]
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise InvalidQuery(

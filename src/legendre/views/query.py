@@ -6,6 +6,7 @@ answers; elsewhere Q is formed, some rows at a time where that is enough.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray, cell_name, rows_of
+from legendre.arrays import AnyArray, FloatArray, IntArray, cell_name, check_room, rows_of
 from legendre.errors import InvalidQuery
 from legendre.views import listed
 from legendre.views.asked import called, fixed, generator_from, given_modes, impossible, size_of, values_of
@@ -72,6 +73,8 @@ def _marginal_given(fit: Decomposition, kept: list[int], at: dict[int, int]) -> 
     if clash := sorted(set(kept) & set(at)):
         raise InvalidQuery(f"marginal: mode {clash[0]} is asked for and given.")
     rest = [k for k in range(len(fit.shape)) if k not in at]
+    if fit.model.support.points is not None:
+        return listed.condition(fit, fit.model.support.points, at, kept)
     if _on_cliques(fit, kept):
         return Law(fit.model, fit.theta).given(at).marginal([rest.index(k) for k in kept])
     q = condition(fit, at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
@@ -83,11 +86,14 @@ def condition(fit: Decomposition, event: Mapping[int, int]) -> FloatArray:
     """Give Q on the modes left when the others are fixed; in the log domain, so that rare events are no trouble."""
     at = fixed(event, fit.shape)
     if fit.model.support.points is not None:
-        return listed.condition(fit, fit.model.support.points, at)
-    if not fit.model.formable:
+        return listed.condition(fit, fit.model.support.points, at, [k for k in range(len(fit.shape)) if k not in at])
+    if not fit.model.formable and fit.model.by_cliques:
         rest = [k for k in range(len(fit.shape)) if k not in at]
         return _marginal_given(fit, rest, at) if rest else np.ones(())
-    boxes = tuple(fit.model.quotient.box_of[k][at[k]] if k in at else slice(None) for k in range(len(fit.shape)))
+    boxes = tuple(
+        int(fit.model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None)
+        for k in range(len(fit.shape))
+    )
     cells = tuple(at.get(k, slice(None)) for k in range(len(fit.shape)))
     log_q = _spread(fit, np.asarray(log_density(fit)[boxes]), [k for k in range(len(fit.shape)) if k not in at])
     if fit.model.base is not None:
@@ -107,7 +113,10 @@ def expectation(
 ) -> float:
     """Sum ``q f`` over the cells with probability."""
     if modes is not None:
-        return _mean(f, marginal(fit, modes))
+        table = marginal(fit, modes)
+        if not table.ndim:
+            raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
+        return _mean(f, table)
     if fit.model.support.points is not None:
         return listed.expectation(fit, fit.model.support.points, f)
     check_formed(fit, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
@@ -191,9 +200,11 @@ def _log_blocks(fit: Decomposition) -> Iterator[tuple[slice, FloatArray]]:
 
 def _spread(fit: Decomposition, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
     """Copy each box's value to its cells, on a grid of some modes only."""
+    size = math.prod(fit.shape[k] for k in modes)
+    check_room(size, 8, f"a table over the modes {list(modes)}", "Ask for fewer modes.")
     for axis, k in enumerate(modes):
         if len(fit.model.quotient.cuts[k]) < fit.shape[k]:
-            grid = grid.take(fit.model.quotient.box_of[k], axis=axis)
+            grid = grid.take(fit.model.quotient.box_of(k), axis=axis)
     return grid
 
 

@@ -165,7 +165,9 @@ def _rmse_from_entries(fit: Decomposition, data: Sparse) -> float:
     p, q = data.values / data.total + each, np.exp(log_prob(fit, data.cells))
     square = float(np.vdot(p - q, p - q))
     if data.support.full:
-        square += max(_square(fit) - float(np.vdot(q, q)), 0.0)
+        # the squares of what is left add up to no more than its square: a bound where the difference cancels
+        left = max(1.0 - float(q.sum()), 0.0)
+        square += min(max(_square(fit) - float(np.vdot(q, q)), 0.0), left**2)
         square += each * (data.even / data.total - 2.0 * (1.0 - float(q.sum())) - each * len(q))
     return math.exp(0.5 * (math.log(square) - math.log(n_cells))) * data.total if square > 0 else 0.0
 
