@@ -34,7 +34,7 @@ LAYERS = [
     ["sparse.checks", "sparse.lines"],
     ["sparse.blocks", "sparse.core"],
     ["sparse.convert", "sparse.lists", "sparse.rows", "sparse.text"],
-    ["sparse.archive"],
+    ["sparse.archive", "sparse.batches"],
     ["sparse"],
     ["support"],
     ["intake.checks", "intake.observation"],
@@ -242,7 +242,7 @@ def test_the_public_names_are_there() -> None:
         "CheckpointWarning", "ConvergenceWarning",
         "InvalidBasis", "InvalidFile", "InvalidMargins", "InvalidQuery", "InvalidSetting",
         "InvalidSamples", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
-        "Coordinates", "from_coords", "from_rows", "read_tns",
+        "Coordinates", "from_batches", "from_coords", "from_rows", "read_tns",
         "BoltzmannMachine", "LegendreDensity", "HiddenDecomposition", "hidden", "rbm",
     }  # fmt: skip
     assert {name for name in expected if hasattr(legendre, name)} == expected

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -473,3 +474,75 @@ def test_counting_rows_undoes_repeating_them(rng: np.random.Generator) -> None:
     listed = ld.from_coords(rng.integers(0, 5, (30, 3)))
     rows = np.repeat(listed.cells, listed.values, axis=0)
     assert as_dict(ld.from_rows(rng.permutation(rows))) == as_dict(listed)
+
+
+def events(rng: np.random.Generator, n: int) -> pd.DataFrame:
+    """Draw events with names, indices and weights."""
+    where = rng.choice(np.array(["BOS", "ATL", "SFO", "LAX"]), n)
+    return pd.DataFrame({"where": where, "hour": rng.integers(0, 24, n), "weight": rng.integers(0, 3, n)})
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 6))
+def test_batches_are_counted_like_one_table(seed: int, n: int, pieces: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = events(rng, n)
+    cuts = np.sort(rng.integers(0, n + 1, pieces - 1))
+    parts = [table.iloc[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+    for settings_ in ({}, {"weights": "weight"}, {"columns": ["hour", "where"], "levels": {"hour": 24}}):
+        whole, found = ld.from_rows(table, **settings_), ld.from_batches(iter(parts), **settings_)
+        assert_array_equal(found.cells, whole.cells)
+        assert_array_equal(found.values, whole.values)
+        assert (found.shape, found.names) == (whole.shape, whole.names)
+        assert whole.levels is not None
+        assert found.levels is not None
+        for level, other in zip(found.levels, whole.levels, strict=True):
+            assert (level is None) == (other is None)
+            assert np.array_equal(level, other) or level is None  # type: ignore[arg-type]
+
+
+def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
+    import dask.dataframe as dd
+    import pyarrow.parquet as pq
+
+    table = events(np.random.default_rng(0), 500)
+    whole = ld.from_rows(table, weights="weight")
+    pq.write_table(pa.Table.from_pandas(table), tmp_path / "events.parquet")
+    read = pq.ParquetFile(tmp_path / "events.parquet").iter_batches(batch_size=70)
+    for found in (
+        ld.from_batches(read, weights="weight"),
+        ld.from_batches(dd.from_pandas(table, npartitions=11), weights="weight"),
+    ):
+        assert_array_equal(found.cells, whole.cells)
+        assert_array_equal(found.values, whole.values)
+        assert found.levels is not None
+        assert np.asarray(found.levels[0]).tolist() == ["ATL", "BOS", "LAX", "SFO"]
+
+
+def test_batches_of_arrays_grow_with_their_indices() -> None:
+    found = ld.from_batches([np.array([[0, 1]]), np.empty((0, 2), dtype=int), np.array([[5, 0], [0, 1]])])
+    assert (found.shape, found.cells.tolist(), found.values.tolist()) == ((6, 2), [[0, 1], [5, 0]], [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("batches", "arguments", "error", "text"),
+    [
+        ([], {}, ld.InvalidSamples, "there are no rows in any of the tables"),
+        ("events.parquet", {}, ld.InvalidSamples, "batches is a str; pass tables one after the other"),
+        ([{"a": [0]}, {"b": [0]}], {}, ld.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
+        (
+            [{"a": [0]}, {"a": ["x"]}],
+            {},
+            ld.InvalidSamples,
+            "column 'a' holds indices in some tables and names in others",
+        ),
+        (
+            [{"a": [0]}],
+            {"weights": [1.0]},
+            ld.InvalidSetting,
+            "weights of tables that come in parts are a column's name",
+        ),
+    ],
+)
+def test_batches_that_do_not_fit(batches: Any, arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ld.from_batches(batches, **arguments)

@@ -56,6 +56,7 @@ from legendre.solvers import Potentials as Potentials
 from legendre.solvers import Scaling as Scaling
 from legendre.solvers import Step as Step
 from legendre.sparse import Coordinates as Coordinates
+from legendre.sparse import from_batches as from_batches
 from legendre.sparse import from_coords as from_coords
 from legendre.sparse import from_rows as from_rows
 from legendre.sparse import read_tns as read_tns
