@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import coo_array
 
 import legendre as ld
 from legendre import dominance, rank
@@ -181,6 +182,19 @@ def grown(data: Sparse, **settings: Any) -> IntArray:
     return grow(recipe, data).cells  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coarse, "COARSE", 60)
+    X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
+    fit = ld.decompose(coo_array(X), ld.adaptive(14), support=support)
+    for stage in fit.path:
+        exact = ld.decompose(X, ld.cells(fit.basis[: stage.n_params]), support=support)
+        assert stage.kl == pytest.approx(exact.kl, abs=1e-5)
+        assert stage.aic == pytest.approx(2 * X.sum() * exact.kl + 2 * stage.n_params, abs=0.01)
+    assert np.isnan(fit.path[0].rmse)
+    assert fit.path[-1].rmse == pytest.approx(fit.rmse)
+
+
 def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coarse, "COARSE", 20)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
@@ -241,7 +255,7 @@ def test_a_support_of_points() -> None:
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_the_front_door_takes_sparse_arrays(support: str) -> None:
     import sparse
-    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse import csr_array
 
     X = np.random.default_rng(2).poisson(0.7, size=(6, 8)).astype(np.float64)
     expected = ld.decompose(X, "B1 + B3(1)", support=support)
@@ -254,8 +268,6 @@ def test_the_front_door_takes_sparse_arrays(support: str) -> None:
 
 
 def test_doors_that_need_every_cell_say_so() -> None:
-    from scipy.sparse import coo_array
-
     X = coo_array(np.eye(3))
     listed = ld.from_coords([[0, 1], [1, 0]])
     doors: list[Callable[[Any], object]] = [

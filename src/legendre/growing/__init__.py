@@ -45,8 +45,8 @@ def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: 
     if isinstance(held, Dense):
         return _grow(recipe, held, record, say)
     coarse = coarsen(data, recipe)
-    growth = _grow(coarse.recipe, coarse.data, record, say)
-    return replace(growth, cells=coarse.cells(growth.cells))
+    growth = _grow(coarse.recipe, coarse.data, record, lambda text: say(text.replace("KL", "KL between boxes")))
+    return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
 def _grow(recipe: Adaptive, data: Dense, record: Record, say: Say) -> Growth:

@@ -14,6 +14,7 @@ from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
 from legendre.basis import as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import Cells
+from legendre.decomposition import Round
 from legendre.errors import InvalidBasis
 from legendre.intake import Dense, Observation, Sparse
 from legendre.quotient import LONG, Quotient, volumes
@@ -39,6 +40,14 @@ class Coarse:
         """Return the cells of the grid that some corners (k x N) are."""
         columns = [cut[corners[:, k]] for k, cut in enumerate(self.quotient.cuts)]
         return np.stack(columns, axis=1).astype(np.int64)
+
+    def rounds(self, rounds: tuple[Round, ...], data: Observation) -> tuple[Round, ...]:
+        """Tell of rounds what they are on the grid: the entropy of X within boxes adds to KL; RMSE is not known."""
+        within = data.negentropy() - self.data.negentropy()
+        deviance = 2.0 * data.total * within
+        return tuple(
+            replace(r, kl=r.kl + within, rmse=float("nan"), aic=r.aic + deviance, bic=r.bic + deviance) for r in rounds
+        )
 
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
