@@ -123,7 +123,7 @@ def test_any_type_of_numbers(dtype: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("grid", [1 << 24, 0], ids=["merged", "above"])
 @pytest.mark.parametrize("basis", BASES)
 def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    monkeypatch.setattr("legendre.intake.blocks.LARGEST_GRID", grid)
+    monkeypatch.setattr("legendre.intake.observation.LARGEST_GRID", grid)
     X = rng.gamma(2.0, size=(7, 5, 6))
     fit, twin = ld.decompose(da.from_array(X, chunks=(3, 2, 5)), basis), ld.decompose(X, basis)
     assert fit.status is Status.CONVERGED
@@ -186,7 +186,7 @@ def counted(X: AnyArray, chunks: tuple[int, ...], reads: list[int]) -> Any:
 
 
 def test_x_is_read_twice(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    monkeypatch.setattr("legendre.intake.blocks.LARGEST_GRID", 0)
+    monkeypatch.setattr("legendre.intake.observation.LARGEST_GRID", 0)
     reads: list[int] = []
     X = rng.gamma(2.0, size=(8, 6, 5))
     fit = ld.decompose(counted(X, (3, 6, 5), reads), "B1 + B2(2) + B3(1) + B3(2, axis=0)")

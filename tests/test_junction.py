@@ -15,17 +15,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
-from legendre.arrays import BoolArray, FloatArray, IntArray
-from legendre.cliques import clique_tree, size_name
-from legendre.decomposable import closed_form, excess, saturated
+from legendre.arrays import BoolArray, FloatArray, IntArray, size_name
+from legendre.cliques.closed import closed_form, excess, saturated
+from legendre.cliques.graph import clique_tree
+from legendre.cliques.sums import clique_sums, tables_of
+from legendre.cliques.tables import Tables
 from legendre.engines import GridEngine, engine_for
 from legendre.engines.junction import JunctionEngine
 from legendre.intake import Sparse, observe_rows
 from legendre.model import Model
 from legendre.problem import Problem
-from legendre.rows import clique_sums, tables_of
 from legendre.support import Support
-from legendre.tables import Tables
 from legendre.views.law import Law
 from oracles import distribution, fisher_matrix, normaliser
 from strategies import problems, seeds
@@ -38,7 +38,7 @@ def on_cliques(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small problems take the way of those that no grid can hold."""
     monkeypatch.setattr("legendre.model.CLIQUES_FROM", 0)
     monkeypatch.setattr("legendre.model.CLIQUES_GAIN", 0)
-    monkeypatch.setattr("legendre.intake.sparse.LARGEST_GRID", 0)
+    monkeypatch.setattr("legendre.intake.observation.LARGEST_GRID", 0)
 
 
 def model_of(shape: tuple[int, ...], basis: IntArray) -> Model:
@@ -187,7 +187,7 @@ def test_blocks_do_not_change_the_fisher_matrix(
     block: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     model = model_of((2,) * 9, pairwise(9, partial_tree(9, 2, rng)))
-    monkeypatch.setattr("legendre.engines.covariance.BLOCK", block)
+    monkeypatch.setattr("legendre.cliques.covariance.BLOCK", block)
     junction, grid, theta = JunctionEngine(model), GridEngine(model), rng.normal(size=model.n_params)
     out = np.full((model.n_params, model.n_params), np.nan)
     assert junction.fisher(junction.at(theta), out) is out
@@ -520,7 +520,7 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
     machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
     with monkeypatch.context() as patch:
         patch.setattr("legendre.model.CLIQUES_FROM", 1 << 20)
-        patch.setattr("legendre.intake.sparse.LARGEST_GRID", 1 << 24)
+        patch.setattr("legendre.intake.observation.LARGEST_GRID", 1 << 24)
         grid = ld.BoltzmannMachine(**machine.get_params()).fit(rows)
     monkeypatch.setattr("legendre.estimators.grid.MOST_CELLS", 100)
     machine.fit(rows)
@@ -571,7 +571,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
 
 def test_many_modes_in_one_clique_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too wide in any case is not worked out; the tree holds every mode and every edge all the same."""
-    monkeypatch.setattr("legendre.cliques.MANY", 3)
+    monkeypatch.setattr("legendre.cliques.graph.MANY", 3)
     n = 40
     graph = np.zeros((n, n), dtype=bool)
     graph[5:, 5:] = True

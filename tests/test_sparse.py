@@ -202,8 +202,12 @@ def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatc
     cells = grown(entries(X), start=[[5, 5]], candidates=wanted)
     assert cells[0].tolist() == [5, 5]
     assert {tuple(cell) for cell in cells[1:].tolist()} <= {tuple(cell) for cell in wanted}
-    with pytest.raises(ld.InvalidBasis, match=r"the candidates cut the grid into .* boxes; .* Name fewer coordinates"):
+    with pytest.raises(
+        ld.InvalidBasis, match=r"the cells it names cut the grid into .* boxes; .* Name fewer coordinates"
+    ):
         grown(entries(np.ones((40, 40))), candidates=ld.full())
+    with pytest.raises(ld.InvalidBasis, match=r"the cells it names cut the grid into 1\.6e\+03 boxes"):
+        grown(entries(np.ones((40, 40))), start="B1")
 
 
 def test_a_grid_of_ten_to_the_eighteen() -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.arrays import BoolArray, FloatArray, IntArray, cell_keys, check_room, find, frozen
-from legendre.cliques import CliqueTree, clique_tree
+from legendre.cliques.graph import CliqueTree, clique_tree
 from legendre.dominance import sums_above, sums_below
 from legendre.errors import InvalidBasis
 from legendre.homes import Home

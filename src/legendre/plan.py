@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import FloatArray, IntArray, is_real, is_whole
+from legendre.arrays import FloatArray, IntArray, is_real, is_whole, size_name
 from legendre.basis import Basis, as_basis
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.core import most_of
 from legendre.checkpoint import UNRECORDED, Record
-from legendre.cliques import size_name
 from legendre.engines import engine_for
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting

@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import BoolArray, FloatArray, IntArray, frozen
-from legendre.cliques import size_name
+from legendre.arrays import BoolArray, FloatArray, IntArray, frozen, size_name
+from legendre.cliques.sums import clique_sums, tables_of
+from legendre.cliques.tables import Tables
 from legendre.errors import InvalidSetting
 from legendre.hierarchy import Modes
 from legendre.intake import Observation, Sparse, in_list
 from legendre.model import Model
-from legendre.rows import clique_sums, tables_of
-from legendre.tables import Tables
 from legendre.zeta import zeta_adjoint
 
 

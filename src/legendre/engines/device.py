@@ -33,7 +33,8 @@ class Grids:
 class DeviceEngine:
     """Answers the five questions on a dense merged grid that stays on its device; the same answers as `GridEngine`.
 
-    What has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
+    It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
+    what has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
 
     Parameters
     ----------

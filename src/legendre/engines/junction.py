@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.cliques import size_name
-from legendre.engines.covariance import covariance
+from legendre.arrays import FloatArray, size_name
+from legendre.cliques.covariance import covariance
+from legendre.cliques.tables import Tables
 from legendre.engines.grid import TINY, Diagonal, GridEngine
 from legendre.engines.protocol import Point, Preconditioner
 from legendre.errors import InvalidBasis, InvalidSetting
 from legendre.model import Model
-from legendre.tables import Tables
 
 
 @dataclass(frozen=True, eq=False)

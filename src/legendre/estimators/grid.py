@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.arrays import AnyArray, FloatArray, IntArray, is_real, is_whole
-from legendre.cliques import size_name
+from legendre.arrays import AnyArray, FloatArray, IntArray, is_real, is_whole, size_name
 from legendre.decomposition import Decomposition
 from legendre.errors import InvalidSamples, InvalidSetting
 from legendre.homes import rectangular

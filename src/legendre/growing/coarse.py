@@ -22,10 +22,8 @@ from legendre.support import Support
 
 COARSE = 1 << 18
 """Boxes on whose corners a basis is grown."""
-
-
-MOST_COARSE = 19
-"""Modes that can each be cut in two on that many boxes."""
+NAMED = 16
+"""Cells that the caller names may cut the grid into so many times as many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,22 +50,21 @@ class Coarse:
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
-    if len(data.shape) > MOST_COARSE:
+    if 2 ** sum(length > 1 for length in data.shape) > COARSE:  # not even two pieces for each mode
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
             "Name the basis: interactions(...), boltzmann(...) or cells(...)."
         )
     start = as_basis(recipe.start).select(data)
     named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
+    quotient = Quotient.of(data.shape, start if named is None else np.concatenate([start, named]))
+    if quotient.n_merged > COARSE * NAMED:
+        raise InvalidBasis(
+            f"{recipe!r}: the cells it names cut the grid into {quotient.n_merged:.2g} boxes; on a grid as large as "
+            f"X's, {data.shape}, at most {COARSE * NAMED:,} can be scored. Name fewer coordinates."
+        )
     if named is None:
-        quotient = _quantiles(data, start)
-    else:
-        quotient = Quotient.of(data.shape, np.concatenate([start, named]))
-        if quotient.n_merged > COARSE * 16:
-            raise InvalidBasis(
-                f"{recipe!r}: the candidates cut the grid into {quotient.n_merged:.2g} boxes; on a grid as large as "
-                f"X's, {data.shape}, at most {COARSE * 16:,} can be scored. Name fewer coordinates."
-            )
+        quotient = _quantiles(data, quotient)
     corners = [None if cells is None else Cells(quotient.boxes(cells)) for cells in (start, named)]
     first, candidates = corners
     return Coarse(_merged(data, quotient), replace(recipe, start=first or "empty", candidates=candidates), quotient)
@@ -95,11 +92,10 @@ def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
     return counts.astype(np.float64).reshape(quotient.merged_shape)
 
 
-def _quantiles(data: Observation, start: IntArray) -> Quotient:
+def _quantiles(data: Observation, fixed: Quotient) -> Quotient:
     """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
     finest = _finest(data)
     margins = data.margins(finest)
-    fixed = Quotient.of(data.shape, start)
     low, high = 1, min(max(finest.merged_shape), COARSE)
     while low < high:
         middle = (low + high + 1) // 2

@@ -24,9 +24,6 @@ from legendre.support import Support
 
 T = TypeVar("T")
 
-LARGEST_GRID = 1 << 24
-"""Merged cells beyond which sums above cells are taken from the blocks directly."""
-
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Observation):
@@ -59,11 +56,6 @@ class Blocks(Observation):
     def counts(self) -> bool:
         """True when every entry is a whole number."""
         return bool(self.array.dtype.kind != "f" or self._ask(pieces.whole, operator.and_, {}))
-
-    @property
-    def largest_grid(self) -> float:
-        """Grids of more cells are not formed."""
-        return LARGEST_GRID
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box: one pass."""

@@ -11,6 +11,9 @@ from legendre.homes import Home
 from legendre.quotient import Quotient
 from legendre.support import Support
 
+LARGEST_GRID = 1 << 24
+"""Merged cells beyond which sums above cells are taken from X directly, where not all of X is in memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
@@ -61,9 +64,9 @@ class Observation(ABC):
         """True when every entry on Omega is a whole number."""
 
     @property
-    @abstractmethod
     def largest_grid(self) -> float:
         """How many merged cells are worth forming a grid of, where the sample space is the full grid."""
+        return LARGEST_GRID
 
     @abstractmethod
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:

@@ -101,4 +101,4 @@ def _local_progress(watch: Watch | None, blocks: int) -> AbstractContextManager[
         left = sum(len(state[name]) for name in ("ready", "waiting", "running"))
         watch(f"reading X: {blocks * done // max(done + left, 1)} of {blocks} blocks")
 
-    return Callback(posttask=count)  # type: ignore[no-any-return]
+    return Callback(posttask=count)  # type: ignore[no-any-return]  # dask is typed in part

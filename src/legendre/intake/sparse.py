@@ -17,9 +17,6 @@ from legendre.quotient import Quotient, volumes
 from legendre.sparse import from_coords
 from legendre.support import Support
 
-LARGEST_GRID = 1 << 24
-"""Merged cells beyond which sums are taken from the list of entries."""
-
 
 @dataclass(frozen=True, eq=False)
 class Sparse(Observation):
@@ -45,11 +42,6 @@ class Sparse(Observation):
     def counts(self) -> bool:
         """True when every entry is a whole number."""
         return not self.even and bool((self.values == np.rint(self.values)).all())
-
-    @property
-    def largest_grid(self) -> float:
-        """Grids of more cells are not formed."""
-        return LARGEST_GRID
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box."""

@@ -125,28 +125,25 @@ def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) ->
     return table[place], place
 
 
-def sweep_up(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
-    """Sum the values of basis cells at or below each cell."""
+def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
+    """Sum, for each of the askers, the values of the adders below it; above it if coordinates count down."""
     order, extents, strides = _slab(shape)
-    askers, back = _sorted(cells, order, None)
-    adders, place = _sorted(basis, order, None)
-    sums = np.empty(len(cells))
-    _sweep(adders, values[place], askers, extents, strides, np.zeros(int(extents.prod())), sums)
-    out = np.empty_like(sums)
+    top = shape if down else None
+    (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
+    sums, out = np.empty(len(askers)), np.empty(len(askers))
+    _sweep(added, values[place], asked, extents, strides, np.zeros(int(extents.prod())), sums)
     out[back] = sums
     return out
+
+
+def sweep_up(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
+    """Sum the values of basis cells at or below each cell."""
+    return _swept(shape, basis, values, cells, down=False)
 
 
 def sweep_down(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
     """Sum the masses of cells at or above each basis cell."""
-    order, extents, strides = _slab(shape)
-    adders, place = _sorted(cells, order, shape)
-    askers, back = _sorted(basis, order, shape)
-    sums = np.empty(len(basis))
-    _sweep(adders, masses[place], askers, extents, strides, np.zeros(int(extents.prod())), sums)
-    out = np.empty_like(sums)
-    out[back] = sums
-    return out
+    return _swept(shape, cells, masses, basis, down=True)
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:

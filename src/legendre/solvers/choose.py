@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from legendre.decomposable import saturated
+from legendre.cliques.closed import saturated
 from legendre.engines.choose import COSTLY, LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting, unknown_name

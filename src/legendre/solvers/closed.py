@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from legendre.arrays import FloatArray
-from legendre.decomposable import closed_form, excess, saturated
+from legendre.cliques.closed import closed_form, excess, saturated
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.product import ProductEngine
 from legendre.errors import InvalidSetting

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
-from legendre.arrays import FloatArray
-from legendre.cliques import size_name
+from legendre.arrays import FloatArray, size_name
 from legendre.errors import InvalidSetting
 from legendre.existence import features, interior_point
 from legendre.solvers.natural import newton_gap

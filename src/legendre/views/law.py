@@ -9,13 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import FloatArray, IntArray, unique_cells
-from legendre.cliques import size_name
+from legendre.arrays import FloatArray, IntArray, size_name, unique_cells
+from legendre.cliques.tables import Tables
 from legendre.engines.junction import Beliefs, largest_sum, propagate
 from legendre.errors import InvalidQuery
 from legendre.model import Model
 from legendre.support import Support
-from legendre.tables import Tables
 
 LARGEST_ANSWER = 1 << 27
 """The most cells of a table of probabilities that is given as an answer: a gigabyte."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from legendre.cliques import size_name
+from legendre.arrays import size_name
 
 if TYPE_CHECKING:
     from legendre.decomposition import Decomposition

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name, check_room, rows_of
-from legendre.cliques import size_name
+from legendre.arrays import AnyArray, BoolArray, FloatArray, IntArray, cell_name, check_room, rows_of, size_name
 from legendre.engines import engine_for
 from legendre.errors import InvalidBasis, InvalidQuery
 from legendre.intake import Blocks, Observation, in_memory, pieces

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
-from legendre.cliques import Clique
-from legendre.tables import Link, Tables, reverse
+from legendre.cliques.graph import Clique
+from legendre.cliques.tables import Link, Tables, reverse
 from legendre.zeta import accumulate
 
 BLOCK = 1 << 20

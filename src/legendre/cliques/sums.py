@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from legendre.arrays import FloatArray
+from legendre.cliques.tables import Tables
 from legendre.errors import InvalidBasis
 from legendre.intake import Sparse
 from legendre.model import Model
-from legendre.tables import Tables
 
 
 def tables_of(model: Model) -> Tables:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from legendre.arrays import FloatArray
+from legendre.cliques.tables import Tables
 from legendre.model import Model
-from legendre.tables import Tables
 
 
 def saturated(model: Model) -> bool:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.arrays import FloatArray, IntArray
-from legendre.cliques import Clique, CliqueTree
+from legendre.cliques.graph import Clique, CliqueTree
 from legendre.model import Model
 from legendre.zeta import accumulate
 

@@ -1,0 +1,1 @@
+"""Sums over product spaces of any order, in tables over the cliques of modes that a basis couples."""
