@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import FloatArray
-from legendre.table import append
+from legendre.core.csv_records import append
+from legendre.core.types import FloatArray
 
 from .machine import Elsewhere, machine, peak_bytes, reset_peak
 from .problems import ROOT

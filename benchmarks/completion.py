@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import legendre as ld
-from legendre.completion.crossval import poisson_deviance
+from legendre.tasks.complete.crossval import poisson_deviance
 
 from .gaps import HEADLINE, SOURCES, Bools, Floats, Source, hide
 from .imputers import OTHERS, RANKS, Task

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import AnyArray
+from legendre.core.types import AnyArray
 
 from .machine import limit_memory
 from .problems import PROBLEMS, ROOT, DataMissing, Problem

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import legendre as ld
-from legendre.intake import observe_rows
-from legendre.model import Model
-from legendre.support import Support
-from legendre.views.law import Law
+from legendre.data.sparse import observe_rows
+from legendre.data.support import Support
+from legendre.model.model import Model
+from legendre.results.on_cliques import Law
 
 from . import machine
 from .problems import ROOT

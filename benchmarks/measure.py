@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import AnyArray, FloatArray
-from legendre.comparison.scores import score
-from legendre.peers import ADVICE, PEERS, Effort, Factors, Peer
+from legendre.core.types import AnyArray, FloatArray
+from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, Factors, Peer
+from legendre.tasks.compare.scores import score
 
 from . import machine, numpy_algorithm2
 from .problems import PROBLEMS, ROOT, DataMissing, Problem

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from legendre.comparison.plots import STYLES as COMPARED
-from legendre.comparison.plots import figure as new_figure
-from legendre.peers import PEERS
+from legendre.tasks.compare.peers import PEERS
+from legendre.tasks.compare.plots import STYLES as COMPARED
+from legendre.tasks.compare.plots import figure as new_figure
 
 from .measure import NUMPY, OURS
 from .problems import CELLS_SWEEP, PARAMS_SWEEP, Problem

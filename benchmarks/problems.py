@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from legendre.arrays import AnyArray
+from legendre.core.types import AnyArray
 
 ROOT = Path(__file__).resolve().parent.parent
 LEVELS = ("quick", "default", "full")

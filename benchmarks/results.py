@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from legendre.peers import PEERS
-from legendre.table import read
+from legendre.core.csv_records import read
+from legendre.tasks.compare.peers import PEERS
 
 from .measure import NUMPY, OURS
 from .problems import Problem

@@ -1,4 +1,4 @@
-"""What a measurement says; `legendre.table` keeps the rows."""
+"""What a measurement says; `legendre.core.csv_records` keeps the rows."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import legendre as ld
-from legendre.sparse import Coordinates
+from legendre.data.sparse_tensor import SparseTensor
 
 from .machine import Elsewhere, machine, peak_bytes, reset_peak
 from .problems import ROOT
@@ -68,7 +68,7 @@ CASES = [
 ]
 
 
-def flights() -> Coordinates:
+def flights() -> SparseTensor:
     """Read the flights."""
     folder = Path(os.environ.get("LEGENDRE_DATA", ROOT.parent / "shared" / "data"))
     with np.load(folder / "flights.npz") as data:
@@ -107,7 +107,7 @@ def measure(case: Case, text: str) -> dict[str, object]:
     }  # fmt: skip
 
 
-def dense_difference(X: Coordinates, case: Case) -> float:
+def dense_difference(X: SparseTensor, case: Case) -> float:
     """Fit sub-tensors both ways, with one basis; return the largest difference in Q over its largest entry."""
     worst = 0.0
     for start in (0, 1500, 3900):

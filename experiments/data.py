@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 from benchmarks.problems import DataMissing, data_folder
 
-from legendre.arrays import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 
 IMAGES = 500
 """The first so many of each digit, as in the paper."""

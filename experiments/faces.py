@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from legendre.comparison.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
-from legendre.comparison.run import Comparison
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
+from legendre.tasks.compare.run import Comparison
 
 from .data import faces
 from .jobs import Runner

@@ -10,7 +10,7 @@ from benchmarks.results import exponent
 from benchmarks.rows import Row as BenchRow
 from benchmarks.tables import number
 
-from legendre.comparison.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from .gradients import projected
 from .scale import METHODS

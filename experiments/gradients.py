@@ -9,10 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import FloatArray
-from legendre.comparison.rows import Row
-from legendre.solvers import Solver
+from legendre.core.types import FloatArray
 from legendre.solvers.gradient import SWEEP_RATE
+from legendre.solvers.protocol import Solver
+from legendre.tasks.compare.rows import Row
 
 from .data import cube
 from .settings import GRADIENT_SIZES, PAPER_TOL, Level

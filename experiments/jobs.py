@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from legendre.comparison.rows import MASKED, Job, Row
-from legendre.comparison.run import OURS, Comparison
-from legendre.peers import PEERS
+from legendre.tasks.compare.peers import PEERS
+from legendre.tasks.compare.rows import MASKED, Job, Row
+from legendre.tasks.compare.run import OURS, Comparison
 
 from .settings import Level
 from .store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legendre.comparison.rows import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Row
-from legendre.comparison.run import Comparison
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare.run import Comparison
 
 from .data import digit
 from .jobs import Runner

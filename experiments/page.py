@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.problems import ROOT
 from benchmarks.tables import markdown, number
 
-from legendre.comparison.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
-from legendre.comparison.run import OURS
-from legendre.peers import Effort
-from legendre.table import read
+from legendre.core.csv_records import read
+from legendre.tasks.compare.peers import Effort
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare.run import OURS
 
 from . import findings
 from .prose import INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT

@@ -11,8 +11,8 @@ from benchmarks import plots as bench_plots
 from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
-from legendre.comparison import plots
-from legendre.comparison.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare import plots
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from . import gradients, scale
 from .mnist import DIGITS

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import legendre as ld
-from legendre.arrays import FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 
 from .settings import Level
 from .store import Store

@@ -15,8 +15,8 @@ from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
 from threadpoolctl import threadpool_limits
 
-from legendre.comparison.rows import Row
-from legendre.table import append
+from legendre.core.csv_records import append
+from legendre.tasks.compare.rows import Row
 
 from . import faces, gradients, mnist, plots, recovery, scale
 from .page import CIRCUMSTANCES, Circumstances, write_page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from legendre.comparison.rows import COMPARED, NONZERO
-from legendre.peers import Effort
+from legendre.tasks.compare.peers import Effort
+from legendre.tasks.compare.rows import COMPARED, NONZERO
 
 FACES_PARAMS = (200, 279, 400, 560, 800, 1120, 1600, 2000, 2800, 4000)
 GRADIENT_SIZES = (1, 2, 5, 10, 20)

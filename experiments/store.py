@@ -8,21 +8,21 @@ from typing import Generic
 
 from benchmarks.problems import ROOT
 
-from legendre.table import Record, append, read, set_aside
+from legendre.core.csv_records import CsvRecord, append, read, set_aside
 
 RESULTS = ROOT / "experiments" / "results"
 
 
 @dataclass(frozen=True, eq=False)
-class Store(Generic[Record]):
+class Store(Generic[CsvRecord]):
     """The CSV file of an experiment, and the rows that it holds."""
 
     path: Path
-    kind: type[Record]
-    rows: list[Record] = field(default_factory=list)
+    kind: type[CsvRecord]
+    rows: list[CsvRecord] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, name: str, kind: type[Record], *, fresh: bool = False) -> Store[Record]:
+    def open(cls, folder: Path, name: str, kind: type[CsvRecord], *, fresh: bool = False) -> Store[CsvRecord]:
         """Read what is there; `fresh` puts it aside and begins anew."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.csv"
@@ -30,7 +30,7 @@ class Store(Generic[Record]):
             set_aside(path)
         return cls(path, kind, read(path, kind))
 
-    def add(self, row: Record) -> None:
+    def add(self, row: CsvRecord) -> None:
         """Keep a row, on disk at once."""
         append(self.path, row)
         self.rows.append(row)

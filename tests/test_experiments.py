@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.comparison.rows import Row
-from legendre.comparison.run import Comparison
+from legendre.tasks.compare.rows import Row
+from legendre.tasks.compare.run import Comparison
 
 pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
 

@@ -7,10 +7,11 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from legendre.arrays import IntArray, is_whole
-from legendre.basis.core import Basis, cells
-from legendre.errors import InvalidBasis, unknown_name
-from legendre.intake import Observation
+from legendre.basis.basis import Basis, cells
+from legendre.core.arguments import is_whole
+from legendre.core.errors import InvalidBasis, unknown_name
+from legendre.core.types import IntArray
+from legendre.data.observation import Observation
 
 CRITERIA = ("aic", "bic", "cv")
 Criterion = Literal["aic", "bic", "cv"]

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import IntArray, is_whole, unique_cells
-from legendre.basis.core import Basis
+from legendre.basis.basis import Basis
 from legendre.basis.interactions import check_modes, mode_sets
-from legendre.errors import InvalidBasis
-from legendre.intake import MOST_MODES, Observation
+from legendre.core.arguments import is_whole
+from legendre.core.cells import unique_cells
+from legendre.core.errors import InvalidBasis
+from legendre.core.types import IntArray
+from legendre.data.checks import MOST_MODES
+from legendre.data.observation import Observation
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from legendre.arrays import IntArray, check_room, is_whole
-from legendre.basis.core import ROOM, Basis
-from legendre.errors import InvalidBasis
-from legendre.intake import Observation
+from legendre.basis.basis import ROOM, Basis
+from legendre.core.arguments import is_whole
+from legendre.core.errors import InvalidBasis
+from legendre.core.memory import check_room
+from legendre.core.types import IntArray
+from legendre.data.observation import Observation
 
 
 @dataclass(frozen=True)

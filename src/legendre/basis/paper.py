@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import IntArray, check_room, is_whole, unique_cells
-from legendre.basis.core import ROOM, Basis
-from legendre.errors import InvalidBasis
-from legendre.intake import Observation
+from legendre.basis.basis import ROOM, Basis
+from legendre.core.arguments import is_whole
+from legendre.core.cells import unique_cells
+from legendre.core.errors import InvalidBasis
+from legendre.core.memory import check_room
+from legendre.core.types import IntArray
+from legendre.data.observation import Observation
 
-Line = dict[int, IntArray | None]
+Parallel = dict[int, IntArray | None]
 """Cells whose coordinates run through given levels (``None``: all) in some modes and are 0 elsewhere."""
 
 
@@ -25,7 +28,7 @@ class B1(Basis):
 
     Examples
     --------
-    >>> from legendre.intake import observe
+    >>> from legendre.data.dense import observe
     >>> B1().select(observe(np.ones((3, 2)))).tolist()
     [[0, 1], [1, 0], [2, 0]]
     """
@@ -50,7 +53,7 @@ class B2(Basis):
 
     Examples
     --------
-    >>> from legendre.intake import observe
+    >>> from legendre.data.dense import observe
     >>> B2(1).select(observe(np.ones((2, 3, 2)))).tolist()
     [[0, 2, 0], [0, 2, 1], [1, 0, 0], [1, 0, 1]]
     """
@@ -65,7 +68,7 @@ class B2(Basis):
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
         slices = _axis("B2", self.axis, data.shape)
-        lines: list[Line] = []
+        lines: list[Parallel] = []
         for k, length in enumerate(data.shape):
             if k == slices:
                 continue
@@ -90,7 +93,7 @@ class B3(Basis):
 
     Examples
     --------
-    >>> from legendre.intake import observe
+    >>> from legendre.data.dense import observe
     >>> B3(1).select(observe([[1, 2], [3, 2]])).tolist()
     [[0, 1], [1, 0]]
     """
@@ -111,7 +114,7 @@ class B3(Basis):
         return {_axis("B3", self.axis, shape): int(self.l)}
 
 
-def _lines(data: Observation, lines: list[Line]) -> IntArray:
+def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines that lie in the support, in C order, without the bottom."""
     points = data.support.points
     if points is None:
@@ -128,7 +131,7 @@ def _lines(data: Observation, lines: list[Line]) -> IntArray:
     return _inside([points[found]], data)
 
 
-def _line(shape: tuple[int, ...], line: Line) -> IntArray:
+def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     """List the cells of a line in the whole grid."""
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())

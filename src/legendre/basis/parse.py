@@ -8,11 +8,11 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
+from legendre.basis.basis import Basis, cells, empty, full
 from legendre.basis.boltzmann import boltzmann, rbm
-from legendre.basis.core import Basis, cells, empty, full
 from legendre.basis.interactions import interactions
 from legendre.basis.paper import B1, B2, B3
-from legendre.errors import InvalidBasis, unknown_name
+from legendre.core.errors import InvalidBasis, unknown_name
 
 BUILDERS: dict[str, Callable[..., Basis]] = {
     "B1": B1,

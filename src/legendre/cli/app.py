@@ -16,10 +16,10 @@ from legendre import __version__
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
 from legendre.cli.read import read_input, read_tensor
-from legendre.decompose import decompose
-from legendre.decomposition import load
-from legendre.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
-from legendre.storage import replacing
+from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
+from legendre.core.files import replacing
+from legendre.fitting.decompose import decompose
+from legendre.results.decomposition import load
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import typer
 
-from legendre.arrays import AnyArray
-from legendre.comparison.plots import draw
-from legendre.comparison.rows import LABELS, Job, Row
-from legendre.comparison.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
-from legendre.errors import InvalidFile, InvalidSetting
-from legendre.peers import ADVICE
-from legendre.table import append, set_aside
+from legendre.core.csv_records import append, set_aside
+from legendre.core.errors import InvalidFile, InvalidSetting
+from legendre.core.types import AnyArray
+from legendre.tasks.compare.peers import ADVICE
+from legendre.tasks.compare.plots import draw
+from legendre.tasks.compare.rows import LABELS, Job, Row
+from legendre.tasks.compare.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
 
 INTERRUPTED = 130
 

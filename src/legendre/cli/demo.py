@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.basis import B1, B2, B3, Basis, adaptive
-from legendre.coordinates import kl
-from legendre.decompose import decompose
-from legendre.errors import InvalidSetting
-from legendre.storage import replacing
+from legendre.basis.adaptive import adaptive
+from legendre.basis.basis import Basis
+from legendre.basis.paper import B1, B2, B3
+from legendre.core.errors import InvalidSetting
+from legendre.core.files import replacing
+from legendre.core.types import FloatArray
+from legendre.fitting.decompose import decompose
+from legendre.model.dual import kl
 
 PER_DIGIT = 4
 SIZES = (1, 3, 8)
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class DemoRow:
     """One reconstruction: a line of the table and a row of the picture."""
 
     method: str
@@ -69,22 +71,24 @@ def digits() -> FloatArray:
     return images
 
 
-def uniform(X: FloatArray) -> Row:
+def uniform(X: FloatArray) -> DemoRow:
     """No parameter at all: the plain baseline."""
     start = time.perf_counter()
     fit = decompose(X, "empty", support="nonzero")
-    return Row("uniform", 0, fit.tensor(), "0", "exact", fit.kl, fit.rmse, time.perf_counter() - start)
+    return DemoRow("uniform", 0, fit.tensor(), "0", "exact", fit.kl, fit.rmse, time.perf_counter() - start)
 
 
-def legendre_row(method: str, X: FloatArray, basis: Basis) -> Row:
+def legendre_row(method: str, X: FloatArray, basis: Basis) -> DemoRow:
     """Fit a basis; zeros are left out of the sample space."""
     start = time.perf_counter()
     fit = decompose(X, basis, support="nonzero")
     seconds = time.perf_counter() - start
-    return Row(method, fit.n_params, fit.tensor(), str(fit.n_iter), f"{fit.residual:.0e}", fit.kl, fit.rmse, seconds)
+    return DemoRow(
+        method, fit.n_params, fit.tensor(), str(fit.n_iter), f"{fit.residual:.0e}", fit.kl, fit.rmse, seconds
+    )
 
 
-def cp_row(X: FloatArray, n_params: int) -> Row:
+def cp_row(X: FloatArray, n_params: int) -> DemoRow:
     """Nonnegative CP with at least as many parameters, the best of five random starts, times the mask X > 0."""
     import tensorly
     from tensorly.decomposition import non_negative_parafac_hals
@@ -100,10 +104,12 @@ def cp_row(X: FloatArray, n_params: int) -> Row:
     seconds = (time.perf_counter() - start) / len(fits)
     best = min(fits, key=lambda images: float(((X - images) ** 2).sum()))
     rmse = float(np.sqrt(((X - best) ** 2).mean()))
-    return Row(f"NN-CP rank {rank}, masked", rank * sum(X.shape), best, "<= 500", "none", kl(X, best), rmse, seconds)
+    return DemoRow(
+        f"NN-CP rank {rank}, masked", rank * sum(X.shape), best, "<= 500", "none", kl(X, best), rmse, seconds
+    )
 
 
-def print_table(X: FloatArray, rows: list[Row]) -> None:
+def print_table(X: FloatArray, rows: list[DemoRow]) -> None:
     """Show the numbers."""
     from rich.console import Console
     from rich.table import Table
@@ -129,7 +135,7 @@ def print_table(X: FloatArray, rows: list[Row]) -> None:
     )
 
 
-def draw(X: FloatArray, rows: list[Row], path: Path) -> None:
+def draw(X: FloatArray, rows: list[DemoRow], path: Path) -> None:
     """Draw the first image of each digit: the original, then each reconstruction."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from legendre.arrays import AnyArray, FloatArray
-from legendre.errors import InvalidFile, LegendreError, unknown_name
-from legendre.sparse import Coordinates, read_tns
-from legendre.sparse.archive import is_sparse, read_archive
-from legendre.storage import numpy_file
+from legendre.core.errors import InvalidFile, LegendreError, unknown_name
+from legendre.core.files import numpy_file
+from legendre.core.types import AnyArray, FloatArray
+from legendre.data.readers.archive import is_sparse, read_archive
+from legendre.data.readers.tns import read_tns
+from legendre.data.sparse_tensor import SparseTensor
 
 MISSING = {"", "na", "nan", "null", "none"}
 ENDINGS = ".npy, .npz, .csv or .tns (.tns.gz)"
@@ -22,12 +23,12 @@ ENDINGS = ".npy, .npz, .csv or .tns (.tns.gz)"
 def read_tensor(path: Path, key: str | None = None) -> AnyArray:
     """Read a dense X; a file that lists cells is refused. `key` names the array of an .npz file that holds several."""
     X = read_input(path, key)
-    if isinstance(X, Coordinates):
+    if isinstance(X, SparseTensor):
         raise InvalidFile(f"{path} lists cells ({X!r}); this command needs the whole array: .npy, .npz or .csv.")
     return X
 
 
-def read_input(path: Path, key: str | None = None) -> AnyArray | Coordinates:
+def read_input(path: Path, key: str | None = None) -> AnyArray | SparseTensor:
     """Read X, dense or as a list of cells: what `decompose` takes."""
     if not path.exists():
         raise InvalidFile(f"{path} does not exist.")
@@ -46,7 +47,7 @@ def read_input(path: Path, key: str | None = None) -> AnyArray | Coordinates:
             raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give {ENDINGS}.")
 
 
-def _numpy(path: Path, key: str | None) -> AnyArray | Coordinates:
+def _numpy(path: Path, key: str | None) -> AnyArray | SparseTensor:
     with numpy_file(path) as content:
         if not isinstance(content, NpzFile):
             return content

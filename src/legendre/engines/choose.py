@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from legendre.arrays import check_room
-from legendre.engines.grid import GridEngine
+from legendre.core.memory import check_room
+from legendre.engines.cell_list import CellListEngine
 from legendre.engines.junction import JunctionEngine
-from legendre.engines.points import PointsEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
-from legendre.model import Model
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.model import Model
 
 SMALL_CELLS, SMALL_BASIS = 100_000, 1_500
 """Up to here NumPy takes milliseconds, and waiting for a compiler does not pay."""
@@ -29,14 +29,14 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     large and lives on another device is swept there.
     """
     if model.cells is not None:
-        return PointsEngine(model)
+        return CellListEngine(model)
     if ProductEngine.applies(model):
         return ProductEngine(model)
     if model.by_cliques and (model.n_params <= LARGEST_MATRIX or not model.formable):
         return JunctionEngine(model)
     short = max(model.quotient.merged_shape) <= SHORT_MODES
     if model.n_merged <= (SHORT_CELLS if short else SMALL_CELLS) and model.n_params <= SMALL_BASIS:
-        return GridEngine(model)
+        return ReferenceEngine(model)
     if model.device is not None:
         from legendre.engines.device import DeviceEngine
 
@@ -44,15 +44,15 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
         slab = model.n_merged // max(model.quotient.merged_shape)
         check_room(slab, 8 * SLABS, "a slab of the merged grid", "Use a basis with fewer different coordinates.")
-        from legendre.engines.stream import StreamEngine
+        from legendre.engines.slabs import SlabEngine
 
-        return StreamEngine(model)
+        return SlabEngine(model)
     check_room(
         model.n_merged,
         8 * SHEETS,
         f"a fit of {model.n_params:,} parameters on a merged grid",
         f"Up to {LARGEST_MATRIX:,} parameters on a full grid do without that grid.",
     )
-    from legendre.engines.sheet import SheetEngine
+    from legendre.engines.dense import DenseEngine
 
-    return SheetEngine(model)
+    return DenseEngine(model)

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.arrays import FloatArray, IntArray
+from legendre.core.array_libraries import HERE, Home
+from legendre.core.sums.device_sums import prefix_sums, suffix_sums
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
-from legendre.homes import HERE, Home
-from legendre.model import Model
-from legendre.sweeps import prefix_sums, suffix_sums
+from legendre.model.model import Model
 
 if TYPE_CHECKING:
-    from legendre.engines.sheet import Sorted
+    from legendre.engines.dense import Sorted
 
 BLOCK = 1 << 22
 """Entries of the Fisher matrix that are computed at a time."""
 
 
 @dataclass(frozen=True, eq=False)
-class Grids:
+class DeviceGrids:
     """log q and eta of every merged cell, on the device."""
 
     log_q: Any
@@ -31,7 +31,7 @@ class Grids:
 
 @dataclass(frozen=True, eq=False)
 class DeviceEngine:
-    """Answers the five questions on a dense merged grid that stays on its device; the same answers as `GridEngine`.
+    """A dense merged grid that stays on its device; the same answers as `ReferenceEngine`.
 
     It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
     what has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
@@ -43,7 +43,7 @@ class DeviceEngine:
 
     Examples
     --------
-    >>> from legendre.support import Support
+    >>> from legendre.data.support import Support
     >>> engine = DeviceEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
     >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
     [0.75]
@@ -99,7 +99,7 @@ class DeviceEngine:
         mass = float(xp.sum(q))
         psi = peak + float(np.log(mass))
         eta = suffix_sums(xp, q / mass)
-        return Point(theta, self._on_basis(eta), psi, Grids(log_q - psi, eta))
+        return Point(theta, self._on_basis(eta), psi, DeviceGrids(log_q - psi, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5), some rows at a time."""
@@ -123,8 +123,8 @@ class DeviceEngine:
 
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Sorted:
         """Bring the sparse inverse factor, which is computed here, up to date with the point: one grid crosses over."""
-        from legendre.engines.sheet import Sorted
-        from legendre.engines.vecchia import Vecchia
+        from legendre.engines.dense import Sorted
+        from legendre.engines.preconditioner import Vecchia
 
         if not isinstance(last, Sorted):
             order = np.argsort(self.model.positions @ self._strides, kind="stable")

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import FloatArray, size_name
-from legendre.cliques.covariance import covariance
-from legendre.cliques.tables import Tables
-from legendre.engines.grid import TINY, Diagonal, GridEngine
+from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.memory import size_name
+from legendre.core.types import FloatArray
 from legendre.engines.protocol import Point, Preconditioner
-from legendre.errors import InvalidBasis, InvalidSetting
-from legendre.model import Model
+from legendre.engines.reference import TINY, Diagonal, ReferenceEngine
+from legendre.model.cliques.covariance import covariance
+from legendre.model.cliques.tables import Tables
+from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class JunctionEngine:
 
     Examples
     --------
-    >>> from legendre.support import Support
+    >>> from legendre.data.support import Support
     >>> chain = np.zeros((99, 100), dtype=np.int64)
     >>> chain[np.arange(99), np.arange(99)] = chain[np.arange(99), np.arange(1, 100)] = 1
     >>> engine = JunctionEngine(Model.of(Support((2,) * 100), None, chain))
@@ -111,7 +112,7 @@ class JunctionEngine:
                 f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
                 "Use solver='natural' or 'natural-cg'."
             )
-        log_q: FloatArray = GridEngine(self.model).at(point.theta).cache.log_q
+        log_q: FloatArray = ReferenceEngine(self.model).at(point.theta).cache.log_q
         return log_q
 
     def swing(self, vector: FloatArray) -> float:

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import BoolArray, FloatArray, IntArray
-from legendre.engines.grid import Diagonal, GridEngine
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
-from legendre.model import Model
+from legendre.engines.reference import Diagonal, ReferenceEngine
+from legendre.model.model import Model
 
 SMALLEST, LEAST = 1e-200, 1e-290
 """Sums below this (times the largest weight, or as such) may have lost terms to underflow: logarithms are summed."""
@@ -42,7 +42,7 @@ class MatrixEngine:
 
     Examples
     --------
-    >>> from legendre.support import Support
+    >>> from legendre.data.support import Support
     >>> engine = MatrixEngine(Model.of(Support((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 1], [1, 0]])))
     >>> engine.at(np.zeros(2)).eta.round(12).tolist()
     [0.6, 0.7]
@@ -143,13 +143,13 @@ class MatrixEngine:
         return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Ask the grid engine."""
-        grid = GridEngine(self.model)
+        """Ask the reference engine."""
+        grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Ask the grid engine."""
-        grid = GridEngine(self.model)
+        """Ask the reference engine."""
+        grid = ReferenceEngine(self.model)
         return grid.fisher_product(grid.at(point.theta), vector)
 
     def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory

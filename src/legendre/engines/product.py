@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.arrays import FloatArray, IntArray
-from legendre.engines.grid import Diagonal, GridEngine
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
-from legendre.model import Model
+from legendre.engines.reference import Diagonal, ReferenceEngine
+from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ModeAxis:
     """One mode: the rows of B that lie along it, sorted, and the log length of its intervals."""
 
     rows: IntArray
@@ -32,7 +32,7 @@ class ProductEngine:
 
     Examples
     --------
-    >>> from legendre.support import Support
+    >>> from legendre.data.support import Support
     >>> engine = ProductEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
     >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
     [0.75]
@@ -53,13 +53,13 @@ class ProductEngine:
         return self.model.n_params
 
     @cached_property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[ModeAxis]:
         """The modes that carry parameters; row j of a line starts interval j + 1."""
         positions = self.model.positions
         out = []
         for k, sides in enumerate(self.model.quotient.lengths):
             rows = np.flatnonzero(positions[:, k])
-            out.append(Line(rows[np.argsort(positions[rows, k])], np.log(sides)))
+            out.append(ModeAxis(rows[np.argsort(positions[rows, k])], np.log(sides)))
         return out
 
     def at(self, theta: FloatArray) -> Point:
@@ -101,7 +101,7 @@ class ProductEngine:
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid."""
-        log_q: FloatArray = GridEngine(self.model).at(point.theta).cache.log_q
+        log_q: FloatArray = ReferenceEngine(self.model).at(point.theta).cache.log_q
         return log_q
 
     def swing(self, vector: FloatArray) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from legendre.arrays import FloatArray
+from legendre.core.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

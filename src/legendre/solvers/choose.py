@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from legendre.cliques.closed import saturated
+from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.engines.choose import COSTLY, LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
-from legendre.errors import InvalidSetting, unknown_name
-from legendre.hierarchy import has_closed_form, margins_that_are_the_model
-from legendre.model import Model
+from legendre.model.cliques.closed import saturated
+from legendre.model.margins import has_closed_form, margins_that_are_the_model
+from legendre.model.model import Model
 from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
+from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.mprojection import MProjection
 from legendre.solvers.natural import Natural
 from legendre.solvers.natural_cg import NaturalCG
-from legendre.solvers.potentials import Potentials
 from legendre.solvers.protocol import Solver
 from legendre.solvers.scaling import Scaling
 
@@ -25,7 +25,7 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "m-projection": MProjection,
     "natural": Natural,
     "natural-cg": NaturalCG,
-    "potentials": Potentials,
+    "matrix-scaling": MatrixScaling,
     "scaling": Scaling,
 }
 SCALING_FROM = 300
@@ -71,7 +71,7 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
     Examples
     --------
     >>> import numpy as np
-    >>> from legendre.support import Support
+    >>> from legendre.data.support import Support
     >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])))
     [Closed(max_iter=10, patience=2), Natural(max_iter=500, patience=5)]
     """
@@ -81,7 +81,7 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
     if not grid:
         return [Closed(), newton] if seen and model.by_cliques and saturated(model) else [newton]
     streamed = model.measure is None and model.n_merged >= COSTLY and model.n_params <= LARGEST_MATRIX
-    # scaling would form a grid that the stream engine does without
+    # scaling would form a grid that the slab engine does without
     margins = None if streamed else margins_that_are_the_model(model)
     if margins is not None and (model.n_params >= SCALING_FROM or has_closed_form(model, margins)):
         return [Scaling(max_iter=SCALING_CYCLES), newton]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from legendre.arrays import FloatArray
-from legendre.cliques.closed import closed_form, excess, saturated
+from legendre.core.errors import InvalidSetting
+from legendre.core.types import FloatArray
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.product import ProductEngine
-from legendre.errors import InvalidSetting
-from legendre.problem import Problem
+from legendre.model.cliques.closed import closed_form, excess, saturated
+from legendre.model.problem import Problem
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import State, Target
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.engines import Point
-from legendre.errors import InvalidSetting
+from legendre.core.errors import InvalidSetting
+from legendre.core.types import FloatArray
+from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import State, Target

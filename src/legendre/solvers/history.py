@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from legendre.arrays import AnyArray, FloatArray
-from legendre.checkpoint import Arrays
-from legendre.engines import Point
+from legendre.core.checkpoint.record import Arrays
+from legendre.core.types import AnyArray, FloatArray
+from legendre.engines.protocol import Point
 from legendre.solvers.protocol import State, Target
-from legendre.status import Status
+from legendre.solvers.status import Status
 
 
 @dataclass(frozen=True)

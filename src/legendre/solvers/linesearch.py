@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.engines import Point
+from legendre.core.types import FloatArray
+from legendre.engines.protocol import Point
 from legendre.solvers.protocol import Target
 
 SUFFICIENT = 0.1

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.checkpoint import UNRECORDED, Arrays, Record
-from legendre.errors import InvalidSetting
+from legendre.core.checkpoint.record import UNRECORDED, Arrays, Record
+from legendre.core.errors import InvalidSetting
+from legendre.core.types import FloatArray
 from legendre.solvers.history import Callback as Callback
 from legendre.solvers.history import Outcome as Outcome
 from legendre.solvers.history import Step as Step
 from legendre.solvers.history import pack_history, pack_outcome, record_step, unpack_history, unpack_outcome
 from legendre.solvers.protocol import Solver, State, Target
-from legendre.status import Status
+from legendre.solvers.status import Status
 
 
 def run(
@@ -72,7 +72,7 @@ class Watch:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Position:
     """Where a fit stands: the state, what was seen on the way, and after how many steps."""
 
     state: State
@@ -87,7 +87,7 @@ class Walk:
     solver: Solver
     target: Target
     history: list[Step]
-    place: Place
+    place: Position
 
     @classmethod
     def of(cls, solver: Solver, target: Target, theta: FloatArray, record: Record) -> Walk:
@@ -98,7 +98,7 @@ class Walk:
                 return cls(solver, target, *_unpack_place(solver, target, kept))
         state = solver.start(target, theta)
         first = record_step(target, state, 0)
-        return cls(solver, target, [first], Place(state, Watch(state, first.residual, first.objective), 0))
+        return cls(solver, target, [first], Position(state, Watch(state, first.residual, first.objective), 0))
 
     @property
     def last(self) -> Step:
@@ -112,7 +112,7 @@ class Walk:
             return False
         n = self.place.n_steps + 1
         self.history[n:] = [record_step(self.target, following, n)]
-        self.place = Place(following, self.place.watch.see(following, self.history[n]), n)
+        self.place = Position(following, self.place.watch.see(following, self.history[n]), n)
         return True
 
     def to_the_end(self, tol: float, max_iter: int, callback: Callback | None, record: Record) -> Outcome:
@@ -141,7 +141,7 @@ class Walk:
         }
 
 
-def _unpack_place(solver: Solver, target: Target, arrays: Arrays) -> tuple[list[Step], Place]:
+def _unpack_place(solver: Solver, target: Target, arrays: Arrays) -> tuple[list[Step], Position]:
     state = solver.unpack(target, _part(arrays, "state."))
     if state.point.theta.shape != (target.engine.n_params,):
         raise ValueError(f"theta has shape {state.point.theta.shape} for {target.engine.n_params} parameters")
@@ -149,7 +149,7 @@ def _unpack_place(solver: Solver, target: Target, arrays: Arrays) -> tuple[list[
     residual, objective, idle = (float(x) for x in arrays["watch"])
     watch = Watch(solver.unpack(target, best, state) if best else state, residual, objective, int(idle))
     history = list(unpack_history(arrays["history"]))
-    return history, Place(state, watch, history[-1].iteration)
+    return history, Position(state, watch, history[-1].iteration)
 
 
 def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
-from legendre.arrays import FloatArray, size_name
-from legendre.errors import InvalidSetting
-from legendre.existence import features, interior_point
+from legendre.core.errors import InvalidSetting
+from legendre.core.memory import size_name
+from legendre.core.types import FloatArray
+from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import State, Target
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.engines import Point
+from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.types import FloatArray
 from legendre.engines.choose import COSTLY
-from legendre.linalg import Factor, factorise
+from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.engines import Point
-from legendre.engines.protocol import Preconditioner
+from legendre.core.types import FloatArray
+from legendre.engines.protocol import Point, Preconditioner
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING
 from legendre.solvers.protocol import State, Target
@@ -24,7 +23,7 @@ FORCING = 0.3
 """Most of a system's residual that may be left unsolved."""
 
 
-class Memory(NamedTuple):
+class CGMemory(NamedTuple):
     """The last preconditioner, where one has a memory, and the size of the last right-hand side in its norm."""
 
     preconditioner: Preconditioner | None
@@ -68,7 +67,7 @@ class NaturalCG:
         size = math.sqrt(_dot(target.gradient(point), pre.apply(target.gradient(point))))
         direction = self._solve(target, point, pre, share=_forcing(size, before), floor=target.tol / 3)
         landing = search(target, point, direction)
-        return None if landing is None else State(landing.point, memory=Memory(pre, size), step=landing.step)
+        return None if landing is None else State(landing.point, memory=CGMemory(pre, size), step=landing.step)
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2."""
@@ -101,7 +100,7 @@ class NaturalCG:
         else:
             for theta in arrays["origins"]:
                 pre = target.engine.preconditioner(target.engine.at(theta), pre)
-        return State(point, memory=Memory(pre, float(arrays["size"])), step=step)
+        return State(point, memory=CGMemory(pre, float(arrays["size"])), step=step)
 
     def _solve(self, target: Target, point: Point, pre: Preconditioner, *, share: float, floor: float) -> FloatArray:
         """Solve ``G d = eta_hat - eta`` until no more than a share of it, or no entry above `floor`, is left.

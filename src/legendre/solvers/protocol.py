@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from legendre.arrays import FloatArray
-from legendre.engines import Engine, Point
-from legendre.problem import Problem
+from legendre.core.types import FloatArray
+from legendre.engines.protocol import Engine, Point
+from legendre.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from legendre.arrays import FloatArray, IntArray
-from legendre.engines import Point
-from legendre.errors import InvalidSetting
-from legendre.hierarchy import Modes, in_running_order, margins_that_are_the_model
-from legendre.problem import Problem
+from legendre.core.errors import InvalidSetting
+from legendre.core.sums.zeta import moebius, zeta_adjoint
+from legendre.core.types import FloatArray, IntArray
+from legendre.engines.protocol import Point
+from legendre.model.margins import Modes, in_running_order, margins_that_are_the_model
+from legendre.model.problem import Problem
 from legendre.solvers.protocol import State, Target
 from legendre.solvers.rate import cycles_left, rate, seen
-from legendre.zeta import moebius, zeta_adjoint
 
 LINEAR_CYCLES = 100
 """Cycles at most to find the direction that bounds the gap."""

@@ -1,0 +1,233 @@
+"""`Basis`: a recipe for a set of cells, with set algebra, and the recipes that need no definition of their own."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import host
+from legendre.core.cells import cell_name, member, unique_cells
+from legendre.core.errors import InvalidBasis
+from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.data.observation import Observation
+
+MOST_LISTED = 1 << 33
+"""More cells than this fit no list."""
+ROOM = 4 * 8
+"""Bytes for each coordinate of a basis that is listed: sorting it takes copies."""
+
+
+class Basis(ABC):
+    """A decomposition basis B, not yet tied to a tensor.
+
+    Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
+    """
+
+    @abstractmethod
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what `select` will ask `Observation.largest` for: how many entries of each slice, by mode.
+
+        An X that is costly to read can then find them on the way of its first pass.
+        """
+        del shape
+        return {}
+
+    def __or__(self, other: object) -> Basis:
+        return Union(self, other) if isinstance(other, Basis) else NotImplemented
+
+    def __and__(self, other: object) -> Basis:
+        return Intersection(self, other) if isinstance(other, Basis) else NotImplemented
+
+    def __sub__(self, other: object) -> Basis:
+        return Difference(self, other) if isinstance(other, Basis) else NotImplemented
+
+
+def most_of(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """Keep the larger number of entries, mode by mode.
+
+    >>> most_of({0: 1, 2: 5}, {2: 3})
+    {0: 1, 2: 5}
+    """
+    return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in [*one, *(k for k in other if k not in one)]}
+
+
+@dataclass(frozen=True)
+class Union(Basis):
+    """Cells of either basis: those of the left one first."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis, then what the right one adds."""
+        return unique_cells(np.concatenate([self.left.select(data), self.right.select(data)]))
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
+
+    def __repr__(self) -> str:
+        return f"{self.left!r} | {self.right!r}"
+
+
+@dataclass(frozen=True)
+class Intersection(Basis):
+    """Cells of both bases."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis that the right one has too."""
+        cells = self.left.select(data)
+        return cells[member(cells, self.right.select(data))]
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
+
+    def __repr__(self) -> str:
+        return f"({self.left!r}) & ({self.right!r})"
+
+
+@dataclass(frozen=True)
+class Difference(Basis):
+    """Cells of the left basis that the right one has not."""
+
+    left: Basis
+    right: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the left basis less those of the right one."""
+        cells = self.left.select(data)
+        return cells[~member(cells, self.right.select(data))]
+
+    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
+        """Tell what both bases will ask for."""
+        return most_of(self.left.rankings(shape), self.right.rankings(shape))
+
+    def __repr__(self) -> str:
+        return f"({self.left!r}) - ({self.right!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class Cells(Basis):
+    """Exactly these cells. They may lie outside the support: zeta is defined on the whole grid."""
+
+    index: IntArray = field(repr=False)
+
+    def select(self, data: Observation) -> IntArray:
+        """Check the cells against the tensor's shape and return them in the order given."""
+        return inside_grid(self.index, data.shape)
+
+    def __repr__(self) -> str:
+        return f"cells(<{len(self.index)} cells>)"
+
+
+def inside_grid(index: IntArray, shape: tuple[int, ...]) -> IntArray:
+    """Check cells against a shape; return them without repeats, in the order given."""
+    order = len(shape)
+    if len(index) == 0:
+        return np.empty((0, order), dtype=np.int64)
+    if index.shape[1] != order:
+        raise InvalidBasis(
+            f"basis cells have {index.shape[1]} coordinates, X has {order} modes (shape {shape}); "
+            "a cell needs one coordinate per mode."
+        )
+    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
+    if len(outside):
+        raise InvalidBasis(
+            f"{len(outside)} of {len(index)} basis cells are outside X's grid {shape}, "
+            f"e.g. {cell_name(index[outside[0]])}. Indices start at 0."
+        )
+    if not index.any(axis=1).all():
+        raise InvalidBasis(
+            f"the basis holds the bottom cell {cell_name([0] * order)}. Leave it out: its parameter is -psi, "
+            "fixed by normalisation."
+        )
+    return unique_cells(index)
+
+
+@dataclass(frozen=True)
+class Full(Basis):
+    """Omega without the bottom."""
+
+    def select(self, data: Observation) -> IntArray:
+        """List every cell of the support but the bottom."""
+        if data.support.n_cells > MOST_LISTED:
+            power = int(math.log10(data.support.n_cells))
+            raise InvalidBasis(
+                f"full() has a parameter for every cell, and there are about 10^{power} of them. Use interactions(...)."
+            )
+        cells = data.support.cells()
+        return cells[cells.any(axis=1)]
+
+    def __repr__(self) -> str:
+        return "full()"
+
+
+def cells(index: ArrayLike) -> Basis:
+    """Make a basis of explicit cells.
+
+    Parameters
+    ----------
+    index
+        k x N integers, 0-based; theta will come in this order (repeats are dropped).
+
+    Examples
+    --------
+    >>> cells([[0, 1], [1, 0]])
+    cells(<2 cells>)
+    """
+    index = host(index, "basis", InvalidBasis)
+    try:
+        array: AnyArray = np.asarray(index)
+    except ValueError:
+        raise InvalidBasis("basis cells have different numbers of coordinates; each needs one per mode.") from None
+    if array.ndim == 0:
+        raise InvalidBasis(
+            f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."
+        )
+    if array.size == 0:
+        return empty()
+    if array.ndim != 2:
+        raise InvalidBasis(
+            f"basis cells must be a k x N array, one row per cell; got shape {array.shape}. "
+            "For a single cell pass [cell]."
+        )
+    if array.dtype.kind not in "iu":
+        whole = array.dtype.kind == "f" and bool(np.all(array == np.round(array)))
+        hint = " Pass them .astype(int)." if whole else ""
+        raise InvalidBasis(f"basis cells must be integers, got dtype {array.dtype}.{hint}")
+    return Cells(frozen(array.astype(np.int64)))
+
+
+def full() -> Basis:
+    """Give every cell of Omega except the bottom a parameter: the decomposition then returns P itself.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 4]], ld.full()).tensor().round(9).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    return Full()
+
+
+def empty() -> Basis:
+    """Give no cell a parameter: the decomposition is uniform on Omega.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 4]], ld.empty()).tensor().tolist()
+    [[2.5, 2.5], [2.5, 2.5]]
+    """
+    return Cells(np.empty((0, 0), dtype=np.int64))

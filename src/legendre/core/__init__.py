@@ -1,0 +1,1 @@
+"""What knows nothing of models: errors, limits, types, arguments, memory, files, sums over cells."""

@@ -1,0 +1,46 @@
+"""What kind of value a caller passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+import numpy as np
+
+
+def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
+    """Tell whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
+
+    >>> [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)]
+    [True, True, False, False, False]
+    """
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def is_real(value: object) -> TypeGuard[float]:
+    """Tell whether a caller's value is a real number, finite or not; True and False are none here.
+
+    >>> [is_real(value) for value in (1, np.float32(0.5), float("inf"), True, 1j, "1", 10**400)]
+    [True, True, True, False, False, False, False]
+    """
+    if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # Python's integers have no end
+        return False
+    return True
+
+
+def entries(value: object) -> list[Any] | None:
+    """List the entries of a caller's list, tuple, array or set; ``None`` where it is none of these, or a dict or text.
+
+    >>> entries((2, 3)), entries(5), entries("ab"), entries({0: 1})
+    ([2, 3], None, None, None)
+    """
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without modes
+        return None

@@ -1,0 +1,192 @@
+"""Where arrays live: in NumPy's memory, or with another array library on one of its devices.
+
+X may be a torch tensor, a JAX array or a CuPy array; what is computed of it goes back where X came from. Only here is
+anything known about those libraries beyond the functions of the array API standard, and none of them is imported
+before one of its arrays is seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from legendre.core.errors import InvalidTensor, LegendreError
+from legendre.core.types import AnyArray
+
+NAMESPACES = {
+    "numpy": "numpy",
+    "torch": "array_api_compat.torch",
+    "cupy": "array_api_compat.cupy",
+    "jax": "jax.numpy",
+    "array_api_strict": "array_api_strict",
+}
+"""Libraries and their functions as the standard names them. array_api_strict is for tests: it has nothing else."""
+
+
+@dataclass(frozen=True)
+class Home:
+    """An array library and one of its devices.
+
+    Examples
+    --------
+    >>> HERE.bring(np.ones(2)).tolist(), HERE.remote
+    ([1.0, 1.0], False)
+    """
+
+    library: str
+    device: Any = "cpu"
+
+    @property
+    def xp(self) -> Any:
+        """The library's functions; not kept, for a module cannot be pickled."""
+        return import_module(NAMESPACES[self.library])
+
+    @property
+    def remote(self) -> bool:
+        """True when the device is not the processor, so that reading from it is a transfer."""
+        return "cpu" not in str(self.device).lower()
+
+    def bring(self, array: AnyArray) -> Any:
+        """Take an array of NumPy's home; on the processor it may share its memory."""
+        if self.library == "numpy":
+            return array
+        # torch takes no negative strides, and warns of read-only memory
+        fresh, device = np.require(array, requirements=["C", "W"]), self.device
+        if self.library == "jax":
+            platform, _, number = device.partition(":")
+            device = next(d for d in import_module("jax").devices(platform) if d.id == int(number))
+        return self.xp.asarray(fresh, device=device)
+
+    def host(self, array: Any) -> AnyArray:
+        """Take an array of this home to NumPy; floats that NumPy does not have become float32 or float64."""
+        values: AnyArray
+        match self.library:
+            case "torch":
+                try:
+                    values = array.numpy(force=True)
+                except TypeError:  # bfloat16
+                    values = array.double().numpy(force=True)
+            case "cupy":
+                values = array.get()
+            case "array_api_strict":
+                values = np.asarray(array.to_device(self.xp.Device("CPU_DEVICE")))
+            case _:
+                values = np.asarray(array)
+        return values.astype(np.float32) if values.dtype.kind == "V" else values
+
+
+HERE = Home("numpy")
+"""NumPy's memory."""
+
+
+def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
+    """Take an array of another library to NumPy; anything else comes back as it is.
+
+    Examples
+    --------
+    >>> host([1, 2])
+    [1, 2]
+    """
+    library = library_of(X)
+    if library == "numpy":
+        return X
+    _check_readable(X, library, name, error)
+    try:
+        return Home(library).host(X)
+    except (TypeError, RuntimeError, NotImplementedError) as problem:
+        raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
+
+
+def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
+    """Return a caller's value as an array; rows of different lengths are refused.
+
+    >>> rectangular([[1, 2], [3]], "X", LegendreError)
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.LegendreError: X is not a rectangular array: its rows differ in length.
+    """
+    given = host(value, name, error)
+    try:
+        return np.asarray(given)
+    except ValueError as problem:
+        reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
+        raise error(f"{name} is not a rectangular array: {reason}.") from None
+
+
+def home_of(X: Any) -> Home:
+    """Find where X lives, and whether results of double precision can go there.
+
+    Examples
+    --------
+    >>> home_of([[1, 2], [3, 4]])
+    Home(library='numpy', device='cpu')
+    """
+    library = library_of(X)
+    if library == "numpy":
+        return HERE
+    _check_readable(X, library, "X", InvalidTensor)
+    home = Home(library, _jax_device(X) if library == "jax" else X.device)
+    _check_namespace(home)
+    _check_precision(home)
+    return home
+
+
+def _jax_device(X: Any) -> str:
+    """Name the device, for JAX's own objects cannot be pickled."""
+    (device,) = X.devices()
+    return f"{device.platform}:{device.id}"
+
+
+def library_of(X: Any) -> str:
+    """Name the array library X belongs to by its type; NumPy for all that is no array of another one."""
+    if isinstance(X, (np.ndarray, list, tuple)):
+        return "numpy"
+    for kind in type(X).__mro__:
+        root = "jax" if kind.__module__.startswith("jaxlib") else kind.__module__.partition(".")[0]
+        if root in NAMESPACES and kind.__name__ != "dtype":
+            return root
+    return "numpy"
+
+
+def _check_readable(X: Any, library: str, name: str, error: type[LegendreError]) -> None:
+    if library == "torch" and getattr(X, "layout", None) != import_module("torch").strided:
+        kind = getattr(X, "layout", type(X).__name__)
+        raise error(f"{name} is not a dense torch tensor ({kind}). Pass {name}.to_dense().")
+    if library != "jax":
+        return
+    jax = import_module("jax")
+    if isinstance(X, jax.core.Tracer):
+        raise error(
+            f"{name} has no values: JAX is tracing it (jit, grad, vmap). Decompositions cannot be traced; call the "
+            "function outside."
+        )
+    if not isinstance(X, jax.Array):
+        raise error(f"{name} is not a dense JAX array ({type(X).__name__}). Pass {name}.todense().")
+    if len(X.devices()) > 1:
+        raise error(
+            f"{name} is spread over {len(X.devices())} devices. Gather it: jax.device_put({name}, jax.devices()[0])."
+        )
+
+
+def _check_namespace(home: Home) -> None:
+    try:
+        _ = home.xp
+    except ImportError:
+        raise InvalidTensor(
+            f"X is a {home.library} array, and reading those needs array-api-compat: pip install 'legendre[arrays]'. "
+            "Or pass a NumPy array."
+        ) from None
+
+
+def _check_precision(home: Home) -> None:
+    """Refuse a home without float64: results would lose half of their digits without a word."""
+    if home.library == "jax" and not import_module("jax").config.jax_enable_x64:
+        raise InvalidTensor(
+            "X is a JAX array, but JAX is set to float32, and results need float64. Call "
+            "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)."
+        )
+    if home.library == "torch" and home.device.type == "mps":
+        raise InvalidTensor("X is on a device without float64 (mps), which results need. Pass X.cpu().")

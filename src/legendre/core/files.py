@@ -1,0 +1,119 @@
+"""Arrays in one npz file: written whole or not at all, read without pickle."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+
+from legendre.core.errors import InvalidFile
+from legendre.core.types import AnyArray
+
+
+class Beside(NamedTuple):
+    """A new file beside the one it will replace: where, the file it is for, that file's mode, an open handle."""
+
+    temporary: Path
+    target: Path
+    mode: int | None
+    handle: int
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
+    temporary, target, mode, handle = _beside(path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if mode is not None:
+            temporary.chmod(stat.S_IMODE(mode))
+        temporary.replace(target)
+    except OSError as problem:
+        raise InvalidFile(f"cannot write {path}: {problem.strerror}. What was there before is unchanged.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _beside(path: str | os.PathLike[str]) -> Beside:
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if target.is_dir():
+            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
+        temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+        return Beside(temporary, target, mode, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as problem:
+        raise InvalidFile(f"cannot write {path}: {problem.strerror}. Choose a folder you may write to.") from None
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse now what `replacing` would refuse later."""
+    beside = _beside(path)
+    os.close(beside.handle)
+    beside.temporary.unlink()
+
+
+def clear_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what a process that was killed while writing `path` left beside it."""
+    target = Path(os.path.realpath(path))
+    ours = re.compile(re.escape(f".{target.name[:100]}.") + r"[0-9a-f]{8}\.tmp")
+    for file in target.parent.iterdir():
+        if ours.fullmatch(file.name):
+            file.unlink(missing_ok=True)
+
+
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, compress: bool = True) -> None:
+    """Write named arrays to an npz file."""
+    with replacing(path) as stream:
+        (np.savez_compressed if compress else np.savez)(stream, **arrays)
+
+
+@contextmanager
+def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | NpzFile]:
+    """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`."""
+    try:
+        with Path(path).open("rb") as stream:
+            yield np.load(stream, allow_pickle=False)
+    except InvalidFile:
+        raise
+    except OSError as problem:
+        raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        ValueError,
+        KeyError,
+        NotImplementedError,
+        SyntaxError,
+        TokenError,
+    ) as problem:
+        if "pickle" in str(problem):
+            reason = "it holds Python objects, or is not a NumPy file at all"
+        else:
+            reason = f"damaged or truncated ({problem})"
+        raise InvalidFile(f"cannot read {path}: {reason}.") from None
+
+
+def read_arrays(path: str | os.PathLike[str], what: str = "a saved decomposition") -> dict[str, AnyArray]:
+    """Read all arrays of an npz file."""
+    with numpy_file(path) as content:
+        if not isinstance(content, NpzFile):
+            raise InvalidFile(f"{path} holds a single array; {what} is an .npz file.")
+        return {name: content[name] for name in content.files}

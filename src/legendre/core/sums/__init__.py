@@ -1,0 +1,1 @@
+"""Running sums over the grid's partial order, boxes, and the linear algebra of Fisher matrices."""

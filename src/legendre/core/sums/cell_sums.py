@@ -1,0 +1,95 @@
+"""Sums over the grid's partial order between two lists of cells, where a grid would be too large to form.
+
+``sums_below`` is the zeta transform (eq. 2) read at some cells, ``sums_above`` its adjoint (eq. 3) read at the basis.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from legendre.core.types import BoolArray, FloatArray, IntArray
+
+FEW_PAIRS = 20_000_000
+"""Up to so many pairs of a cell and a basis cell are compared one by one; waiting for a compiler does not pay."""
+LARGEST_SLAB = 1 << 26
+"""Cells of the tree that the compiled sweep keeps: the grid of all modes but the longest."""
+TOGETHER = 1 << 11
+"""Cells whose features are formed at a time."""
+
+
+def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
+    """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it.
+
+    Examples
+    --------
+    >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
+    >>> sums_below((3, 3), cells, basis, np.array([1.0, 10.0])).tolist()
+    [0.0, 11.0, 1.0]
+    """
+    if _sweeps(shape, cells, basis):
+        from legendre.core.sums.kernels.cell_sums import sweep_up
+
+        return sweep_up(shape, cells, basis, values)
+    out = np.zeros(len(cells))
+    for u, value in zip(basis, values, strict=True):
+        out[above(cells, u)] += value
+    return out
+
+
+def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
+    """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it.
+
+    Examples
+    --------
+    >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
+    >>> sums_above((3, 3), cells, basis, np.array([0.5, 0.3, 0.2])).tolist()
+    [0.5, 0.3]
+    """
+    if _sweeps(shape, cells, basis):
+        from legendre.core.sums.kernels.cell_sums import sweep_down
+
+        return sweep_down(shape, cells, basis, masses)
+    return np.array([float(masses[above(cells, u)].sum()) for u in basis])
+
+
+def second_moments(
+    shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray
+) -> None:
+    """Fill `out` (k x k) with the mass at or above both of any two basis cells."""
+    if len(basis) > 1 and _sweeps(shape, cells, basis):
+        from legendre.core.sums.kernels.cell_sums import sweep_joins
+
+        sweep_joins(shape, cells, basis, masses, out)
+        return
+    out[:] = 0.0
+    for start in range(0, len(cells), TOGETHER):
+        some = slice(start, start + TOGETHER)
+        block = zeta_rows(cells[some], basis)
+        out += (block * masses[some, None]).T @ block
+
+
+def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
+    """Rows of zeta for the given cells: 1 where u <= v."""
+    out = np.ones((len(cells), len(basis)))
+    for k in range(cells.shape[1]):
+        if basis[:, k].any():
+            out *= basis[:, k] <= cells[:, k, None]
+    return out
+
+
+def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
+    """Tell whether the compiled sweep pays, and its tree fits."""
+    return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= LARGEST_SLAB
+
+
+def above(cells: IntArray, u: IntArray) -> BoolArray:
+    """Mark the cells at or above u; only u's coordinates away from 0 say anything."""
+    modes = np.flatnonzero(u)
+    if not len(modes):
+        return np.ones(len(cells), dtype=np.bool_)
+    mark: BoolArray = cells[:, modes[0]] >= u[modes[0]]
+    for k in modes[1:]:
+        mark &= cells[:, k] >= u[k]
+    return mark

@@ -1,0 +1,162 @@
+"""Compiled sums over the partial order between two lists of cells.
+
+The cells are swept along the longest mode, one *plane* after the other. What has been met so far is kept in a binary
+indexed (Fenwick) tree over the other modes, in which adding a value and asking for a sum at or below a coordinate
+both visit O(log) entries for each mode: the memory is that of one slab, and nothing else is formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from legendre.core.sums.kernels.rectangle import c_strides, threads
+from legendre.core.types import FloatArray, IntArray
+
+
+@njit(cache=True)
+def _add(tree, extents, strides, place, value, index):
+    """Add a value at a place of the slab."""
+    d = len(extents)
+    offset = 0
+    for i in range(d):
+        index[i] = place[i] + 1
+        offset += place[i] * strides[i]
+    while True:
+        tree[offset] += value
+        i = d - 1
+        while i >= 0:
+            step = index[i] & -index[i]
+            if index[i] + step <= extents[i]:
+                index[i] += step
+                offset += step * strides[i]
+                break
+            offset -= (index[i] - 1 - place[i]) * strides[i]
+            index[i] = place[i] + 1
+            i -= 1
+        if i < 0:
+            return
+
+
+@njit(cache=True)
+def _sum(tree, strides, place, index):
+    """Sum what was added at or below a place of the slab."""
+    d = len(strides)
+    offset = 0
+    for i in range(d):
+        index[i] = place[i] + 1
+        offset += place[i] * strides[i]
+    total = 0.0
+    while True:
+        total += tree[offset]
+        i = d - 1
+        while i >= 0:
+            step = index[i] & -index[i]
+            if index[i] > step:
+                index[i] -= step
+                offset -= step * strides[i]
+                break
+            offset += (place[i] + 1 - index[i]) * strides[i]
+            index[i] = place[i] + 1
+            i -= 1
+        if i < 0:
+            return total
+
+
+@njit(cache=True)
+def _sweep(adders, values, askers, extents, strides, tree, out):
+    """Meet both lists by rising plane, their first column; of one plane the adders come first."""
+    index = np.empty(len(extents), np.int64)
+    a = 0
+    for b in range(len(askers)):
+        while a < len(adders) and adders[a, 0] <= askers[b, 0]:
+            _add(tree, extents, strides, adders[a, 1:], values[a], index)
+            a += 1
+        out[b] = _sum(tree, strides, askers[b, 1:], index)
+
+
+@njit(cache=True)
+def _join(u, v, where):
+    """Write the slab coordinates of the join of two cells; coordinates run down here, so that it is a minimum."""
+    for i in range(len(where)):
+        where[i] = min(u[i + 1], v[i + 1])
+
+
+@njit(cache=True, parallel=True)
+def _row(tree, strides, basis, row, first, out):
+    """Ask for the joins of one basis cell with those from `first` on, a block to each thread."""
+    blocks = 1 + (len(basis) - first) // 256
+    for block in prange(blocks):
+        where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
+        for other in range(first + block * 256, min(len(basis), first + (block + 1) * 256)):
+            _join(basis[row], basis[other], where)
+            out[row, other] = out[other, row] = _sum(tree, strides, where, index)
+
+
+@njit(cache=True)
+def _sweep_joins(adders, values, basis, extents, strides, tree, out):
+    """Ask for joins plane by plane: that of u and v has the later of their planes."""
+    index = np.empty(len(extents), np.int64)
+    a = 0
+    for row in range(len(basis)):
+        while a < len(adders) and adders[a, 0] <= basis[row, 0]:
+            _add(tree, extents, strides, adders[a, 1:], values[a], index)
+            a += 1
+        _row(tree, strides, basis, row, row, out)
+
+
+def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
+    """Put the longest mode first; return the order of the modes, and extents and strides of the others."""
+    longest = int(np.argmax(shape))
+    order = [longest, *(k for k in range(len(shape)) if k != longest)]
+    extents = np.array([shape[k] for k in order[1:]] or [1], dtype=np.int64)
+    return order, extents, c_strides(extents)
+
+
+def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) -> tuple[IntArray, IntArray]:
+    """Sort cells by plane; with a shape given, coordinates count down from the top, so that above becomes below."""
+    table = np.zeros((len(cells), max(2, len(order))), dtype=np.int64)
+    for column, k in enumerate(order):
+        table[:, column] = cells[:, k] if shape is None else shape[k] - 1 - cells[:, k].astype(np.int64)
+    place = np.argsort(table[:, 0], kind="stable")
+    return table[place], place
+
+
+def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
+    """Sum, for each of the askers, the values of the adders below it; above it if coordinates count down."""
+    order, extents, strides = _slab(shape)
+    top = shape if down else None
+    (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
+    sums, out = np.empty(len(askers)), np.empty(len(askers))
+    _sweep(added, values[place], asked, extents, strides, np.zeros(int(extents.prod())), sums)
+    out[back] = sums
+    return out
+
+
+def sweep_up(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
+    """Sum the values of basis cells at or below each cell."""
+    return _swept(shape, basis, values, cells, down=False)
+
+
+def sweep_down(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
+    """Sum the masses of cells at or above each basis cell."""
+    return _swept(shape, cells, masses, basis, down=True)
+
+
+def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
+    """Fill `out` with the mass at or above the join of any two basis cells."""
+    order, extents, strides = _slab(shape)
+    adders, place = _sorted(cells, order, shape)
+    askers, back = _sorted(basis, order, shape)
+    with threads(float(len(basis)) ** 2 * len(extents)):
+        _sweep_joins(adders, masses[place], askers, extents, strides, np.zeros(int(extents.prod())), out)
+    if not np.array_equal(back, np.arange(len(back))):
+        from legendre.core.sums.kernels.dense import permute_rows
+
+        forth = np.argsort(back)
+        for row in out:
+            row[:] = row[forth]
+        permute_rows(out, forth)

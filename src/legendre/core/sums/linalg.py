@@ -1,0 +1,134 @@
+"""Symmetric positive semidefinite systems by LAPACK: Cholesky, pivoted where that fails, never an inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import lapack
+
+from legendre.core.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
+ONE_THREAD_BELOW = 2000
+"""Smaller matrices are factorised by one thread: two gain little, and lose a hundredfold on a busy machine."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """``G = L L'`` on the independent rows `columns` of `size`, up to a scaling of rows and columns."""
+
+    lower: FloatArray
+    scale: FloatArray
+    columns: IntArray
+    size: int
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Solve ``G x = right``; dependent entries of x are 0."""
+        out = np.zeros_like(right)
+        if len(self.columns):
+            with _few_threads(len(self.columns)):
+                solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
+            out[self.columns] = solution * self.scale
+        return out
+
+    def inverse_diagonal(self) -> FloatArray:
+        """Return the diagonal of the inverse of G on the independent rows; 0 for the others."""
+        out = np.zeros(self.size)
+        if len(self.columns):
+            with _few_threads(len(self.columns)):
+                inverse, _ = lapack.dpotri(self.lower, lower=1)
+            out[self.columns] = np.diagonal(inverse) * self.scale**2
+        return out
+
+
+def factorise(g: FloatArray, n_cells: int) -> Factor:
+    """Factorise a Fisher matrix; `g` is overwritten.
+
+    Cholesky does not mind that variances of features differ by many orders of magnitude. Where it meets a pivot at the
+    level of rounding, the diagonal is scaled to 1 and LAPACK's pivoted Cholesky finds the numerical rank.
+
+    Parameters
+    ----------
+    g
+        k x k, symmetric, C order.
+    n_cells
+        How many cells were summed to get an entry of g: with k it sets the level of rounding.
+
+    Examples
+    --------
+    >>> factor = factorise(np.array([[2.0, 1.0], [1.0, 2.0]]), 2)
+    >>> factor.solve(np.array([3.0, 3.0])).round(12).tolist()
+    [1.0, 1.0]
+    """
+    k = len(g)
+    if not k:
+        return Factor(g, np.ones(0), np.arange(0), 0)
+    level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
+    with _few_threads(k):
+        # in Fortran order LAPACK works in place, and leaves the other triangle as it was
+        lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
+        if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
+            return Factor(lower, np.ones(k), np.arange(k), k)
+        np.fill_diagonal(g, diagonal)
+        g = np.tril(g)
+        g += np.tril(g, -1).T
+        scale = _scale_to_unit_diagonal(g)
+        columns, lower = _pivoted(g, level)
+    return Factor(lower, scale[columns], columns, k)
+
+
+def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
+    """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten.
+
+    Examples
+    --------
+    >>> independent_columns(np.array([[1.0, 1.0], [1.0, 1.0]]), 2).tolist()
+    [0]
+    """
+    _scale_to_unit_diagonal(g)
+    with _few_threads(len(g)):
+        columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
+    return np.sort(columns)
+
+
+def rounding_level(size: int, n_cells: int) -> float:
+    """Pivots of a unit-diagonal matrix below this are indistinguishable from 0."""
+    return float(np.finfo(np.float64).eps) * max(size, int(np.sqrt(n_cells)), 16)
+
+
+def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
+    diagonal = np.diagonal(g)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(diagonal > 0, 1.0 / np.sqrt(diagonal), 0.0)
+    g *= scale[:, None]
+    g *= scale
+    return scale
+
+
+def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
+    lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
+    return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
+
+
+@contextmanager
+def _few_threads(size: int) -> Iterator[None]:
+    if size >= ONE_THREAD_BELOW:
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # finding the loaded libraries takes milliseconds, so it is done once
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

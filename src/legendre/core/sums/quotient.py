@@ -1,0 +1,117 @@
+"""The quotient: boxes of the grid on which every member of a model is constant up to the base measure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.core.memory import check_room
+from legendre.core.types import AnyArray, FloatArray, IntArray
+
+LONG = 1 << 20
+"""Modes of more levels have no table of their intervals."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Boxes of a grid: ``cuts[k]`` holds the first coordinate of each interval of mode k."""
+
+    shape: tuple[int, ...]
+    cuts: tuple[IntArray, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
+        """Cut each mode where a cell of the basis starts.
+
+        Examples
+        --------
+        >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
+        (2, 2)
+        """
+        return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
+
+    @property
+    def merged_shape(self) -> tuple[int, ...]:
+        """The shape of the merged grid."""
+        return tuple(len(cut) for cut in self.cuts)
+
+    @cached_property
+    def lengths(self) -> tuple[FloatArray, ...]:
+        """The length of each interval, mode by mode."""
+        pairs = zip(self.cuts, self.shape, strict=True)
+        return tuple(np.diff(cut, append=length).astype(np.float64) for cut, length in pairs)
+
+    @property
+    def n_merged(self) -> int:
+        """The number of boxes."""
+        return math.prod(self.merged_shape)
+
+    @cached_property
+    def _tables(self) -> dict[int, IntArray]:
+        return {}
+
+    def box_of(self, mode: int) -> IntArray:
+        """Tabulate the interval of each coordinate of one mode; kept, and never made for modes that nobody asks of."""
+        if mode not in self._tables:
+            check_room(self.shape[mode], 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
+            table = np.searchsorted(self.cuts[mode], np.arange(self.shape[mode]), side="right") - 1
+            self._tables[mode] = table.astype(np.int64, copy=False)
+        return self._tables[mode]
+
+    def boxes(self, cells: IntArray) -> IntArray:
+        """Find the box of each cell (k x N), as merged coordinates."""
+        out = np.empty(cells.shape, dtype=np.int64)
+        for k in range(len(self.shape)):
+            out[:, k] = self.boxes_along(k, cells[:, k])
+        return out
+
+    def boxes_along(self, mode: int, coordinates: AnyArray) -> IntArray:
+        """Find the interval of each coordinate of one mode; by search where a table would be long."""
+        if self.shape[mode] <= LONG:
+            return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
+        return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
+
+    def flat_boxes(self, cells: IntArray) -> IntArray:
+        """Find the box of each cell (k x N), as its place in the merged grid, which must have fewer than 2^63."""
+        flat = np.zeros(len(cells), dtype=np.int64)
+        for k, length in enumerate(self.merged_shape):
+            flat *= length
+            flat += self.boxes_along(k, cells[:, k])
+        return flat
+
+    def merge(self, grid: AnyArray) -> FloatArray:
+        """Sum a grid over each box; a grid that nothing is merged in comes back as it is."""
+        out: AnyArray = grid
+        # The mode that shrinks most goes first, so that the later sums run over less.
+        for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
+            if len(self.cuts[axis]) < self.shape[axis]:
+                out = np.add.reduceat(out, self.cuts[axis], axis=axis, dtype=np.float64)
+        return np.asarray(out, dtype=np.float64)
+
+    def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
+        """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
+        out = merged[self.box_of(0)[rows]]
+        for axis in range(1, len(self.shape)):
+            if len(self.cuts[axis]) < self.shape[axis]:
+                out = out.take(self.box_of(axis), axis=axis)
+        return out
+
+
+def _cuts(length: int, used: IntArray) -> IntArray:
+    if length > LONG:
+        return np.unique(np.append(used, 0)).astype(np.int64)
+    cut = np.zeros(length, dtype=np.bool_)
+    cut[0] = True
+    cut[used] = True
+    return np.flatnonzero(cut).astype(np.int64)
+
+
+def volumes(quotient: Quotient) -> FloatArray:
+    """Multiply the lengths of each box: how many cells it holds."""
+    out = np.ones((1,) * len(quotient.shape))
+    for axis, sides in enumerate(quotient.lengths):
+        out = out * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
+    return out

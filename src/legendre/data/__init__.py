@@ -1,0 +1,1 @@
+"""From whatever the caller has to an Observation: X, checked, with its sample space."""

@@ -1,0 +1,222 @@
+"""Checks of a dense X, its sample space and its base measure; each refusal says where, which value and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import host, rectangular
+from legendre.core.cells import cell_name
+from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.types import AnyArray, BoolArray, FloatArray, frozen
+from legendre.data.readers.other_libraries import as_sparse_tensor
+
+SUPPORT_NAMES = ("all", "nonzero")
+MOST_MODES = 32
+"""Several of NumPy's functions end here."""
+LARGE = 1 << 19
+"""Arrays of so many cells and more are read by compiled code, and held by reference; smaller ones are copied."""
+
+
+class Scan(NamedTuple):
+    """What one pass over X tells: its sum (not finite as soon as one entry is not) and its smallest number.
+
+    For large arrays also the margin of the first mode, which that pass gives away.
+    """
+
+    total: float
+    smallest: float
+    first_margin: FloatArray | None = None
+
+
+def scan(values: AnyArray) -> Scan:
+    """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
+    if values.size >= LARGE:
+        from legendre.core.sums.kernels.reading import aggregate
+
+        boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
+        found = aggregate(values, boxes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
+        return Scan(total, found.minimum, found.sums.ravel())
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = float(values.sum(dtype=np.float64))
+    smallest = values.min() if np.isfinite(total) else np.nanmin(values, initial=np.inf)
+    return Scan(total, float(smallest))
+
+
+def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+    """Return X as a real numeric array, or say why it is not one."""
+    if (listed := as_sparse_tensor(X)) is not None:
+        raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
+    X = host(X, name, error)
+    if isinstance(X, np.ma.MaskedArray):
+        # np.asarray would drop the mask without a word
+        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
+    try:
+        values = np.asarray(X)
+    except ValueError as problem:
+        raise error(
+            f"{name} is not a rectangular array ({problem}). Pad ragged rows with NaN: missing cells are left out."
+        ) from None
+    if values.dtype.kind not in "iuf":
+        raise error(f"{name} {_dtype_trouble(values, name)}")
+    if values.ndim == 0:
+        raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
+    if values.ndim > MOST_MODES:
+        raise error(f"{name} has {values.ndim} modes; at most {MOST_MODES} fit a dense array here.")
+    if values.size == 0:
+        raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
+    return values
+
+
+def _dtype_trouble(values: AnyArray, name: str) -> str:
+    match values.dtype.kind:
+        case "b":
+            return "is boolean. If True counts as 1, pass it .astype(int); if it marks cells, pass it as support."
+        case "c":
+            return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
+        case "O":
+            where, what = _first_non_number(values, name)
+            return (
+                f"holds Python objects (dtype object), e.g. {where} = {what!r} of type {type(what).__name__}. "
+                "Convert it to numbers first."
+            )
+        case _:
+            return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
+
+
+def _first_non_number(values: AnyArray, name: str) -> tuple[str, Any]:
+    for place, entry in np.ndenumerate(values):
+        if not isinstance(entry, (int, float)):
+            return (f"{name}{cell_name(place)}" if place else name), entry
+    return name + cell_name([0] * values.ndim), values.flat[0]
+
+
+def missing_cells(values: AnyArray) -> BoolArray | None:
+    """Mark the entries that are NaN; ``None`` when none is."""
+    missing = np.isnan(values)
+    if missing.all():
+        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
+    return missing if missing.any() else None
+
+
+def check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
+    """Refuse negative and infinite entries."""
+    if seen.smallest < 0:
+        with np.errstate(invalid="ignore"):
+            count = int(np.count_nonzero(values < 0))
+        place = np.unravel_index(int(np.nanargmin(values)), values.shape)
+        raise negative_entries(count, place, float(values[place]))
+    if np.isfinite(seen.total) and missing is None:
+        return
+    infinite = np.argwhere(np.isinf(values))
+    if len(infinite):
+        raise infinite_entries(len(infinite), infinite[0])
+
+
+def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
+    """Say how many entries are negative, and which is the smallest."""
+    entries = "1 negative entry: it" if count == 1 else f"{count} negative entries; the smallest"
+    return InvalidTensor(
+        f"X has {entries} is X{cell_name(place)} = {value:g}. X is read as unnormalised probabilities, so "
+        "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
+    )
+
+
+def infinite_entries(count: int, place: Any) -> InvalidTensor:
+    """Say how many entries are infinite, and which is the first."""
+    return InvalidTensor(
+        f"X has {count} infinite entries, the first at X{cell_name(place)}. "
+        "If infinity marks a missing value, set those cells to NaN."
+    )
+
+
+def support_mask(values: AnyArray, missing: BoolArray | None, support: str | ArrayLike) -> BoolArray | None:
+    """Read the `support` argument; ``None`` is every cell."""
+    if isinstance(support, str):
+        if support not in SUPPORT_NAMES:
+            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
+        if support == "all":
+            return None if missing is None else ~missing
+        positive: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
+        if not positive.any():
+            raise InvalidTensor(
+                "X has no entry > 0, so that support='nonzero' leaves no cell: there is nothing to fit."
+            )
+        return positive
+    mask = rectangular(support, "support", InvalidSupport)
+    if mask.dtype != np.bool_:
+        raise InvalidSupport(
+            f"support has dtype {mask.dtype}; pass a boolean array (for 0/1 integers: support.astype(bool)), "
+            "'all' or 'nonzero'."
+        )
+    if mask.shape != values.shape:
+        raise InvalidSupport(f"support has shape {mask.shape}, X has shape {values.shape}; they must be equal.")
+    if not mask.any():
+        raise InvalidSupport("support is empty: no cell is True. At least one cell is needed.")
+    return mask.copy() if missing is None else mask & ~missing
+
+
+def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
+    """Read the `base` argument."""
+    measure = numeric(base, "base", InvalidSupport).astype(np.float64)
+    if measure.shape != values.shape:
+        raise InvalidSupport(f"base has shape {measure.shape}, X has shape {values.shape}; they must be equal.")
+    inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
+    bad = np.argwhere(inside & ~(np.isfinite(measure) & (measure >= 0)))
+    if len(bad):
+        place = tuple(bad[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
+        )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(measure.sum(where=inside)):
+            raise InvalidSupport(
+                "the sum of base overflows float64. Divide it by its largest entry: only ratios matter."
+            )
+    small = np.argwhere(inside & (measure > 0) & (measure < np.finfo(np.float64).tiny))
+    if len(small):
+        place = tuple(small[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = {measure[place]:g} is below the range in which float64 has all its digits. "
+            "Multiply base by a constant (only ratios matter), or leave such cells out: base 0."
+        )
+    clash = np.argwhere(inside & (measure == 0) & (values > 0))
+    if len(clash):
+        place = tuple(clash[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = 0 where X{cell_name(place)} = {values[place]:g} > 0: the model gives that cell "
+            "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
+        )
+    return frozen(measure)
+
+
+def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
+    """Sum X over Omega; refuse sums that cannot be divided by."""
+    if mask is not None and not mask.any():
+        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
+    with np.errstate(over="ignore"):
+        total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
+    return sound_total(
+        total, seen.smallest, lambda: float(np.nanmax(values)), "X" if mask is None else "X on the support"
+    )
+
+
+def sound_total(total: float, smallest: float, largest: Callable[[], float], what: str = "X") -> float:
+    """Refuse a sum that cannot be divided by; `largest` finds the largest entry, which only one refusal names."""
+    if total == 0:
+        raise InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
+    if not np.isfinite(total):
+        raise InvalidTensor(
+            f"the sum of X overflows float64 (largest entry {largest():g}). Divide X by its largest entry."
+        )
+    if smallest > 0 and smallest / total == 0:
+        raise InvalidTensor(
+            f"the smallest entry of X, {smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
+            "Leave such cells out: support=(X > 0) after setting them to 0."
+        )
+    return total

@@ -1,0 +1,1 @@
+"""X as a dask array, larger than memory or on many machines."""

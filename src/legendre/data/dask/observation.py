@@ -1,0 +1,201 @@
+"""A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from legendre.core.cells import cell_name
+from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.memory import check_room
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entries, numeric, sound_total
+from legendre.data.dask import per_block as pieces
+from legendre.data.dask.first_pass import Ranking, Survey, rank, survey
+from legendre.data.dask.scheduling import Say, over_blocks
+from legendre.data.dense import cells_of
+from legendre.data.observation import Observation
+from legendre.data.support import Support
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Observation):
+    """X as a dask array, on the full grid.
+
+    Parameters
+    ----------
+    array
+        The dask array. Every question that the first pass did not answer is one more pass over it.
+    by_mode
+        X summed over all modes but one, for each mode.
+    rankings
+        By mode, the largest entries of each of its slices that the first pass was asked for.
+    watch
+        Told how far a pass is; ``None`` for silence.
+    """
+
+    kind = "a dask array"
+
+    array: Any
+    by_mode: tuple[FloatArray, ...]
+    rankings: dict[int, Ranking] = field(default_factory=dict)
+    watch: Say | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the terminal behind when X goes to a file or another process."""
+        return self.__dict__ | {"watch": None}
+
+    @cached_property
+    def counts(self) -> bool:
+        """True when every entry is a whole number."""
+        return bool(self.array.dtype.kind != "f" or self._ask(pieces.whole, operator.and_, {}))
+
+    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X over each box: one pass."""
+        # the sum so far, the next part, and what becomes of them
+        check_room(quotient.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
+        part = self._ask(pieces.merge, pieces.BlockSums.join, {"quotient": quotient})
+        return part.values if boxes is None else part.values[tuple(boxes.T)]
+
+    def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum X over each interval of each mode: the first pass has told."""
+        return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
+
+    def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X above each of some boxes: one pass, in the memory of a few blocks."""
+        columns = [cut[positions[:, k]] for k, cut in enumerate(quotient.cuts)]
+        return self._ask(pieces.above, np.add, {"cells": np.stack(columns, axis=1).astype(np.int64)})
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of some cells: only their blocks are read."""
+        if not len(cells):
+            return np.empty(0)
+        found: FloatArray = self.array.vindex[tuple(cells.T)].compute().astype(np.float64)
+        return found
+
+    def largest(self, count: int, axis: int) -> IntArray:
+        """List the largest entries of each slice, from the first pass if it was asked for as many."""
+        count = min(count, int(np.prod(self.shape)) // self.shape[axis])
+        ranking = self.rankings.get(axis)
+        if ranking is None or ranking.places.shape[1] < count:
+            told = {"shape": self.shape, "axis": axis, "count": count}
+            ranking = self._ask(rank, Ranking.join, told)
+        places = ranking.places[:, :count]
+        return cells_of(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
+
+    def negentropy(self) -> float:
+        """Sum ``p log p``: one pass, the first time."""
+        return self._negentropy
+
+    @cached_property
+    def _negentropy(self) -> float:
+        return float(self._ask(pieces.negentropy, operator.add, {"total": self.total}))
+
+    def distance(self, law: pieces.FittedModel) -> float:
+        """Sum ``(p - q)^2`` over all cells: one pass."""
+        return float(self._ask(pieces.squares, operator.add, {"law": law}))
+
+    def _ask(self, ask: Callable[..., T], join: Callable[[T, T], T], told: dict[str, Any]) -> T:
+        return over_blocks(self.array, ask, join, told, self.watch)
+
+
+def is_dask(X: object) -> bool:
+    """Tell a dask array, without importing dask for what cannot be one."""
+    module = sys.modules.get("dask.array")
+    return module is not None and isinstance(X, module.Array)
+
+
+def observe_blocks(
+    X: Any,
+    support: object = "all",
+    base: object = None,
+    *,
+    rankings: dict[int, int] | None = None,
+    watch: Say | None = None,
+) -> Blocks:
+    """Check a dask array and find its total and margins, in one pass that also ranks the slices it is told to.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> data = observe_blocks(da.ones((30, 40), chunks=10), rankings={0: 1})
+    >>> data.total, data.positive
+    (1200.0, True)
+    """
+    _check_kind(X)
+    _check_space(support, base)
+    shape = tuple(int(n) for n in X.shape)
+    sizes = {axis: min(count, int(np.prod(shape)) // shape[axis]) for axis, count in (rankings or {}).items()}
+    seen = over_blocks(X, survey, Survey.join, {"shape": shape, "rankings": sizes}, watch)
+    _check_entries(seen, support)
+    with np.errstate(over="ignore"):
+        total = float(seen.margins[0].values.sum())
+    return Blocks(
+        support=Support(shape),
+        base=None,
+        missing=None,
+        total=sound_total(total, seen.smallest, lambda: float(X.max().compute())),
+        positive=seen.smallest > 0,
+        array=X,
+        by_mode=tuple(part.values for part in seen.margins),
+        rankings=seen.rankings,
+        watch=watch,
+    )
+
+
+def _check_kind(X: Any) -> None:
+    """Refuse arrays that are not numbers, or whose blocks are not NumPy's or have no known size."""
+    if any(np.isnan(n) for n in X.shape):
+        raise InvalidTensor(
+            f"X is a dask array with blocks of unknown size: its shape is {X.shape}. Call X.compute_chunk_sizes()."
+        )
+    if not isinstance(X._meta, np.ndarray):
+        raise InvalidTensor(
+            f"X is a dask array whose blocks are of type {type(X._meta).__name__}; they must be NumPy arrays. "
+            "Convert them: X.map_blocks(np.asarray), or for sparse ones X.map_blocks(lambda block: block.todense())."
+        )
+    if X.dtype.kind == "O":
+        raise InvalidTensor("X holds Python objects (dtype object); convert it to numbers first: X.astype(float).")
+    # a view of one number has X's shape and type, and no memory
+    numeric(X.compute() if X.ndim == 0 else np.broadcast_to(np.zeros((), X.dtype), X.shape), "X", InvalidTensor)
+
+
+def _check_space(support: object, base: object) -> None:
+    if isinstance(support, str) and support not in SUPPORT_NAMES:
+        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+    if not isinstance(support, str):
+        raise InvalidSupport(
+            "X is a dask array, so that its sample space is the whole grid: leave support='all'. Where X fits in "
+            "memory, X.compute() takes a mask."
+        )
+    if base is not None:
+        raise InvalidSupport(
+            "X is a dask array, which takes no base measure. Where X fits in memory, X.compute() takes one."
+        )
+
+
+def _check_entries(seen: Survey, support: object) -> None:
+    if seen.smallest < 0:
+        raise negative_entries(seen.negative, seen.smallest_at, seen.smallest)
+    if seen.infinite:
+        raise infinite_entries(seen.infinite, seen.infinite_at)
+    if seen.missing:
+        raise InvalidTensor(
+            f"X has {seen.missing} missing entries (NaN), the first at X{cell_name(seen.missing_at)}, and is a dask "
+            "array, so that its sample space is the whole grid. If missing means 0, replace them: "
+            "X.map_blocks(np.nan_to_num); where X fits in memory, X.compute() takes them as missing."
+        )
+    if support == "nonzero" and not seen.smallest > 0:
+        raise InvalidSupport(
+            "X is a dask array with zeros, so that its sample space is the whole grid, support='all'. For "
+            "support='nonzero' pass the non-zero entries as a sparse tensor, or X.compute() where that fits in memory."
+        )

@@ -1,0 +1,234 @@
+"""A tensor in memory, every cell of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.errors import InvalidTensor
+from legendre.core.memory import rows_of
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.data.checks import (
+    LARGE,
+    base_measure,
+    check_entries,
+    checked_total,
+    missing_cells,
+    numeric,
+    scan,
+    support_mask,
+)
+from legendre.data.observation import Observation
+from legendre.data.support import Support
+
+MERGING = 16
+"""A merged grid is formed when it has at most one cell for so many of X's."""
+TOGETHER = 32
+"""Slices copied at a time."""
+COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
+"""Types of entries that compiled code reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Observation):
+    """X as an array.
+
+    Parameters
+    ----------
+    values
+        X in its own dtype, never changed: a copy of a small X, a large one by reference.
+    first_margin
+        X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
+    """
+
+    kind = "a dense array"
+    whole = True
+
+    values: AnyArray
+    first_margin: FloatArray | None = None
+
+    @cached_property
+    def counts(self) -> bool:
+        """True when every entry on Omega is a whole number."""
+        if self.values.dtype.kind != "f":
+            return True
+        inside = self.values if self.support.mask is None else self.values[self.support.mask]
+        return bool((inside == np.rint(inside)).all())
+
+    @property
+    def largest_grid(self) -> float:
+        """A large X is rather read plane by plane than copied to a grid about as large."""
+        return self.values.size / MERGING if self.values.size >= LARGE else math.inf
+
+    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X over each box: one pass over X."""
+        if boxes is not None:
+            found: FloatArray = self.merged(quotient)[tuple(boxes.T)]
+            return found
+        mask = self.support.mask
+        if self.values.size >= LARGE:
+            from legendre.core.sums.kernels.reading import aggregate
+
+            return aggregate(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
+        return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
+
+    def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X above each cell of B in the memory of a few slabs; only where Omega is the full grid."""
+        from legendre.core.sums.kernels.reading import suffix_sums
+
+        return suffix_sums(self.values, quotient.cuts, positions)
+
+    def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
+        half = _smaller_half(quotient.merged_shape)
+        margins: dict[int, FloatArray] = {}
+        for group in (half, [k for k in range(len(self.shape)) if k not in half]):
+            if group:
+                sums = self._merged_onto(quotient, group)
+                margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
+        return [margins[k] for k in range(len(self.shape))]
+
+    def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
+        """Sum X over the boxes of some modes and over everything in the others."""
+        from legendre.core.sums.kernels.reading import aggregate
+
+        if modes == [0] and self.first_margin is not None:
+            merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
+            return merged.reshape(-1, *[1] * (len(self.shape) - 1))
+        boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
+        return aggregate(self.values, boxes).sums
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of some cells; 0 outside Omega."""
+        inside = self.support.contains(cells)
+        return np.where(inside, self.values[tuple(cells.T)], 0.0)
+
+    def largest(self, count: int, axis: int) -> IntArray:
+        """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
+        mask = self.support.mask
+        if count == 1 and mask is None and self.values.size >= LARGE and self.values.dtype.str in COMPILED:
+            return _largest(self.values, axis)
+        places, numbers = [], []
+        for start, values in _slices(self.values, axis):
+            if mask is not None:
+                inside = np.moveaxis(mask, axis, 0)[start : start + len(values)].reshape(len(values), -1)
+                chosen = np.zeros_like(inside)
+                for row, cells, entries in zip(chosen, inside, values, strict=True):
+                    row[cells] = top(entries[None, cells], count)[0]
+            else:
+                chosen = top(values, count)
+            number, place = np.nonzero(chosen)
+            places.append(place)
+            numbers.append(number + start)
+        return cells_of(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
+
+    def negentropy(self) -> float:
+        """Sum ``p log(p / r)`` in one pass over X."""
+        own = 0.0
+        for rows in rows_of(self.shape):
+            x = self.values[rows].astype(np.float64)
+            inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
+            x = x[inside] / self.total
+            log_ratio = np.log(x)
+            if self.base is not None:
+                log_ratio -= np.log(self.base[rows][inside])
+            own += float(x @ log_ratio)
+        return own
+
+
+def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Dense:
+    """Check X, find Omega and the total.
+
+    Examples
+    --------
+    >>> data = observe([[1, 2], [float("nan"), 3]])
+    >>> data.support.n_cells, data.total
+    (3, 6.0)
+    """
+    values = numeric(X, "X", InvalidTensor)
+    seen = scan(values)
+    missing = None if np.isfinite(seen.total) else missing_cells(values)
+    check_entries(values, seen, missing)
+    mask = support_mask(values, missing, support)
+    mask = None if mask is not None and mask.all() else mask
+    measure = None if base is None else base_measure(base, values, mask)
+    if measure is not None and not np.all(measure > 0):
+        mask = (measure > 0) if mask is None else mask & (measure > 0)
+    return Dense(
+        values=frozen(values.copy() if values.size < LARGE else values),
+        missing=missing,
+        support=Support(values.shape, mask),
+        base=measure,
+        total=checked_total(values, mask, seen),
+        positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
+        first_margin=seen.first_margin if mask is None else None,
+    )
+
+
+def in_memory(data: Observation, who: str) -> Dense:
+    """Refuse an X of which not every cell is at hand, for what needs that."""
+    held = data.here()
+    if isinstance(held, Dense):
+        return held
+    raise InvalidTensor(
+        f"{who} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}. Where a dense array fits, "
+        "pass that."
+    )
+
+
+def _slices(values: AnyArray, axis: int) -> Iterator[tuple[int, AnyArray]]:
+    """Yield some slices at a time as rows, with the number of the first: one alone may lie scattered over memory."""
+    table = np.moveaxis(values, axis, 0)
+    for start in range(0, len(table), TOGETHER):
+        some = table[start : start + TOGETHER]
+        yield start, np.ascontiguousarray(some).reshape(len(some), -1)
+
+
+def _largest(values: AnyArray, slices: int) -> IntArray:
+    """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
+    from legendre.core.sums.kernels.top import largest_rows
+
+    table = np.moveaxis(values, slices, -1)
+    columns = table.shape[-1]
+    where = np.empty(columns, dtype=np.int64)
+    largest_rows(np.ascontiguousarray(table).reshape(-1, columns), where)
+    return cells_of(where, np.arange(columns), values.shape, slices)
+
+
+def cells_of(place: AnyArray, number: AnyArray, shape: tuple[int, ...], slices: int) -> IntArray:
+    """Turn places within slices, and the slices' numbers, into cells."""
+    in_slice = shape[:slices] + shape[slices + 1 :]
+    columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
+    columns.insert(slices, number)
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def top(rows: AnyArray, count: int) -> BoolArray:
+    """Mark the `count` largest entries of each row; of equal ones at the cut, those of smaller index."""
+    length = rows.shape[1]
+    if count >= length:
+        return np.ones(rows.shape, dtype=np.bool_)
+    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
+    chosen: BoolArray = rows > cut
+    ties = rows == cut
+    ties &= np.cumsum(ties, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
+    chosen |= ties
+    return chosen
+
+
+def _smaller_half(shape: tuple[int, ...]) -> list[int]:
+    """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
+    cells, size = math.prod(shape), 1
+    half: list[int] = []
+    for k, length in enumerate(shape):
+        if half and size * length > math.isqrt(cells):
+            break
+        size, half = size * length, [*half, k]
+    return half

@@ -1,0 +1,167 @@
+"""X where it lives: on the device of another array library, read there, so that only what is small is transferred."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import Home, host
+from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.data.checks import LARGE, MOST_MODES
+from legendre.data.dense import Dense, cells_of, observe
+from legendre.data.observation import Observation
+from legendre.data.support import Support
+
+
+def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
+    """Check an array of another library, wherever it lives.
+
+    An X on the processor, or of fewer cells than LARGE, is read by NumPy and compiled code. A large one on another
+    device stays there; if it is complete, and no base measure is given, it is read there too. Otherwise, and
+    where something is wrong with it, it is copied once and checked here.
+    """
+    if not home.remote or math.prod(X.shape) < LARGE or not _plain(X, home):
+        return observe(host(X), support, base)
+    array = X.detach() if home.library == "torch" else X
+    if base is None and isinstance(support, str) and support == "all":
+        total, smallest = _sum(home, array), float(home.xp.min(array))
+        if 0 < total < math.inf and smallest >= 0 and (smallest == 0 or smallest / total > 0):
+            return Remote(
+                support=Support(tuple(array.shape)),
+                base=None,
+                missing=None,
+                total=total,
+                positive=smallest > 0,
+                array=array,
+                home=home,
+            )
+    copy = observe(host(array), support, base)
+    return Remote(copy.support, copy.base, copy.missing, copy.total, copy.positive, array, home, copy)
+
+
+def _plain(X: Any, home: Home) -> bool:
+    """Tell whether every function of the standard takes X; what it does not, NumPy reads or refuses."""
+    kinds = (home.xp.int8, home.xp.int16, home.xp.int32, home.xp.int64, home.xp.uint8, home.xp.float32, home.xp.float64)
+    return X.dtype in kinds and 0 < X.ndim <= MOST_MODES
+
+
+def _sum(home: Home, array: Any) -> float:
+    return float(home.xp.sum(array, dtype=home.xp.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Remote(Observation):
+    """X on a device.
+
+    Parameters
+    ----------
+    array
+        X as an array of its library.
+    home
+        Where it lives.
+    copy
+        The same here, if it had to be read here.
+    """
+
+    kind = "an array on another device"
+    whole = True
+
+    array: Any
+    home: Home
+    copy: Dense | None = None
+
+    @cached_property
+    def _here(self) -> Dense:
+        parts = {name: getattr(self, name) for name in ("support", "base", "missing", "total", "positive")}
+        return Dense(**parts, values=frozen(self.home.host(self.array))) if self.copy is None else self.copy
+
+    def here(self) -> Dense:
+        """Copy X, once."""
+        return self._here
+
+    @cached_property
+    def counts(self) -> bool:
+        """True when every entry on Omega is a whole number."""
+        if self.support.mask is not None:
+            return self.here().counts
+        xp = self.home.xp
+        return not xp.isdtype(self.array.dtype, "real floating") or bool(xp.all(self.array == xp.round(self.array)))
+
+    @property
+    def device(self) -> Home:
+        """Where grids are swept."""
+        return self.home
+
+    @property
+    def largest_grid(self) -> float:
+        """Merged grids of more cells than this are not transferred."""
+        return LARGE
+
+    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X over each box."""
+        sums: FloatArray = self.home.host(merged(self.home, self.array, quotient, self.support.mask))
+        return sums if boxes is None else sums[tuple(boxes.T)]
+
+    def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X over all that lies at or above each of some boxes (k x N)."""
+        xp = self.home.xp
+        sums = suffix_sums(xp, merged(self.home, self.array, quotient, self.support.mask))
+        flat = np.ravel_multi_index(tuple(positions.T), quotient.merged_shape)
+        return self.home.host(xp.take(xp.reshape(sums, (-1,)), self.home.bring(flat), axis=0))
+
+    def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum X over each interval of each mode; only where Omega is the full grid."""
+        xp, every, out = self.home.xp, range(len(self.shape)), []
+        for k in every:
+            sums = xp.sum(self.array, axis=tuple(j for j in every if j != k), dtype=xp.float64)
+            out.append(np.add.reduceat(self.home.host(sums), quotient.cuts[k]))
+        return out
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of some cells; 0 outside Omega."""
+        xp = self.home.xp
+        flat = self.home.bring(np.ravel_multi_index(tuple(cells.T), self.shape))
+        entries = self.home.host(xp.take(xp.reshape(self.array, (-1,)), flat, axis=0))
+        return np.where(self.support.contains(cells), entries, 0.0)
+
+    def largest(self, count: int, axis: int) -> IntArray:
+        """List the largest entries of each slice, of equal ones those first in C order; on the full grid."""
+        if not self.support.full:
+            return self.here().largest(count, axis)
+        xp, length, places = self.home.xp, self.shape[axis], []
+        for i in range(length):
+            entries = xp.reshape(self.array[(slice(None),) * axis + (i, ...)], (-1,))
+            order = xp.argsort(entries, descending=True, stable=True)
+            places.append(self.home.host(order[:count]))
+        numbers = np.repeat(np.arange(length), [len(place) for place in places])
+        return cells_of(np.concatenate(places), numbers, self.shape, axis)
+
+    def negentropy(self) -> float:
+        """Sum ``p log(p / r)``."""
+        xp, own = self.home.xp, 0.0
+        for rows in rows_of(self.shape):
+            p = xp.astype(self.array[rows, ...], xp.float64) / self.total
+            inside = p > 0 if self.support.mask is None else self._bring(self.support.mask, rows) & (p > 0)
+            log_ratio = xp.log(xp.where(inside, p, xp.ones_like(p)))
+            if self.base is not None:
+                log_ratio = log_ratio - xp.log(xp.where(inside, self._bring(self.base, rows), xp.ones_like(p)))
+            own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
+        return own
+
+    def squared_error(self, rows: slice, q: Any) -> float:
+        """Sum ``(X - q)^2`` over the cells of some rows that are numbers, relative to the total."""
+        xp = self.home.xp
+        difference = (xp.astype(self.array[rows, ...], xp.float64) - q) / self.total
+        if self.missing is not None:
+            difference = xp.where(self._bring(self.missing, rows), xp.zeros_like(difference), difference)
+        return float(xp.sum(difference * difference))
+
+    def _bring(self, grid: AnyArray, rows: slice) -> Any:
+        return self.home.bring(grid[rows])

@@ -1,0 +1,93 @@
+"""What every later stage may ask of X, however it is held."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from legendre.core.array_libraries import Home
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.support import Support
+
+LARGEST_GRID = 1 << 24
+"""Merged cells beyond which sums above cells are taken from X directly, where not all of X is in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observation(ABC):
+    """X, checked.
+
+    Parameters
+    ----------
+    support
+        The sample space Omega: never holds a missing cell, nor one of base measure 0.
+    base
+        The base measure r on the grid, or ``None`` for the paper's r = 1.
+    missing
+        True where X is NaN; ``None`` when it is nowhere.
+    total
+        The sum of X over Omega, so that ``P = X / total``.
+    positive
+        True when X > 0 on all of Omega: then the minimum is attained.
+    """
+
+    kind: ClassVar[str]
+    """How X is held, in words."""
+    whole: ClassVar[bool] = False
+    """Whether every cell is at hand, so that any merged grid can be formed."""
+
+    support: Support
+    base: FloatArray | None
+    missing: BoolArray | None
+    total: float
+    positive: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The grid ``(I_1, ..., I_N)``."""
+        return self.support.shape
+
+    @property
+    def device(self) -> Home | None:
+        """Where grids are swept, if not here."""
+        return None
+
+    def here(self) -> Observation:
+        """Return X in memory, every cell of it, where that is possible."""
+        return self
+
+    @property
+    @abstractmethod
+    def counts(self) -> bool:
+        """True when every entry on Omega is a whole number."""
+
+    @property
+    def largest_grid(self) -> float:
+        """How many merged cells are worth forming a grid of, where the sample space is the full grid."""
+        return LARGEST_GRID
+
+    @abstractmethod
+    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X over each box, as a grid; or over each of some boxes (m x N) that hold all of X."""
+
+    @abstractmethod
+    def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum X over each interval of each mode."""
+
+    @abstractmethod
+    def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X over all that lies at or above each of some boxes (k x N), without a grid."""
+
+    @abstractmethod
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of some cells (k x N); 0 outside Omega."""
+
+    @abstractmethod
+    def largest(self, count: int, axis: int) -> IntArray:
+        """List the `count` largest entries on Omega of each slice; of equal ones those first in C order."""
+
+    @abstractmethod
+    def negentropy(self) -> float:
+        """Return the sum of ``p log(p / r)``."""

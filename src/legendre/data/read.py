@@ -1,0 +1,58 @@
+"""Whatever a decomposition can be made of."""
+
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import HERE, home_of
+from legendre.core.errors import InvalidSupport
+from legendre.core.types import HasShape
+from legendre.data.dask.observation import is_dask, observe_blocks
+from legendre.data.dask.scheduling import Say
+from legendre.data.dense import observe
+from legendre.data.device import observe_there
+from legendre.data.observation import Observation
+from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.sparse import observe_entries
+
+TensorLike = ArrayLike | HasShape
+"""What a decomposition can be made of."""
+
+
+def read(
+    X: TensorLike,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    *,
+    rankings: dict[int, int] | None = None,
+    watch: Say | None = None,
+) -> Observation:
+    """Check X, however it is held, and find its sample space.
+
+    Parameters
+    ----------
+    X, support, base
+        As in `decompose`.
+    rankings
+        What will be asked of `Observation.largest` (see `Basis.rankings`), for one pass over X to find on its way.
+    watch
+        Told how far a long pass over X is.
+
+    Examples
+    --------
+    >>> from legendre.data.readers.coordinates import from_coords
+    >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
+    (1000000, 6)
+    """
+    if isinstance(X, Observation):
+        return X
+    if is_dask(X):
+        return observe_blocks(X, support, base, rankings=rankings, watch=watch)
+    listed = as_sparse_tensor(X)
+    if listed is None:
+        home = home_of(X)
+        # what is no array is refused there
+        return observe(X, support, base) if home is HERE else observe_there(X, home, support, base)  # type: ignore[arg-type]
+    if base is not None:
+        raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
+    return observe_entries(listed.cells, listed.values, listed.shape, support)

@@ -1,0 +1,192 @@
+"""A tensor as a list of its non-zero entries, in a grid that may be too large to form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from legendre.core.cells import find
+from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.memory import check_room
+from legendre.core.sums.cell_sums import sums_above
+from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.data.checks import SUPPORT_NAMES
+from legendre.data.observation import Observation
+from legendre.data.readers.coordinates import from_coords
+from legendre.data.support import Support
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(Observation):
+    """X as its entries.
+
+    Parameters
+    ----------
+    cells
+        The cells (nnz x N) with a positive entry, all different, in C order.
+    values
+        Their entries.
+    even
+        A value more that is spread evenly over the whole grid: a pseudo-count.
+    """
+
+    kind = "sparse"
+
+    cells: IntArray
+    values: AnyArray
+    even: float = 0.0
+
+    @cached_property
+    def counts(self) -> bool:
+        """True when every entry is a whole number."""
+        return not self.even and bool((self.values == np.rint(self.values)).all())
+
+    def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
+        """Sum X over each box."""
+        if boxes is not None:
+            return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
+        check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
+        sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
+        if self.even:
+            sums += self.even * (volumes(quotient) / self.support.n_cells)
+        return sums
+
+    def margins(self, quotient: Quotient) -> list[FloatArray]:
+        """Sum X over each interval of each mode."""
+        out = []
+        for k, (sides, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
+            sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(sides))
+            out.append(sums + self.even * (sides / length))
+        return out
+
+    def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
+        """Sum X above each of some boxes."""
+        boxes = np.asfortranarray(quotient.boxes(self.cells))
+        sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
+        if self.even:
+            shares = [
+                (1.0 - cut[positions[:, k]] / n)
+                for k, (cut, n) in enumerate(zip(quotient.cuts, self.shape, strict=True))
+            ]
+            sums += self.even * np.prod(shares, axis=0)
+        return sums
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the entries of some cells."""
+        place = find(cells, self.cells)
+        return np.where(place >= 0, self.values[place], 0.0) + self.each * self.total
+
+    def largest(self, count: int, axis: int) -> IntArray:
+        """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
+        slices = self.cells[:, axis]
+        # the cells are in C order, and lexsort is stable: of equal entries the first in C order comes first
+        order = np.lexsort((-self.values, slices))
+        by_slice = slices[order]
+        rank = np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
+        chosen = self.cells[order[rank < count]].astype(np.int64)
+        if not self.support.full:
+            return chosen
+        n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
+        check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
+        first = np.searchsorted(by_slice, np.arange(n_slices + 1))
+        corner = _first_cells((*self.shape[:axis], 1, *self.shape[axis + 1 :]), min(count, size))
+        parts = [chosen]
+        for k in np.flatnonzero(np.diff(first) < count):
+            own = self.cells[order[first[k] : first[k + 1]]]
+            corner[:, axis] = k
+            # the cells without data that come first, as many as the slice lacks
+            parts.append(corner[find(corner, own) < 0][: count - len(own)])
+        return np.concatenate(parts)
+
+    def negentropy(self) -> float:
+        """Sum ``p log p``."""
+        p = self.values / self.total + self.each
+        own = float(p @ np.log(p))
+        if not self.even:
+            return own
+        rest, n_cells = self.even / self.total, self.support.n_cells
+        return own + rest * (1 - len(p) / n_cells) * (math.log(rest) - math.log(n_cells))
+
+    @property
+    def each(self) -> float:
+        """The probability that the pseudo-count gives to each cell; it may underflow to 0."""
+        return math.exp(math.log(self.even / self.total) - math.log(self.support.n_cells)) if self.even else 0.0
+
+
+def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
+    """Make an observation of entries that are positive, finite, all different and in C order.
+
+    Examples
+    --------
+    >>> data = observe_entries(np.array([[0, 2], [1, 0]]), np.array([1, 3]), (10**6, 10**6), "nonzero")
+    >>> data.support.n_cells, data.total
+    (2, 4.0)
+    """
+    if not isinstance(support, str):
+        raise InvalidSupport(
+            "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
+            "count) or 'nonzero'."
+        )
+    if support not in SUPPORT_NAMES:
+        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+    if not len(values):
+        raise InvalidTensor("X is zero everywhere: it has no entries, so it cannot be normalised to probabilities.")
+    with np.errstate(over="ignore"):
+        total = float(values.sum(dtype=np.float64))
+    if not np.isfinite(total):
+        raise InvalidTensor(f"the sum of X overflows float64 (largest entry {values.max():g}). Divide X by that.")
+    if float(values.min()) / total == 0:
+        raise InvalidTensor(
+            f"the smallest entry of X, {values.min():g}, underflows to 0 when it is divided by the sum {total:g}. "
+            "Leave such entries out."
+        )
+    whole = len(values) == math.prod(shape)
+    points = None if support == "all" or whole else cells
+    return Sparse(
+        support=Support(shape, None, points),
+        base=None,
+        missing=None,
+        total=total,
+        positive=support == "nonzero" or whole,
+        cells=cells,
+        values=frozen(values),
+    )
+
+
+def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
+    """Count rows on the full grid: cells (n x N), which may repeat, and their values (default 1), which then add up.
+
+    Examples
+    --------
+    >>> observe_rows(np.array([[0, 1], [1, 1], [0, 1]]), np.ones(3), (2, 2), even=1.0).total
+    4.0
+    """
+    listed = from_coords(cells, values, shape)
+    if even and not listed.nnz:
+        raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
+    data = observe_entries(listed.cells, listed.values, listed.shape)
+    return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
+
+
+def _first_cells(shape: tuple[int, ...], count: int) -> IntArray:
+    """List the cells of a grid, of any size, that come first in C order."""
+    out = np.zeros((count, len(shape)), dtype=np.int64)
+    number = np.arange(count)
+    for k in reversed(range(len(shape))):
+        number, out[:, k] = np.divmod(number, shape[k])
+    return out
+
+
+def in_list(data: Observation) -> Sparse:
+    """Refuse an X that is no list of entries, for what needs one."""
+    if isinstance(data, Sparse):
+        return data
+    raise InvalidTensor(f"this needs a list of entries, but X is {data.kind}. Use from_coords or from_rows.")
+
+
+def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:
+    return np.bincount(place, values, size).astype(np.float64, copy=False)

@@ -1,0 +1,80 @@
+"""The sample space Omega: any subset of a grid I_1 x ... x I_N."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.core.cells import member
+from legendre.core.memory import check_room
+from legendre.core.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """The sample space Omega of the paper's Section 2.1.
+
+    Parameters
+    ----------
+    shape
+        The grid ``(I_1, ..., I_N)``.
+    mask
+        True where a cell belongs to Omega; ``None`` means every cell, and costs no memory.
+    points
+        The cells of Omega (n x N) in C order, where the grid is too large for a mask; ``None`` elsewhere.
+
+    Examples
+    --------
+    >>> Support((2, 3), None).n_cells
+    6
+    """
+
+    shape: tuple[int, ...]
+    mask: BoolArray | None = None
+    points: IntArray | None = None
+
+    @property
+    def order(self) -> int:
+        """The number of modes N."""
+        return len(self.shape)
+
+    @property
+    def full(self) -> bool:
+        """True when Omega is the whole grid."""
+        return self.mask is None and self.points is None
+
+    @cached_property
+    def n_cells(self) -> int:
+        """The number of cells, |Omega|."""
+        if self.points is not None:
+            return len(self.points)
+        return math.prod(self.shape) if self.mask is None else int(np.count_nonzero(self.mask))
+
+    def contains(self, cells: IntArray) -> BoolArray:
+        """Tell which of the given cells (k x N, inside the grid) belong to Omega."""
+        if self.points is not None:
+            return member(cells, self.points)
+        if self.mask is None:
+            return np.ones(len(cells), dtype=np.bool_)
+        inside: BoolArray = self.mask[tuple(cells.T)]
+        return inside
+
+    def on_grid(self) -> BoolArray:
+        """Return the mask, formed where there is none; not to be written to."""
+        if self.mask is not None:
+            return self.mask
+        check_room(math.prod(self.shape), 1, "a mask of the sample space", "Ask about some cells only.")
+        grid = np.full(self.shape, self.points is None)
+        if self.points is not None:
+            grid[tuple(self.points.T)] = True
+        return grid
+
+    def cells(self) -> IntArray:
+        """List Omega, |Omega| x N, in C order."""
+        if self.points is not None:
+            return self.points.astype(np.int64)
+        check_room(self.n_cells, 8 * self.order, "a list of all cells", "Ask about some cells only.")
+        return np.argwhere(self.on_grid()).astype(np.int64)

@@ -1,0 +1,83 @@
+"""The cell-list engine: a list of merged cells in a grid too large to form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from legendre.core.sums.cell_sums import second_moments
+from legendre.core.types import FloatArray, IntArray
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.engines.reference import Diagonal
+from legendre.model.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class CellListEngine:
+    """Answers the five questions by sums over the partial order between the list of cells and B.
+
+    Parameters
+    ----------
+    model
+        A model whose merged cells are a list (``model.cells``).
+    """
+
+    model: Model
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @property
+    def _cells(self) -> IntArray:
+        cells = self.model.cells
+        assert cells is not None
+        return cells
+
+    @cached_property
+    def _log_weights(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.model.weights)
+
+    def at(self, theta: FloatArray) -> Point:
+        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
+        log_q = self.model.below(theta) + self._log_weights
+        peak = float(log_q.max())
+        log_q -= peak
+        q = np.exp(log_q)
+        mass = float(q.sum())
+        q /= mass
+        return Point(theta, self.model.above(q), peak + float(np.log(mass)), q)
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Take the covariance of the features, eq. (5)."""
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
+        second_moments(self.model.quotient.merged_shape, self._cells, self.model.positions, point.cache, g)
+        for row, eta in zip(g, point.eta, strict=True):
+            row -= eta * point.eta
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``."""
+        change = self.model.below(vector)
+        change -= float(point.eta @ vector)
+        change *= point.cache
+        return self.model.above(change)
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
+        """Take the inverse of G's diagonal."""
+        return Diagonal.of(point)
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the listed cells."""
+        with np.errstate(divide="ignore"):
+            log_q: FloatArray = np.log(point.cache)
+        return log_q
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
+        change = self.model.below(vector)[self.model.alive]
+        return float(change.max() - change.min())

@@ -1,0 +1,165 @@
+"""The dense engine: compiled sweeps over a dense merged grid, for any weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from legendre.core.sums.kernels import dense as kernels
+from legendre.core.sums.kernels.rectangle import threads
+from legendre.core.types import FloatArray, IntArray
+from legendre.engines.preconditioner import Change, Vecchia
+from legendre.engines.protocol import Point, Preconditioner
+from legendre.model.model import Model
+
+VISITS = 6
+"""How often a pair of sweeps visits each cell, roughly: small grids are swept by one thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sheets:
+    """q and eta of every merged cell, as (first mode) x (all others)."""
+
+    q: FloatArray
+    eta: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class DenseEngine:
+    """Compiled sweeps; the same answers as `ReferenceEngine`, whatever the number of threads.
+
+    Parameters
+    ----------
+    model
+        The model; cells of weight 0 are not in the sample space.
+    """
+
+    model: Model
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @cached_property
+    def _layout(self) -> SortedBasis:
+        return SortedBasis.of(self.model)
+
+    def at(self, theta: FloatArray) -> Point:
+        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
+        layout = self._layout
+        q = np.empty_like(layout.weights)
+        with threads(VISITS * q.size):
+            kernels.scatter_forward(theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
+            kernels.columns_forward(q)
+            shift, total = kernels.exponentiate(q, layout.weights)
+            kernels.scale(q, 1.0 / total)
+            eta_grid = q.copy()
+            kernels.columns_backward(eta_grid)
+            kernels.slabs_backward(eta_grid, layout.modes)
+        eta = np.empty(self.n_params)
+        eta[layout.order] = eta_grid.ravel()[layout.flat]
+        return Point(theta, eta, shift + math.log(total), Sheets(q, eta_grid))
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
+        with threads(g.size):
+            kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
+            kernels.mirror(g)
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
+        layout = self._layout
+        work = np.empty_like(layout.weights)
+        mean = float(np.einsum("i,i->", point.eta, vector))  # BLAS's rounding depends on its threads
+        sums = np.empty(self.n_params)
+        with threads(VISITS * work.size):
+            kernels.scatter_forward(vector[layout.order], -mean, layout.flat, layout.first, layout.modes, work)
+            kernels.columns_weigh(work, point.cache.q)
+            kernels.backward_gather(work, layout.flat, layout.first, layout.modes, sums)
+        out = np.empty_like(sums)
+        out[layout.order] = sums
+        return out
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
+        """Bring the sparse inverse factor up to date with the point."""
+        layout = self._layout
+        if not isinstance(last, Sorted):
+            last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
+        return last.brought_to(point, point.cache.eta)
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Return log q of the merged cells."""
+        with np.errstate(divide="ignore"):
+            log_q: FloatArray = np.log(point.cache.q).reshape(self.model.quotient.merged_shape)
+        return log_q
+
+    def swing(self, vector: FloatArray) -> float:
+        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
+        layout = self._layout
+        change = np.empty_like(layout.weights)
+        with threads(VISITS * change.size):
+            kernels.scatter_forward(vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
+            kernels.columns_forward(change)
+        inside = layout.weights > 0
+        return float(change.max(where=inside, initial=-np.inf) - change.min(where=inside, initial=np.inf))
+
+
+@dataclass(frozen=True, eq=False)
+class SortedBasis:
+    """Where the basis stands in the grid; parameters sorted by their place, so that memory is read in order."""
+
+    weights: FloatArray
+    modes: IntArray
+    order: IntArray
+    flat: IntArray
+    first: IntArray
+    cells: IntArray
+    corner: IntArray
+
+    @classmethod
+    def of(cls, model: Model) -> SortedBasis:
+        """Sort the basis and cut it by rows of the first mode."""
+        shape = model.quotient.merged_shape
+        rows, width = shape[0], math.prod(shape[1:])
+        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
+        place = model.positions @ strides
+        order = np.argsort(place, kind="stable")
+        flat = place[order]
+        return cls(
+            weights=np.ascontiguousarray(model.weights).reshape(rows, width),
+            modes=np.array(shape[1:], dtype=np.int64),
+            order=order,
+            flat=flat,
+            first=np.searchsorted(flat, np.arange(rows + 1) * width).astype(np.int64),
+            cells=np.ascontiguousarray(model.positions[order]),
+            corner=np.ascontiguousarray((model.positions * strides).T),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """A preconditioner in the sorted order of the layout, for vectors in the order of the basis."""
+
+    factor: Vecchia
+    order: IntArray
+    origins: tuple[FloatArray, ...]
+
+    def brought_to(self, point: Point, eta: FloatArray) -> Sorted:
+        """Bring the factor up to date with a point and its eta on the merged grid."""
+        change = self.factor.refresh(eta, point.eta[self.order])
+        if change is Change.NONE:
+            return self
+        before = self.origins if change is Change.FACTORED else ()
+        return replace(self, origins=(*before, point.theta))
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Apply the approximate inverse of G."""
+        out = np.empty_like(vector)
+        out[self.order] = self.factor.apply(vector[self.order])
+        return out

@@ -1,0 +1,1 @@
+"""From a tensor that has been read to a result: decompose, plan, fit."""

@@ -1,0 +1,133 @@
+"""Growing on a grid too large to score every cell of: candidates are the corners of a coarser grid.
+
+X is merged onto boxes whose sides hold about the same share of it; with the number of cells of each box as its base
+measure the problem on the boxes is exactly the same problem for every basis of their corners.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.basis import Cells
+from legendre.basis.parse import as_basis
+from legendre.core.errors import InvalidBasis
+from legendre.core.sums.quotient import LONG, Quotient, volumes
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.data.dense import Dense
+from legendre.data.observation import Observation
+from legendre.data.sparse import Sparse
+from legendre.data.support import Support
+from legendre.results.decomposition import Round
+
+COARSE = 1 << 18
+"""Boxes on whose corners a basis is grown."""
+NAMED = 16
+"""Cells that the caller names may cut the grid into so many times as many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """A tensor of boxes, and where their corners stand in the grid."""
+
+    data: Dense
+    recipe: Adaptive
+    quotient: Quotient
+
+    def cells(self, corners: IntArray) -> IntArray:
+        """Return the cells of the grid that some corners (k x N) are."""
+        columns = [cut[corners[:, k]] for k, cut in enumerate(self.quotient.cuts)]
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def rounds(self, rounds: tuple[Round, ...], data: Observation) -> tuple[Round, ...]:
+        """Tell of rounds what they are on the grid: the entropy of X within boxes adds to KL; RMSE is not known."""
+        within = data.negentropy() - self.data.negentropy()
+        deviance = 2.0 * data.total * within
+        return tuple(
+            replace(r, kl=r.kl + within, rmse=float("nan"), aic=r.aic + deviance, bic=r.bic + deviance) for r in rounds
+        )
+
+
+def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
+    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+    if 2 ** sum(length > 1 for length in data.shape) > COARSE:  # not even two pieces for each mode
+        raise InvalidBasis(
+            f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
+            "Name the basis: interactions(...), boltzmann(...) or cells(...)."
+        )
+    start = as_basis(recipe.start).select(data)
+    named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
+    quotient = Quotient.of(data.shape, start if named is None else np.concatenate([start, named]))
+    if quotient.n_merged > COARSE * NAMED:
+        raise InvalidBasis(
+            f"{recipe!r}: the cells it names cut the grid into {quotient.n_merged:.2g} boxes; on a grid as large as "
+            f"X's, {data.shape}, at most {COARSE * NAMED:,} can be scored. Name fewer coordinates."
+        )
+    if named is None:
+        quotient = _quantiles(data, quotient)
+    corners = [None if cells is None else Cells(quotient.boxes(cells)) for cells in (start, named)]
+    first, candidates = corners
+    return Coarse(_merged(data, quotient), replace(recipe, start=first or "empty", candidates=candidates), quotient)
+
+
+def _merged(data: Observation, quotient: Quotient) -> Dense:
+    """Sum X over boxes; the base measure of a box is its number of cells of Omega."""
+    weights, values = _cells_in(data.support, quotient), data.merged(quotient)
+    inside: BoolArray | None = weights > 0
+    inside = None if inside is None or inside.all() else inside
+    return Dense(
+        support=Support(quotient.merged_shape, inside),
+        base=frozen(weights),
+        missing=None,
+        total=data.total,
+        positive=bool((values > 0).all() if inside is None else (values[inside] > 0).all()),
+        values=frozen(values),
+    )
+
+
+def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
+    if support.points is None:
+        return volumes(quotient)
+    counts = np.bincount(quotient.flat_boxes(support.points), minlength=quotient.n_merged)
+    return counts.astype(np.float64).reshape(quotient.merged_shape)
+
+
+def _quantiles(data: Observation, fixed: Quotient) -> Quotient:
+    """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
+    finest = _finest(data)
+    margins = data.margins(finest)
+    low, high = 1, min(max(finest.merged_shape), COARSE)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _cut(margins, finest, fixed, middle).n_merged <= COARSE:
+            low = middle
+        else:
+            high = middle - 1
+    return _cut(margins, finest, fixed, low)
+
+
+def _finest(data: Observation) -> Quotient:
+    """Cut each mode at every level; a long one where a list of entries has a level."""
+    cuts = []
+    for k, length in enumerate(data.shape):
+        if length > LONG and isinstance(data, Sparse):
+            cuts.append(np.unique(np.append(data.cells[:, k], 0)))
+        else:
+            cuts.append(np.arange(length))
+    return Quotient(data.shape, tuple(cut.astype(np.int64) for cut in cuts))
+
+
+def _cut(margins: list[FloatArray], finest: Quotient, fixed: Quotient, pieces: int) -> Quotient:
+    """Cut each mode into at most so many pieces of about equal mass, and where `fixed` has its cuts."""
+    cuts = []
+    for margin, every, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
+        if pieces >= len(margin):
+            own = every
+        else:
+            share = np.cumsum(margin) / margin.sum()
+            ends = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
+            own = every[ends[ends < len(margin)]]
+        cuts.append(np.union1d(kept, own).astype(np.int64))
+    return Quotient(fixed.shape, tuple(cuts))

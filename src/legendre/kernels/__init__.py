@@ -1,1 +1,0 @@
-"""Compiled kernels. Only engines import them, and only for problems that are worth the wait for the compiler."""

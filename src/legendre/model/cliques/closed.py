@@ -1,0 +1,62 @@
+"""The closed form on a tree of cliques whose tables B fits whole: the product of conditional margins of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legendre.core.types import FloatArray
+from legendre.model.cliques.tables import Tables
+from legendre.model.model import Model
+
+
+def saturated(model: Model) -> bool:
+    """Tell whether every cell of every clique's table has a parameter.
+
+    Examples
+    --------
+    >>> from legendre.data.support import Support
+    >>> pairs = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]])
+    >>> saturated(Model.of(Support((2, 2, 2)), None, pairs)), saturated(Model.of(Support((2, 2, 2)), None, pairs[1:]))
+    (True, False)
+    """
+    tables = Tables(model, model.cliques)
+    # a cell belongs to the clique that one of its modes is own to; the rest of each row stands further up
+    return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == model.n_params
+
+
+def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
+    """Return theta of the distribution that has these margins on the cliques, all of them positive."""
+    out = np.log(sums)
+    for c, (where, shape) in enumerate(tables.matrices):
+        table = out[where].reshape(shape)
+        if tables.links[c] is not None:
+            table -= np.log(sums[where].reshape(shape).sum(axis=1))[:, None]
+    out -= tables.log_lengths
+    for start, stop, sides in tables.groups:
+        stack = out[start:stop].reshape(-1, *sides)
+        for axis in range(1, stack.ndim):
+            stack = np.diff(stack, axis=axis, prepend=0.0)
+        out[start:stop] = stack.ravel()
+    for c in reversed(range(len(tables.cliques))):
+        link, (where, shape) = tables.links[c], tables.matrices[c]
+        if link is not None:
+            above = out[tables.matrices[tables.cliques[c].parent][0]].reshape(link.parent)
+            bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
+            above[bottom] += out[where].reshape(shape)[:, 0].reshape(link.kept)
+    theta: FloatArray = out[tables.positions]
+    return theta
+
+
+def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
+    """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound of ``|m/q - 1|``.
+
+    Both are products of conditional margins on the tree, so that the divergences of the cliques' own modes given
+    the shared ones add up, and so do the logarithms of their ratios.
+    """
+    gap = drift = 0.0
+    for where, shape in tables.matrices:
+        p, q = sums[where].reshape(shape), margins[where].reshape(shape)
+        ratio = np.log(p / q) - np.log(p.sum(axis=1) / q.sum(axis=1))[:, None]
+        gap += float((p * ratio).sum())
+        drift += float(np.abs(ratio).max())
+    return max(gap, 0.0), float(np.expm1(drift))

@@ -1,0 +1,233 @@
+"""Which modes interact, and the tree of cliques in which sums over all cells become sums over small tables.
+
+A parameter u concerns the modes with ``u_k > 0`` only. They are joined pairwise in a graph; the graph is made chordal
+by eliminating its modes one by one, and the cliques of a chordal graph form a tree in which what two cliques share
+stands in every clique between them (Lauritzen and Spiegelhalter 1988).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+
+from legendre.core.memory import size_name as size_name
+from legendre.core.types import BoolArray, FloatArray, IntArray
+
+MOST_CELLS = 1 << 24
+"""The most cells of all cliques together: a sweep over them takes a second or so."""
+MANY = 256
+"""Up to so many modes the sizes of cliques that do not fit are worked out all the same, to be told."""
+
+
+@dataclass(frozen=True)
+class Clique:
+    """Modes that are summed over together.
+
+    Parameters
+    ----------
+    modes
+        First those shared with the parent, in the parent's order, then the clique's own.
+    shared
+        How many are shared.
+    parent
+        The number of the parent; -1 for a root.
+    shape
+        The levels of the modes.
+    """
+
+    modes: tuple[int, ...]
+    shared: int
+    parent: int
+    shape: tuple[int, ...]
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells of the table."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueTree:
+    """Cliques, each before its children and the cliques below them: those below one are a range (a forest, if need be).
+
+    Parameters
+    ----------
+    cliques
+        The cliques; every mode with more than one level is one clique's own.
+    home
+        For each mode that clique, or -1.
+    turn
+        When each mode was eliminated: modes that interact are together in the home of the one eliminated first.
+    """
+
+    cliques: tuple[Clique, ...]
+    home: IntArray
+    turn: IntArray
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells of all tables."""
+        return sum(clique.n_cells for clique in self.cliques)
+
+    @property
+    def largest(self) -> Clique:
+        """The clique with the largest table."""
+        return max(self.cliques, key=lambda clique: clique.n_cells, default=Clique((), 0, -1, ()))
+
+    @property
+    def fits(self) -> bool:
+        """Whether tables of this size are summed over."""
+        return self.n_cells <= MOST_CELLS
+
+    def homes(self, positions: IntArray) -> IntArray:
+        """Find for each cell of B the clique that holds the modes it concerns."""
+        found: IntArray = self.home[np.where(positions > 0, self.turn, len(self.turn)).argmin(axis=1)]
+        return found
+
+    def trouble(self) -> str:
+        """Say why the tables are too large."""
+        widest = self.largest
+        some = ", ".join(map(str, sorted(widest.modes)[:6])) + (", ..." if len(widest.modes) > 6 else "")
+        return (
+            f"the basis couples modes so widely that exact sums need tables of {size_name(self.n_cells)} cells, and at "
+            f"most {MOST_CELLS:,} are allowed. The largest of {len(self.cliques)} cliques holds {len(widest.modes)} "
+            f"modes ({some}), {size_name(widest.n_cells)} cells. Leave interactions out until the cliques are small."
+        )
+
+
+def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
+    """Triangulate a graph of modes and arrange its cliques in a tree; of two greedy rules the cheaper result counts.
+
+    Parameters
+    ----------
+    graph
+        True where two modes interact, N x N.
+    levels
+        How many levels each mode has; modes with one level are left out.
+
+    Examples
+    --------
+    >>> chain = np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
+    >>> [clique.modes for clique in clique_tree(chain, [2, 2, 2, 2]).cliques]
+    [(2, 3), (2, 1), (1, 0)]
+    """
+    sizes = np.array(levels, dtype=np.float64)
+    tree, chordal = _greedy(graph, sizes, levels, by_fill=True)
+    if chordal:  # then no order does better
+        return tree
+    return min(tree, _greedy(graph, sizes, levels, by_fill=False)[0], key=lambda tree: tree.n_cells)
+
+
+def _greedy(graph: BoolArray, sizes: FloatArray, levels: Sequence[int], *, by_fill: bool) -> tuple[CliqueTree, bool]:
+    order, neighbours, chordal = _elimination(graph, np.log(sizes).tolist(), by_fill=by_fill)
+    return _tree(order, neighbours, levels), chordal
+
+
+def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> tuple[list[int], list[list[int]], bool]:
+    """Eliminate the mode that adds fewest edges, or makes the smallest clique; list the neighbours each then has.
+
+    Also tell whether no edge was added at all. Sets of modes are the bits of integers, which is fast.
+    """
+    kept = [k for k, size in enumerate(log_sizes) if size > 0]
+    every = sum(1 << k for k in kept)
+    near = {k: sum(1 << int(j) for j in np.flatnonzero(graph[k])) & every & ~(1 << k) for k in kept}
+
+    def cost(k: int) -> tuple[float, float, int]:
+        around = _members(near[k])
+        fill = sum((near[k] & ~near[j]).bit_count() - 1 for j in around)
+        size = sum(log_sizes[j] for j in around) + log_sizes[k]
+        return (fill, size, k) if by_fill else (size, fill, k)
+
+    costs = {k: cost(k) for k in kept}
+    waiting = sorted(costs.values())
+    order: list[int] = []
+    neighbours: list[list[int]] = []
+    chordal = True
+    while costs:
+        best = heappop(waiting)
+        k = best[2]
+        if costs.get(k) != best:  # it has changed since
+            continue
+        if len(costs) > MANY and best[1 if by_fill else 0] > math.log(MOST_CELLS):
+            return *_as_one(sorted(costs), order, neighbours), False
+        del costs[k]
+        around, fills = _members(near[k]), best[0 if by_fill else 1] > 0
+        chordal = chordal and not fills
+        order.append(k)
+        neighbours.append(around)
+        stale = near[k]
+        for j in around:
+            near[j] = (near[j] | near[k]) & ~(1 << j | 1 << k)
+            stale |= near[j] if fills else 0  # who has two neighbours that are joined now is among these
+        del near[k]
+        for j in _members(stale):
+            costs[j] = cost(j)
+            heappush(waiting, costs[j])
+    return order, neighbours, chordal
+
+
+def _as_one(left: list[int], order: list[int], neighbours: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Make one clique of the modes that are left: none that fits comes of them, and finding the best takes long."""
+    return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
+
+
+def _members(bits: int) -> list[int]:
+    """List the positions of the bits of an integer."""
+    out = []
+    while bits:
+        low = bits & -bits
+        out.append(low.bit_length() - 1)
+        bits ^= low
+    return out
+
+
+def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
+    """Put the modes back in reverse order: each joins the clique of its neighbours, or starts one that hangs on it."""
+    turn = np.full(len(levels), len(levels), dtype=np.int64)
+    turn[order] = np.arange(len(order))
+    home = np.full(len(levels), -1, dtype=np.int64)
+    members: list[list[int]] = []
+    shared: list[set[int]] = []
+    parents: list[int] = []
+    for k, around in zip(reversed(order), reversed(neighbours), strict=True):
+        above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
+        if above >= 0 and len(members[above]) == len(around):
+            members[above].append(k)
+            home[k] = above
+            continue
+        home[k] = len(members)
+        members.append([*around, k])
+        shared.append(set(around))
+        parents.append(above)
+    return _numbered(members, shared, parents, home, turn, levels)
+
+
+def _numbered(
+    members: list[list[int]],
+    shared: list[set[int]],
+    parents: list[int],
+    home: IntArray,
+    turn: IntArray,
+    levels: Sequence[int],
+) -> CliqueTree:
+    """Give the cliques numbers: all below one follow it."""
+    children: list[list[int]] = [[] for _ in members]
+    for c, parent in enumerate(parents):
+        if parent >= 0:
+            children[parent].append(c)
+    cliques: list[Clique] = []
+    number = np.full(len(members) + 1, -1, dtype=np.int64)
+    waiting = [c for c in reversed(range(len(members))) if parents[c] < 0]
+    while waiting:
+        c = waiting.pop()
+        above = int(number[parents[c]])
+        common = [k for k in cliques[above].modes if k in shared[c]] if above >= 0 else []
+        modes = (*common, *sorted(set(members[c]) - shared[c]))
+        number[c] = len(cliques)
+        cliques.append(Clique(modes, len(common), above, tuple(int(levels[k]) for k in modes)))
+        waiting += reversed(children[c])
+    return CliqueTree(tuple(cliques), number[home], turn)

@@ -1,0 +1,185 @@
+"""The dual coordinates theta and eta of a positive tensor as functions, back from either, and KL, entropy and psi.
+
+On Omega+ (the sample space without the bottom) theta and eta are each a complete coordinate system (the paper's
+Section 2.2). Here they are grids of X's shape: theta holds -psi at the bottom and 0 outside Omega, eta holds 1 at the
+bottom. Where the bottom is not in Omega, theta on Omega has one coordinate too many; it is fixed by psi = 0. Grids are
+arrays of the library that the argument came from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import home_of, rectangular
+from legendre.core.cells import cell_name
+from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
+from legendre.core.types import BoolArray, FloatArray
+from legendre.data.dense import Dense, observe
+
+ROUNDING = 1e-12
+"""Differences of expectations may come out below 0 by so much; then the probability is 0."""
+
+
+def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
+    """Compute all theta of a positive tensor by Möbius inversion of ``log p = zeta(theta)``, eq. (2).
+
+    Parameters
+    ----------
+    P
+        Positive on the support; normalised first.
+    support
+        As in `decompose`.
+
+    Examples
+    --------
+    >>> to_theta([[1, 2], [3, 5]]).round(6).tolist()
+    [[-2.397895, 0.693147], [1.098612, -0.182322]]
+    """
+    data = read_as("P", P, support)
+    p = probabilities(data)
+    mask = data.support.on_grid()
+    zeros = np.argwhere(mask & (p == 0))
+    if len(zeros):
+        raise InvalidTensor(
+            f"P{cell_name(zeros[0])} = 0 on the support: theta is finite for positive tensors only. "
+            "Leave zeros out with support='nonzero'."
+        )
+    log_p = np.log(np.where(mask, p, 1.0))
+    return home_of(P).bring(moebius(log_p) if data.support.mask is None else _triangular(log_p, mask))
+
+
+def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
+    """Compute the probabilities with these theta, eq. (1); the entry at the bottom is not used.
+
+    Examples
+    --------
+    >>> from_theta(to_theta([[1, 2], [3, 6]])).round(6).tolist()
+    [[0.083333, 0.166667], [0.25, 0.5]]
+    """
+    grid, mask = _parameters(theta, support)
+    log_q = np.where(mask, _log_density(grid), -np.inf)
+    return home_of(theta).bring(np.exp(log_q - psi(theta, support)))
+
+
+def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
+    """Compute the normaliser ``log sum over Omega of exp(zeta(theta))``; the entry at the bottom is not used.
+
+    Examples
+    --------
+    >>> round(psi(np.zeros((2, 3))), 6)
+    1.791759
+    """
+    grid, mask = _parameters(theta, support)
+    log_q = _log_density(grid)[mask]
+    peak = float(log_q.max())
+    return peak + float(np.log(np.exp(log_q - peak).sum()))
+
+
+def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
+    """Compute eta of every cell: the probability of all that lies at or above it, eq. (3).
+
+    Examples
+    --------
+    >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
+    [[1.0, 0.6], [0.7, 0.4]]
+    """
+    return home_of(P).bring(zeta_adjoint(probabilities(read_as("P", P, support))))
+
+
+def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
+    """Compute the probabilities with these eta; at the bottom eta is 1, whatever stands there.
+
+    Examples
+    --------
+    >>> from_eta([[1.0, 0.6], [0.7, 0.4]]).round(6).tolist()
+    [[0.1, 0.2], [0.3, 0.4]]
+    """
+    grid, mask = _parameters(eta, support)
+    grid[(0,) * grid.ndim] = 1.0
+    q = moebius_adjoint(grid) if mask.all() else np.flip(_triangular(np.flip(grid), np.flip(mask)))
+    lowest = np.unravel_index(int(q.argmin()), q.shape)
+    if q[lowest] < -ROUNDING:
+        raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
+    return home_of(eta).bring(np.maximum(q, 0.0))
+
+
+def kl(P: ArrayLike, Q: ArrayLike) -> float:
+    """Compute the Kullback-Leibler divergence ``sum p log(p / q)`` in nats; both tensors are normalised first.
+
+    Examples
+    --------
+    >>> round(kl([1, 3], [1, 1]), 6)
+    0.130812
+    """
+    p, q = (probabilities(read_as(name, tensor)) for name, tensor in (("P", P), ("Q", Q)))
+    if p.shape != q.shape:
+        raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
+    inside = p > 0
+    if (q[inside] == 0).any():
+        return float("inf")
+    return max(float(p[inside] @ np.log(p[inside] / q[inside])), 0.0)
+
+
+def entropy(P: ArrayLike) -> float:
+    """Compute the entropy ``-sum p log p`` in nats; P is normalised first.
+
+    Examples
+    --------
+    >>> round(entropy([1, 1, 1, 1]), 6)
+    1.386294
+    """
+    p = probabilities(read_as("P", P))
+    p = p[p > 0]
+    return max(-float(p @ np.log(p)), 0.0)
+
+
+def read_as(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> Dense:
+    """Read a tensor that the caller knows by another name than X; errors use that name."""
+    try:
+        return observe(tensor, support)
+    except InvalidTensor as problem:
+        raise InvalidTensor(re.sub(r"\bX\b", name, str(problem))) from None
+
+
+def probabilities(data: Dense) -> FloatArray:
+    """Return P on the grid: X over its sum, 0 outside the support."""
+    p: FloatArray = np.divide(data.values, data.total, dtype=np.float64)
+    return p if data.support.mask is None else np.where(data.support.mask, p, 0.0)
+
+
+def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:
+    given = rectangular(grid, "theta or eta", InvalidTensor)
+    if given.dtype.kind not in "iuf" or given.ndim == 0 or given.size == 0 or not np.isfinite(given).all():
+        raise InvalidTensor(f"theta and eta are grids of finite numbers; got shape {given.shape}, dtype {given.dtype}.")
+    values = given.astype(np.float64)
+    mask: BoolArray = np.ones(values.shape, dtype=np.bool_)
+    if support is not None:
+        mask = rectangular(support, "support", InvalidSupport)
+        if mask.dtype != np.bool_:
+            raise InvalidSupport(
+                f"support has dtype {mask.dtype}; pass a boolean array (for 0/1: support.astype(bool))."
+            )
+    if mask.shape != values.shape or not mask.any():
+        raise InvalidSupport(f"support has shape {mask.shape}, the grid {values.shape}; it must fit and hold a cell.")
+    return np.where(mask, values, 0.0), mask
+
+
+def _log_density(grid: FloatArray) -> FloatArray:
+    grid[(0,) * grid.ndim] = 0.0
+    return zeta(grid)
+
+
+def _triangular(values: FloatArray, mask: BoolArray) -> FloatArray:
+    """Solve ``sum of x_u over u <= v in Omega = values_v``: cells of one coordinate sum are incomparable."""
+    level = np.indices(values.shape).sum(axis=0)
+    x = np.zeros(values.shape)
+    for s in range(int(level.max()) + 1):
+        here = mask & (level == s)
+        if here.any():
+            x[here] = values[here] - zeta(x)[here]
+    return x

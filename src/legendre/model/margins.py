@@ -1,0 +1,95 @@
+"""Hierarchical bases: those that fit whole margins, on the merged grid."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+
+from legendre.model.model import Model
+
+Modes = tuple[int, ...]
+
+
+def fitted_margins(model: Model) -> list[Modes]:
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
+
+    Examples
+    --------
+    >>> from legendre.data.support import Support
+    >>> fitted_margins(Model.of(Support((2, 2, 2)), None, np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]])))
+    [(0, 1)]
+    """
+    return _largest_complete(model, _patterns(model))
+
+
+def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
+    shape = model.quotient.merged_shape
+    complete = {modes for modes, count in patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
+    closed = {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
+    # what lies in a closed set is closed: one that is not largest lacks a single mode of another
+    return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
+
+
+def margins_that_are_the_model(model: Model) -> list[Modes] | None:
+    """List the margins that B fits if B is nothing but those margins, else ``None``."""
+    patterns = _patterns(model)
+    margins = _largest_complete(model, patterns)
+    covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in patterns)
+    return margins if margins and covered else None
+
+
+def in_running_order(modes: list[Modes]) -> list[Modes]:
+    """Order sets of modes so that each meets those before it in one of them, where that is possible.
+
+    In such an order one cycle of scaling from the uniform distribution is exact.
+
+    Examples
+    --------
+    >>> in_running_order([(0, 1), (2, 3), (1, 2)])
+    [(0, 1), (1, 2), (2, 3)]
+    """
+    left = list(modes)
+    ordered: list[Modes] = []
+    while left:
+        seen = {mode for group in ordered for mode in group}
+        best = max(left, key=lambda group: len(seen.intersection(group)))
+        ordered.append(best)
+        left.remove(best)
+    return ordered
+
+
+def has_closed_form(model: Model, margins: list[Modes]) -> bool:
+    """Tell whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure."""
+    return model.measure is None and decomposable(margins)
+
+
+def decomposable(margins: list[Modes]) -> bool:
+    """Tell whether in a running order each set meets all sets before it in what it shares with a single one of them.
+
+    Examples
+    --------
+    >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
+    (True, False)
+    """
+    before: list[set[int]] = []
+    for group in in_running_order(margins):
+        shared = set(group) & set().union(*before)
+        if before and not any(shared <= other for other in before):
+            return False
+        before.append(set(group))
+    return True
+
+
+def _patterns(model: Model) -> dict[Modes, int]:
+    """Count the cells of B for each set of modes in which a cell's coordinates are not 0."""
+    order = model.positions.shape[1]
+    used = model.positions > 0
+    if order >= 63:
+        rows, counts = np.unique(used, axis=0, return_counts=True)
+        return {tuple(np.flatnonzero(row).tolist()): n for row, n in zip(rows, counts.tolist(), strict=True)}
+    # one number per set of modes: sorting numbers is far cheaper than sorting rows
+    codes, counts = np.unique(used @ (1 << np.arange(order)), return_counts=True)
+    pairs = zip(codes.tolist(), counts.tolist(), strict=True)
+    return {tuple(k for k in range(order) if code >> k & 1): n for code, n in pairs}

@@ -1,0 +1,1 @@
+"""What comes back: the decomposition and its certificate, and all views of it."""

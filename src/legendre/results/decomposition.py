@@ -1,0 +1,384 @@
+"""The result: what was asked, how it ended, and the certificate. Everything else is a view of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.arguments import is_whole
+from legendre.core.array_libraries import HERE, Home, rectangular
+from legendre.core.errors import InvalidBasis, InvalidFile, InvalidSetting
+from legendre.core.files import read_arrays, write_arrays
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.data.device import Remote
+from legendre.data.observation import Observation
+from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Point
+from legendre.model.model import Model
+from legendre.results import file as pack
+from legendre.results import on_device as remote
+from legendre.results import query, report
+from legendre.results import tensor as tensors
+from legendre.results.inference.result import Inference, infer
+from legendre.solvers.before.faces import vanishing_cells
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
+
+
+@dataclass(frozen=True)
+class Round:
+    """A stage on the way of an adaptive basis.
+
+    Parameters
+    ----------
+    n_params, kl, rmse
+        The size of the basis and how well it fits; rmse is NaN where the basis grew on a coarser grid than X's.
+    aic, bic
+        ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
+        the data Akaike's and Schwarz's criterion.
+    """
+
+    n_params: int
+    kl: float
+    rmse: float
+    aic: float
+    bic: float
+
+    @classmethod
+    def of(cls, fit: Decomposition) -> Round:
+        """Describe a fit."""
+        k, deviance = fit.n_params, 2.0 * fit.total * fit.kl
+        return cls(k, fit.kl, fit.rmse, deviance + 2 * k, deviance + k * float(np.log(fit.total)))
+
+
+def pack_rounds(path: Sequence[Round]) -> FloatArray:
+    """Write rounds as rows."""
+    return np.array([astuple(step) for step in path]).reshape(len(path), len(fields(Round)))
+
+
+def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
+    """Read rounds from rows."""
+    return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Decomposition:
+    """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
+
+    Attributes
+    ----------
+    basis
+        The cells of B, k x N, 0-based; `theta` and `eta` come in this order.
+    theta, eta, psi
+        Natural parameters and expectations on B, and the normaliser: eqs. (1) to (3).
+    total
+        The sum of X over the support; ``X ~ total * q``.
+    status, converged
+        How the fit ended; the status is its own explanation.
+    residual
+        ``max|eta - eta_hat|`` on B, which is 0 exactly at the minimum of KL(P, Q).
+    gap
+        Upper bound of KL(P, Q) above its minimum.
+    rank
+        The number of independent parameters on the support (on the face, at the boundary).
+    history
+        One `Step` per iteration, the start first.
+    vanishing_cells
+        Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
+    path
+        For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
+    recession
+        A direction in theta along which those cells lose their probability: Q is the limit of
+        ``theta + t * recession``.
+    home
+        The array library and device that X came from. Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`,
+        `marginal`, `condition`) go back there; what has the length of the basis, or lists cells, is NumPy's.
+
+    Notes
+    -----
+    `kl` and `rmse` read X when they are first asked for. A small X is copied; one of half a million cells or more is
+    held by reference: ask before you change it.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    >>> fit
+    <Decomposition of 2x2: 2 parameters, CONVERGED after 0 steps, max|eta - eta_hat| = ...>
+    >>> fit.tensor().round(6).tolist()
+    [[1.2, 1.8], [2.8, 4.2]]
+    """
+
+    model: Model
+    point: Point
+    eta_hat: FloatArray
+    total: float
+    alive: BoolArray | None
+    recession: FloatArray
+    missing: BoolArray | None
+    status: Status
+    rank: int
+    newton_gap: float
+    history: tuple[Step, ...]
+    solver: str
+    tol: float
+    recipe: str
+    data: Observation | None = None
+    path: tuple[Round, ...] = ()
+    part: Callable[[int], Decomposition] | None = None
+    stored: dict[str, float] = field(default_factory=dict)
+    home: Home = HERE
+
+    @property
+    def basis(self) -> IntArray:
+        """The cells of B, k x N."""
+        return self.model.basis
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural parameters on B."""
+        return self.point.theta
+
+    @property
+    def eta(self) -> FloatArray:
+        """Expectations on B, eq. (3)."""
+        return self.point.eta
+
+    @property
+    def psi(self) -> float:
+        """The normaliser psi(theta)."""
+        return self.point.psi
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.model.support.shape
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return self.model.n_params
+
+    @property
+    def n_iter(self) -> int:
+        """How many steps were taken."""
+        return self.history[-1].iteration
+
+    @property
+    def converged(self) -> bool:
+        """True when ``max|eta - eta_hat| <= tol``."""
+        return self.status.converged
+
+    @cached_property
+    def residual(self) -> float:
+        """``max|eta - eta_hat|`` on B."""
+        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+
+    @cached_property
+    def gap(self) -> float:
+        """Bound of KL(P, Q) above its minimum: the squared Newton decrement, or KL(P, Q) itself while that is less."""
+        return self.newton_gap if self.newton_gap < np.inf else self.kl
+
+    @cached_property
+    def kl(self) -> float:
+        """KL(P, Q) in nats."""
+        if self.data is None:
+            return self.stored["kl"]
+        # rounding may leave -1e-17
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)
+
+    @cached_property
+    def rmse(self) -> float:
+        """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
+        if isinstance(self.data, Remote):
+            return remote.rmse(self, self.data)
+        return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
+
+    @cached_property
+    def vanishing_cells(self) -> IntArray:
+        """Cells of the support that have probability 0 in the limit, in C order."""
+        return frozen(vanishing_cells(self.model, self.alive))
+
+    @property
+    def n_vanishing(self) -> int:
+        """How many cells vanish; where boxes are counted they need not be listed."""
+        if self.alive is None or self.model.base is not None:
+            return len(self.vanishing_cells)
+        return round(float(self.model.weights[self.model.alive & ~self.alive].sum()))
+
+    def tensor(self, *, extend: bool = False) -> Any:
+        """Return Q in X's units.
+
+        Parameters
+        ----------
+        extend
+            False: 0 outside the support, except that cells that were NaN get the model's value. True: the model's
+            value everywhere.
+
+        Notes
+        -----
+        A cell outside the support that no parameter tells apart from observed ones takes their value, and where
+        ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
+        at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
+        """
+        if self.home.remote:
+            return remote.tensor(self, extend=extend)
+        return self.home.bring(tensors.tensor(self, extend=extend))
+
+    def at(self, n_params: int) -> Decomposition:
+        """Return the exact fit with the first `n_params` cells of an adaptive basis."""
+        if self.part is None:
+            raise InvalidSetting(
+                "this basis was not grown by adaptive(...), or X is not at hand; fit a part of it anew."
+            )
+        if not is_whole(n_params, 0) or n_params > self.n_params:
+            raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
+        return self.part(n_params)
+
+    def log_prob(self, cells: ArrayLike) -> FloatArray:
+        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
+        return tensors.log_prob(self, rectangular(cells, "cells", InvalidBasis))
+
+    def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> Any:
+        """Return Q summed over all other modes: probabilities over some modes, in the order given.
+
+        Parameters
+        ----------
+        modes
+            One mode or several.
+        given
+            ``{mode: index, ...}``: modes that are fixed rather than summed over, for conditional probabilities.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
+        [0.3, 0.7]
+        """
+        return self.home.bring(query.marginal(self, modes, given))
+
+    def condition(self, event: Mapping[int, int]) -> Any:
+        """Return Q given that some modes have certain indices: probabilities over the other modes.
+
+        Parameters
+        ----------
+        event
+            ``{mode: index, ...}``.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
+        [0.428571428571, 0.571428571429]
+        """
+        return self.home.bring(query.condition(self, event))
+
+    def expectation(
+        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
+    ) -> float:
+        """Return the sum of ``q f`` over all cells of positive probability.
+
+        Parameters
+        ----------
+        f
+            An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
+            function that is called with one array of coordinates per mode, the k-th along the k-th axis, and returns
+            what broadcasts to the grid.
+        modes
+            The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+        >>> round(fit.expectation(lambda i, j: i + j), 12)
+        1.3
+        """
+        return query.expectation(self, f, modes)
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> IntArray:
+        """Draw n cells from Q, n x N; the same integer `rng` gives the same cells.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
+        [[1, 1], [1, 1], [0, 0]]
+        """
+        return query.sample(self, n, rng)
+
+    def mode(self) -> tuple[int, ...]:
+        """Return the most probable cell; of several (equal to 1e-12), the first in C order.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").mode()
+        (1, 1)
+        """
+        return query.mode(self)
+
+    def inference(self) -> Inference:
+        """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[18, 7], [6, 19]], "B1").inference()
+        >>> round(tests.g2, 4), tests.df, round(tests.g2_p_value, 4)
+        (12.033, 1, 0.0005)
+        """
+        return infer(self)
+
+    def theta_tensor(self) -> Any:
+        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
+        return self.home.bring(tensors.theta_tensor(self))
+
+    def eta_tensor(self) -> Any:
+        """Return eta of every cell of the grid, eq. (3)."""
+        return self.home.bring(tensors.eta_tensor(self))
+
+    def fisher(self) -> FloatArray:
+        """Return the Fisher information matrix G on B, eq. (5)."""
+        engine = engine_for(self.model.on_face(self.alive))
+        return engine.fisher(engine.at(self.theta))
+
+    def summary(self) -> str:
+        """Return a table of the fit and its certificate."""
+        return report.summary(self)
+
+    def __repr__(self) -> str:
+        return report.one_line(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the decomposition (not X) to an npz file, whole or not at all."""
+        write_arrays(path, pack.pack(self))
+
+
+def load(path: str | os.PathLike[str]) -> Decomposition:
+    """Read a decomposition that `Decomposition.save` wrote.
+
+    Examples
+    --------
+    >>> import legendre as ld, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "fit.npz"
+    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
+    ...     ld.load(path).status.name
+    'CONVERGED'
+    """
+    arrays = read_arrays(path)
+    try:
+        parts = pack.unpack(arrays)
+        rounds = unpack_rounds(parts.pop("path"))
+        return Decomposition(**parts, path=rounds)
+    except pack.Unreadable as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}") from None
+    except (KeyError, ValueError, IndexError, TypeError) as problem:
+        raise InvalidFile(f"cannot read {path}: a saved decomposition, but a damaged one ({problem}).") from None

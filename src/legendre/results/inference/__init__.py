@@ -1,0 +1,1 @@
+"""Inference for counts: Q as a log-linear model of a contingency table, tested."""

@@ -1,0 +1,1 @@
+"""What is decided before the first step: faces, rank, identifiability."""

@@ -1,0 +1,233 @@
+"""Identifiability: which cells outside the sample space have a value that the observed cells determine.
+
+The model's logarithm is ``c + sum of theta_u over u <= v``. Observed cells fix it at v exactly when (1, features of v)
+is a linear combination of (1, features) of observed cells: when every function of the model that is 0 on all observed
+cells is 0 at v too. A few random such functions decide for all cells at once: each differs from 0 wherever any does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from legendre.core.sums.linalg import factorise, independent_columns
+from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.engines.choose import LARGEST_MATRIX
+from legendre.model.margins import Modes, margins_that_are_the_model
+from legendre.model.model import Model
+
+DRAWS = 4
+"""Random functions that vanish on the observed cells; the chance that all are near 0 where one need not be is nil."""
+SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
+"""Values of those functions, which have coefficients of size 1; between these bounds nothing is claimed."""
+TABLES_FROM = 1_000
+"""From so many parameters on margins are examined without a matrix."""
+MOST_PRODUCTS = 4_000
+"""Products with the features that may be spent on finding a function without a matrix."""
+MOST_DIRECTIONS, MOST_CONES = 300, 3_000
+"""Up to so many open directions, and so many different cells, membership of a cone is decided."""
+SAME = 1e-6
+"""Directions (of length 1) so near to each other are one: their coordinates are ratios of small whole numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """What the observed cells say about each merged cell.
+
+    Parameters
+    ----------
+    value
+        True where they determine the model's value.
+    zero
+        True where they determine it to be 0 in the limit; only at the boundary.
+    """
+
+    value: BoolArray
+    zero: BoolArray
+
+
+def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
+    """Tell which merged cells have a value that the sample space determines.
+
+    At the boundary only the cells of the face have a positive value to build on. A cell that is no combination of them
+    is 0 in the limit if cells that vanish, in nonnegative multiples, make up the rest of it; otherwise it is open.
+
+    Parameters
+    ----------
+    model
+        The model on the sample space.
+    face
+        True for the merged cells that carry probability in the limit; ``None`` when all of Omega does.
+
+    Returns
+    -------
+    Identified or None
+        None when the question is too large, or too near to call.
+
+    Examples
+    --------
+    >>> from legendre.data.support import Support
+    >>> mask = np.array([[True, True, False], [True, False, False]])
+    >>> one_body = np.array([[1, 0], [0, 1], [0, 2]])
+    >>> identify(Model.of(Support((2, 3), mask), None, one_body)).value.tolist()
+    [[True, True, False], [True, True, False]]
+    """
+    seen = model.alive if face is None else face
+    none = np.zeros(seen.shape, dtype=np.bool_)
+    if _unitriangular(model, seen):
+        return Identified(~none, none)
+    functions = vanishing_functions(model, seen)
+    if functions is None:
+        return None
+    value = np.abs(functions).max(axis=0, initial=0.0) <= SURELY_ZERO
+    gone = model.alive & ~seen
+    unknown = ~(value | gone)
+    if not gone.any() or not unknown.any():
+        return Identified(value, gone & ~value)
+    return Identified(value, _in_the_cone(model, seen, functions, unknown, gone) & ~value)
+
+
+def _unitriangular(model: Model, seen: BoolArray) -> bool:
+    """Tell whether the bottom box and that of every basis cell are observed: then all of theta is determined."""
+    return bool(seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all())
+
+
+def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
+    """Draw functions of the model that are 0 on the observed cells, n x the merged grid, if they come out clearly."""
+    margins = None if model.n_params < TABLES_FROM else margins_that_are_the_model(model)
+    functions = None if margins is None else from_tables(margins, seen)
+    if functions is not None and _clear(functions, seen):
+        return functions
+    functions = from_gram(model, seen) if model.n_params <= LARGEST_MATRIX else None
+    return functions if functions is not None and _clear(functions, seen) else None
+
+
+def _clear(functions: FloatArray, seen: BoolArray) -> bool:
+    """Tell whether the functions are 0 on the observed cells, and at every other cell either 0 or not."""
+    size = np.abs(functions).max(axis=0, initial=0.0)
+    return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
+
+
+def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArray | None:
+    """Find them through the Gram matrix of (1, features) on the observed cells; `every` asks for a basis of them all.
+
+    Its entries are numbers of cells above joins, so exact. Coefficients of dependent features are drawn freely, those
+    of the others follow; a second solve removes the rounding error that the first one left on the observed cells.
+    """
+    places = np.concatenate([np.zeros((1, seen.ndim), dtype=np.int64), model.positions])
+    gram = _gram(places, seen)
+    kept = independent_columns(gram.copy(), int(seen.sum()))
+    lost = np.setdiff1d(np.arange(len(places)), kept)
+    if every and len(lost) > MOST_DIRECTIONS:
+        return None
+    factor = factorise(gram[np.ix_(kept, kept)], int(seen.sum()))
+    draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(DRAWS, len(lost)))
+    functions = np.empty((len(draws), *seen.shape))
+    for function, draw in zip(functions, draws, strict=True):
+        coefficients = np.zeros(len(places))
+        coefficients[lost] = draw
+        function[...] = _on_grid(places, coefficients, seen.shape)
+        for _ in range(2):
+            above = zeta_adjoint(np.where(seen, function, 0.0))[tuple(places[kept].T)]
+            coefficients[kept] -= factor.solve(above)
+            function[...] = _on_grid(places, coefficients, seen.shape)
+    return functions
+
+
+def _gram(places: IntArray, seen: BoolArray) -> FloatArray:
+    """Count the observed cells above the join of each two places, row by row: index arrays of k^2 would not fit."""
+    above = zeta_adjoint(seen.astype(np.float64))
+    strides = np.cumprod((1, *seen.shape[:0:-1]))[::-1].astype(np.int64)
+    flat, steps = above.ravel(), places * strides
+    gram = np.empty((len(places), len(places)))
+    for row, step in zip(gram, steps, strict=True):
+        row[:] = flat[np.maximum(steps, step).sum(axis=1)]
+    return gram
+
+
+def _on_grid(places: IntArray, column: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    grid = np.zeros(shape)
+    grid[tuple(places.T)] = column
+    return zeta(grid)
+
+
+def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
+    """Find them without a matrix, for models that are all functions of some margins.
+
+    Such a model is the set of sums of one free table per margin. Random tables less the shortest ones that agree with
+    them on the observed cells (by LSQR: the coordinates are well conditioned) leave a function that is 0 there.
+    """
+    from scipy.sparse.linalg import LinearOperator, lsqr
+
+    order = range(seen.ndim)
+    shapes = [tuple(n if k in modes else 1 for k, n in enumerate(seen.shape)) for modes in margins]
+    others = [tuple(k for k in order if k not in modes) for modes in margins]
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    where = np.flatnonzero(seen)
+
+    def spread(tables: FloatArray) -> FloatArray:
+        out = np.zeros(seen.shape)
+        for part, shape in zip(np.split(tables.ravel(), ends[:-1]), shapes, strict=True):
+            out += part.reshape(shape)
+        return out
+
+    def collect(values: FloatArray) -> FloatArray:
+        grid = np.zeros(seen.shape)
+        grid.flat[where] = values.ravel()
+        return np.concatenate([grid.sum(axis=axes).ravel() for axes in others])
+
+    operator = LinearOperator(
+        (len(where), int(ends[-1])),
+        matvec=lambda tables: spread(tables).ravel()[where],
+        rmatvec=collect,
+        dtype=np.float64,
+    )
+    rng = np.random.default_rng(0)
+    functions = np.empty((DRAWS, *seen.shape))
+    for function in functions:
+        function[...] = spread(rng.normal(size=int(ends[-1])))
+        answer = lsqr(operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=MOST_PRODUCTS // 2)
+        if answer[1] == 7:  # out of products
+            return None
+        function -= spread(answer[0])
+    return functions
+
+
+def _in_the_cone(
+    model: Model, seen: BoolArray, functions: FloatArray, unknown: BoolArray, gone: BoolArray
+) -> BoolArray:
+    """Mark the cells that vanish with cells of Omega: up to combinations of the face, nonnegative multiples of them.
+
+    Functions that are 0 on the face see nothing but that rest. The same ray is recognised by random ones; sums of
+    several rays need a basis of all of them, and are looked for where there are not too many.
+    """
+    zero = gone.copy()
+    zero[unknown] = _on_a_ray(_unit(functions[:, gone]), _unit(functions[:, unknown]))
+    left = unknown & ~zero
+    whole = from_gram(model, seen, every=True) if left.any() and model.n_params <= LARGEST_MATRIX else None
+    if whole is not None:
+        rows, place = np.unique(_unit(whole[:, left]).round(9), axis=0, return_inverse=True)
+        if len(rows) <= MOST_CONES:
+            zero[left] = _in_cone_of(np.unique(_unit(whole[:, gone]).round(9), axis=0), rows)[place.reshape(-1)]
+    return zero
+
+
+def _unit(columns: FloatArray) -> FloatArray:
+    """Return the columns as rows of length 1."""
+    rows: FloatArray = columns.T / np.linalg.norm(columns, axis=0)[:, None]
+    return rows
+
+
+def _on_a_ray(rays: FloatArray, rows: FloatArray) -> BoolArray:
+    from scipy.spatial import cKDTree
+
+    distance, _ = cKDTree(rays).query(rows)
+    return np.asarray(distance <= SAME, dtype=np.bool_)
+
+
+def _in_cone_of(rays: FloatArray, rows: FloatArray) -> BoolArray:
+    from scipy.optimize import nnls
+
+    return np.array([nnls(rays.T, row)[1] <= SAME for row in rows], dtype=np.bool_)

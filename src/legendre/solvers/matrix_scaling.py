@@ -1,0 +1,195 @@
+"""Matrix scaling in the logarithms of row and column factors (the potentials): Sinkhorn's cycles, then Newton's steps.
+
+A cycle is two products with the matrix, and converges at a rate that the matrix dictates. Overstepping takes the square
+root of the number of cycles. Where there are still too many, Newton's method takes over: the Hessian in the potentials
+is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from legendre.core.errors import InvalidSetting
+from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.types import FloatArray
+from legendre.engines.matrix import MatrixEngine, Scaled
+from legendre.engines.protocol import Point
+from legendre.solvers.linesearch import search
+from legendre.solvers.protocol import State, Target
+from legendre.solvers.rate import cycles_left, rate, relaxation, seen
+
+WORTHWHILE = 0.03
+"""Omega is changed when it comes closer to 2, its limit, by this share."""
+
+
+class CycleMemory(NamedTuple):
+    """The margins to meet; the cycles that are affordable; residuals since omega was set; omega, 0 for Newton."""
+
+    rows: FloatArray
+    columns: FloatArray
+    left: int
+    residuals: tuple[float, ...] = ()
+    omega: float = 1.0
+
+    def judged(self, residual: float, tol: float) -> CycleMemory:
+        """Overstep more where that helps; leave cycles for good where too many would be left even so."""
+        memory = self._replace(residuals=seen(self.residuals, residual), left=self.left - 1)
+        factor = rate(memory.residuals)
+        if not memory.omega or factor is None:
+            return memory
+        omega = relaxation(factor, memory.omega)
+        if factor >= 1 or memory.left < 0 or cycles_left(residual, tol, omega - 1.0) > memory.left:
+            return memory._replace(omega=0.0)
+        if omega - memory.omega > WORTHWHILE * (2.0 - memory.omega):
+            return memory._replace(omega=omega, residuals=())
+        return memory
+
+
+@dataclass(frozen=True)
+class MatrixScaling:
+    """Balance a matrix: cycles while they converge fast, Newton's steps from then on.
+
+    Parameters
+    ----------
+    prove
+        Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
+    max_iter
+        Default budget of cycles and steps together.
+    patience
+        Steps without any progress after which what remains is rounding error.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.balance([[1, 2], [3, 4]], solver=MatrixScaling()).converged
+    True
+    """
+
+    prove: bool = True
+    max_iter: int = 1_000
+    patience: int = 10
+    name: str = field(default="matrix-scaling", init=False, repr=False)
+
+    def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin at theta; refuse anything but a matrix."""
+        if not isinstance(target.engine, MatrixEngine):
+            raise InvalidSetting(
+                "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
+            )
+        return State(target.engine.at(theta), memory=CycleMemory(*_wanted(target), _affordable(target.engine)))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        """Cycle once, or take one Newton step."""
+        engine, memory = _engine(target), state.memory.judged(target.residual(state.point), target.tol)
+        if memory.omega:
+            point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
+            return State(point, memory=memory, step=memory.omega)
+        landing = search(target, state.point, _direction(target, state))
+        if landing is not None:
+            return State(landing.point, memory=memory, step=landing.step)
+        # links too weak for floating point: cycles go on, however slowly, and may strengthen them
+        afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
+        return State(engine.cycle(state.point, memory.rows, memory.columns), memory=afresh, step=1.0)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap as `natural.newton_gap` does."""
+        if not self.prove:
+            return state
+        direction = _direction(target, state)
+        tilt = target.engine.swing(direction)
+        if not tilt <= 1.0:
+            return state
+        return replace(state, gap=max(-float(target.gradient(state.point) @ direction), 0.0), tilt=tilt)
+
+    def pack(self, state: State) -> dict[str, Any]:
+        """Keep the potentials and what was computed from them on the way: vectors all."""
+        point, memory = state.point, state.memory
+        own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
+        rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
+        return {**own, **rest, **{f"cache_{name}": value for name, value in vars(_scaled(point)).items()}}
+
+    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
+        """Put the parts together."""
+        names = ("f", "g", "rows", "columns", "log_mass", "per_row")
+        cache = Scaled(**{name: _plain(arrays[f"cache_{name}"]) for name in names})
+        point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
+        residuals = tuple(float(r) for r in arrays["residuals"])
+        memory = CycleMemory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
+        return State(point, memory=memory, step=float(arrays["step"]))
+
+
+def _plain(part: Any) -> Any:
+    """Return the number that an array without modes holds; other arrays as they are."""
+    return part if np.ndim(part) else float(part)
+
+
+def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
+    """Read the margins to meet."""
+    sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
+    rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
+    return rows, columns
+
+
+def _engine(target: Target) -> MatrixEngine:
+    assert isinstance(target.engine, MatrixEngine)
+    return target.engine
+
+
+def _affordable(engine: MatrixEngine) -> int:
+    """Count the cycles that cost as much as the few Newton steps that would replace them."""
+    return 20 + int(min(engine.weights.shape)) // 4
+
+
+def _direction(target: Target, state: State) -> FloatArray:
+    """Compute Newton's direction in theta."""
+    engine, at, memory = _engine(target), _scaled(state.point), state.memory
+    q = engine.probabilities(state.point)
+    wanted = memory.rows - at.rows, memory.columns - at.columns
+    if q.shape[0] < q.shape[1]:
+        dg, df = reduced_newton(q.T, wanted[1], wanted[0])
+    else:
+        df, dg = reduced_newton(q, *wanted)
+    direction = np.empty(engine.n_params)
+    for line, change in zip(engine.lines, (df, dg), strict=True):
+        direction[line] = np.diff(change)
+    return direction
+
+
+def _scaled(point: Point) -> Scaled:
+    scaled: Scaled = point.cache
+    return scaled
+
+
+def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Solve ``[D_r Q; Q' D_c] (df, dg) = (rows, columns)`` with the rows eliminated; both sides have the same sum.
+
+    The Schur complement ``D_c - Q' D_r^-1 Q`` is the Laplacian of a graph. Its diagonal is summed from the other
+    entries: so weak links between the blocks of a nearly decomposable matrix are not lost by cancellation.
+
+    Examples
+    --------
+    >>> df, dg = reduced_newton(np.array([[0.2, 0.3], [0.4, 0.1]]), np.array([0.1, -0.1]), np.array([0.0, 0.0]))
+    >>> (np.array([[0.2, 0.3], [0.4, 0.1]]) * (df[:, None] + dg)).sum(axis=1).round(12).tolist()
+    [0.1, -0.1]
+    """
+    sums = q.sum(axis=1)
+    inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    dg = np.zeros(len(columns))
+    dg[:-1] = _laplacian(q, inverse).solve((columns - (inverse * rows) @ q)[:-1])
+    df: FloatArray = inverse * (rows - q @ dg)
+    return df, dg
+
+
+def _laplacian(q: FloatArray, inverse: FloatArray) -> Factor:
+    half = q * np.sqrt(inverse)[:, None]
+    links = half.T @ half
+    np.fill_diagonal(links, 0.0)
+    degrees = links.sum(axis=1)
+    np.negative(links, out=links)
+    np.fill_diagonal(links, degrees)
+    # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
+    return factorise(np.ascontiguousarray(links[:-1, :-1]), q.size)

@@ -1,0 +1,1 @@
+"""Prescribed margins: matrix scaling, raking, doubly stochastic tensors."""

@@ -1,0 +1,164 @@
+"""Balancing: the e-projection of X onto the tensors with prescribed margins.
+
+The model has base measure X on the support X > 0 and the basis of all interactions within the margins' modes; only
+the expectations are not those of data but of the margins. Everything else is an ordinary fit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.interactions import interactions
+from legendre.core.array_libraries import HERE, home_of, host
+from legendre.core.cells import cell_name
+from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
+from legendre.core.types import AnyArray, frozen
+from legendre.data.checks import LARGE, MOST_MODES
+from legendre.data.dense import Dense, observe
+from legendre.data.support import Support
+from legendre.fitting.plan import check_callback, check_limit, check_tol
+from legendre.model.problem import Problem
+from legendre.solvers.choose import read_solver
+from legendre.solvers.loop import Callback
+from legendre.solvers.protocol import Solver
+from legendre.solvers.status import Status
+from legendre.tasks.balance.margins import MarginsLike, read_margins
+from legendre.tasks.balance.projection import Projection
+from legendre.tasks.balance.result import Balanced
+
+SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
+"""The solvers that need no more of P than its margins."""
+
+
+def balance(
+    X: ArrayLike,
+    margins: MarginsLike | None = None,
+    *,
+    modes: int | Iterable[Iterable[int]] | None = None,
+    total: float | None = None,
+    solver: str | Solver = "auto",
+    tol: float = 1e-10,
+    max_iter: int | None = None,
+    callback: Callback | None = None,
+) -> Balanced:
+    """Find the tensor with prescribed margins that is nearest to X: ``Q(v) = X(v) exp(sum of theta_u, u <= v)``.
+
+    Also known as matrix scaling, Sinkhorn-Knopp, iterative proportional fitting, raking. Q minimises KL(Q, X).
+
+    Parameters
+    ----------
+    X
+        A nonnegative tensor of any order. Cells with X = 0 stay 0.
+    margins
+        ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode.
+        Default: uniform margins.
+    modes
+        Which margins are uniform when none are given: sets of modes, or an order (2: all two-way margins). Default:
+        every mode by itself.
+    total
+        What uniform margins sum to. By default the entries of the first one are 1.
+    solver
+        ``"auto"``, ``"matrix-scaling"`` (matrices: Sinkhorn's cycles, then Newton's steps), ``"scaling"`` (cycles
+        only), ``"natural"``, ``"natural-cg"``, ``"gradient"``, or a solver object.
+    tol
+        Converged when each margin is met to tol times its largest entry (and so ``max|eta - eta_hat| <= tol``).
+    max_iter
+        How many steps or cycles at most; by default what the solver thinks reasonable.
+    callback
+        Called with a `Step` at the start and after every step; a true return value stops.
+
+    Returns
+    -------
+    Balanced
+        Always, with a `ConvergenceWarning` where a margin was not met.
+
+    Raises
+    ------
+    InvalidMargins
+        When margins are malformed, contradict each other, or no tensor on X's support has them.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> result = ld.balance([[1, 2], [3, 4]])
+    >>> result.tensor.round(6).tolist()
+    [[0.44949, 0.55051], [0.55051, 0.44949]]
+    >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor.sum(axis=1).round(8).tolist()
+    [30.0, 70.0]
+    """
+    check_tol(tol)
+    check_limit(max_iter)
+    check_callback(callback)
+    asked = _read_solver(solver)
+    home, data = home_of(X), _prior(X)
+    wanted = read_margins(margins, modes, total, data.shape, float(tol))
+    basis = interactions(wanted.largest_sets).select(data)
+    problem = Problem.with_margins(replace(data, total=wanted.total), basis, wanted.normalised())
+    result = Projection(problem, wanted, asked, float(tol), max_iter, callback).balanced()
+    _warn(result)
+    return result if home is HERE else replace(result, tensor=home.bring(result.tensor))
+
+
+def _warn(result: Balanced) -> None:
+    if result.status in (Status.CONVERGED, Status.AT_BOUNDARY):
+        return
+    text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
+    warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=3)
+
+
+def _read_solver(solver: str | Solver) -> Solver | None:
+    asked = read_solver(solver)
+    if asked is not None and asked.name not in SOLVERS:
+        raise InvalidSetting(
+            f"solver '{asked.name}' needs a tensor with the margins, which is what balancing looks for. "
+            f"Use auto, {', '.join(SOLVERS)}."
+        )
+    return asked
+
+
+def _prior(X: ArrayLike) -> Dense:
+    """Read X as the base measure on its own support; here NaN is no missing value but an error."""
+    X = host(X)
+    data = _clean(X)
+    if data is None:
+        seen = observe(X)  # which says what is wrong with most of what is not clean
+        data = _clean(seen.values)
+        if data is None:
+            raise _refusal(seen.values)
+    return replace(data, base=frozen(np.asarray(data.values, dtype=np.float64)))
+
+
+def _clean(X: ArrayLike) -> Dense | None:
+    """Observe an array of finite numbers >= 0 by two passes of NumPy, which is all that balancing needs to know."""
+    try:
+        values = np.asarray(X)
+    except ValueError:
+        return None
+    number = values.dtype.kind in "iuf" and not isinstance(X, np.ma.MaskedArray)
+    if not number or not values.size or not 0 < values.ndim <= MOST_MODES:
+        return None
+    smallest = float(values.min())
+    if smallest < 0:
+        raise _refusal(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(values.sum(dtype=np.float64))
+    if not 0 < total < np.inf:
+        return None
+    support = Support(values.shape, None if smallest > 0 else values > 0)
+    kept = frozen(values.copy() if values.size < LARGE else values)
+    return Dense(support=support, base=None, missing=None, total=total, positive=True, values=kept)
+
+
+def _refusal(values: AnyArray) -> InvalidTensor:
+    wrong = ~(values >= 0)
+    place = np.argwhere(wrong)[0]
+    return InvalidTensor(
+        f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
+        f"{values[tuple(place)]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a "
+        "cell that must stay empty is 0."
+    )

@@ -1,0 +1,208 @@
+"""Prescribed margins: from whatever the caller has to checked ones that agree with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.interactions import check_modes, mode_sets
+from legendre.core.arguments import entries, is_real, is_whole
+from legendre.core.array_libraries import rectangular
+from legendre.core.cells import cell_name
+from legendre.core.errors import InvalidBasis, InvalidMargins
+from legendre.core.types import FloatArray, frozen
+from legendre.model.margins import Modes
+
+SUMMATION = 1e-12
+"""Margins of one tensor that were summed in different orders agree to this share of their largest entry."""
+
+MarginsLike = Mapping[Any, ArrayLike] | Sequence[ArrayLike]
+"""Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """Margins that agree with each other.
+
+    Parameters
+    ----------
+    values
+        By sets of modes (sorted), in the caller's units.
+    total
+        What each of them sums to.
+    """
+
+    values: dict[Modes, FloatArray]
+    total: float
+
+    @property
+    def largest_sets(self) -> list[Modes]:
+        """The sets of modes that are not part of another one."""
+        return [s for s in self.values if not any(set(s) < set(t) for t in self.values)]
+
+    def normalised(self) -> dict[Modes, FloatArray]:
+        """Return the margins of the largest sets, each divided by its own sum."""
+        return {modes: frozen(self.values[modes] / self.values[modes].sum()) for modes in self.largest_sets}
+
+    def errors(self, tensor: FloatArray) -> dict[Modes, float]:
+        """Return the largest absolute error of each margin of a tensor."""
+        found = {modes: margin_of(tensor, modes) for modes in self.values}
+        return {modes: float(np.abs(found[modes] - wanted).max()) for modes, wanted in self.values.items()}
+
+    def worst(self, tensor: FloatArray) -> float:
+        """Return the largest error of a margin, as a share of the margin's largest entry."""
+        return max(error / float(self.values[modes].max()) for modes, error in self.errors(tensor).items())
+
+
+def margin_of(tensor: FloatArray, modes: Modes) -> FloatArray:
+    """Sum a tensor over all modes but the given ones."""
+    sums: FloatArray = tensor.sum(axis=tuple(k for k in range(tensor.ndim) if k not in modes))
+    return sums
+
+
+def read_margins(
+    margins: MarginsLike | None,
+    modes: int | Iterable[Iterable[int]] | None,
+    total: float | None,
+    shape: tuple[int, ...],
+    tol: float,
+) -> Margins:
+    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones.
+
+    Examples
+    --------
+    >>> read_margins(None, None, None, (2, 4), 1e-10).values
+    {(0,): array([1., 1.]), (1,): array([0.5, 0.5, 0.5, 0.5])}
+    """
+    if margins is None:
+        return _uniform(_sets(modes, len(shape)), total, shape)
+    if modes is not None or total is not None:
+        raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
+    values = dict(_one(group, given, shape) for group, given in _pairs(margins, len(shape)))
+    _check_agreement(values, tol)
+    first = next(iter(values.values()))
+    return Margins(values, float(first.sum()))
+
+
+def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes]:
+    if modes is None:
+        return [(k,) for k in range(order)]
+    if is_whole(modes, 1) and modes <= order:
+        return list(combinations(range(order), int(modes)))
+    groups = entries(modes)
+    if groups is None:
+        raise InvalidMargins(
+            f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}. "
+            "Margins of your own go to margins, e.g. {0: row_sums}."
+        )
+    return [_group(group, order) for group in groups]
+
+
+def _group(group: object, order: int) -> Modes:
+    """Read one set of modes: an integer or a tuple of them."""
+    single = is_whole(group)
+    try:
+        [read] = mode_sets("margins", [(cast(int, group),) if single else cast(Iterable[int], group)])
+        check_modes("margins", [read], order)
+    except InvalidBasis as trouble:
+        raise InvalidMargins(str(trouble)) from None
+    except TypeError:
+        read = ()
+    if not read:
+        raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
+    return read
+
+
+def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> Margins:
+    if not sets:
+        raise InvalidMargins("modes is empty: name at least one set of modes, e.g. [(0,), (1,)].")
+    sizes = [int(np.prod([shape[k] for k in group])) for group in sets]
+    scale = float(sizes[0]) if total is None else total
+    if not is_real(scale) or not 0 < scale < np.inf:
+        raise InvalidMargins(f"total must be a finite number > 0, got {total!r}.")
+    pairs = zip(sets, sizes, strict=True)
+    values = {tuple(sorted(s)): np.full([shape[k] for k in sorted(s)], float(scale) / size) for s, size in pairs}
+    return Margins(values, float(scale))
+
+
+def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
+    if isinstance(margins, Mapping):
+        if not margins:
+            raise InvalidMargins("margins is empty: prescribe at least one, e.g. {0: row_sums, 1: column_sums}.")
+        pairs = [(_group(key, order), given) for key, given in margins.items()]
+        names = [tuple(sorted(group)) for group, _ in pairs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidMargins(f"the margin of modes {_name(twice)} is given twice.")
+        return pairs
+    if not isinstance(margins, (list, tuple)) or len(margins) != order:
+        raise InvalidMargins(
+            f"margins must be a dict such as {{0: row_sums, 1: column_sums}}, or a list of {order} one-way margins, "
+            f"one per mode of X; got {type(margins).__name__}"
+            + (f" of length {len(margins)}." if isinstance(margins, (list, tuple)) else ".")
+        )
+    return [((k,), given) for k, given in enumerate(margins)]
+
+
+def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes, FloatArray]:
+    """Check one margin and bring its modes into order."""
+    name = f"margin {_name(group)}"
+    if isinstance(given, np.ma.MaskedArray):
+        raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
+    values = rectangular(given, name, InvalidMargins)
+    if values.dtype.kind not in "iuf":
+        raise InvalidMargins(f"{name} has dtype {values.dtype}; its entries must be numbers.")
+    expected = tuple(shape[k] for k in group)
+    if values.shape != expected:
+        raise InvalidMargins(
+            f"{name} has shape {values.shape}; X has shape {shape}, so its margin over modes {_name(group)} has shape "
+            f"{expected}."
+        )
+    numbers = values.astype(np.float64)
+    for wrong, what in ((np.isnan(numbers), "NaN"), (np.isinf(numbers), "infinite"), (numbers < 0, "negative")):
+        if wrong.any():
+            place = np.argwhere(wrong)[0]
+            raise InvalidMargins(
+                f"{name} is {what} at {cell_name(place)} = {numbers[tuple(place)]:g}; margins of a nonnegative tensor "
+                "are finite and >= 0."
+            )
+    with np.errstate(over="ignore"):
+        sum_ = float(numbers.sum())
+    if not 0 < sum_ < np.inf:
+        raise InvalidMargins(f"{name} sums to {sum_:g}; the total must be finite and > 0.")
+    return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
+
+
+def _check_agreement(values: dict[Modes, FloatArray], tol: float) -> None:
+    """Compare what each two margins say about the modes that they share: at least the total."""
+    for (a, first), (b, second) in combinations(values.items(), 2):
+        shared = tuple(k for k in a if k in b)
+        one, other = (_onto(m, group, shared) for m, group in ((first, a), (second, b)))
+        off = np.abs(one - other)
+        if off.max() <= max(tol, SUMMATION) * one.max():
+            continue
+        place = np.unravel_index(int(off.argmax()), off.shape)
+        pair = f"margins {_name(a)} and {_name(b)}"
+        if not shared:
+            raise InvalidMargins(
+                f"{pair} have different sums, {float(one):.12g} and {float(other):.12g}. Both are the sum of one "
+                "tensor: rescale one of them."
+            )
+        raise InvalidMargins(
+            f"{pair} disagree about their common margin over modes {_name(shared)}: at {cell_name(place)} the first "
+            f"sums to {one[place]:.12g}, the second to {other[place]:.12g}."
+        )
+
+
+def _onto(margin: FloatArray, group: Modes, shared: Modes) -> FloatArray:
+    sums: FloatArray = np.asarray(margin.sum(axis=tuple(i for i, k in enumerate(group) if k not in shared)))
+    return sums
+
+
+def _name(group: Modes) -> str:
+    return str(group[0]) if len(group) == 1 else str(tuple(group))

@@ -1,0 +1,156 @@
+"""The e-projection onto prescribed margins: which cells can be positive, which solver, and the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from legendre.core.types import BoolArray, frozen
+from legendre.data.dense import in_memory
+from legendre.engines.choose import LARGEST_MATRIX, engine_for
+from legendre.engines.matrix import MatrixEngine
+from legendre.fitting.plan import run_in_turn
+from legendre.model.problem import Problem
+from legendre.solvers.before.faces import vanishing_cells
+from legendre.solvers.before.rank import independent
+from legendre.solvers.loop import Callback, Outcome
+from legendre.solvers.matrix_scaling import MatrixScaling
+from legendre.solvers.natural import Natural
+from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.protocol import Solver, Target
+from legendre.solvers.scaling import Scaling
+from legendre.solvers.status import Status
+from legendre.tasks.balance.feasible import Reach, possible_cells, reach
+from legendre.tasks.balance.margins import Margins
+from legendre.tasks.balance.program import Program, whole_numbers
+from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multiplied, polished
+
+SCALING_FROM = 300
+"""From so many parameters on, cycles over margins are tried before Newton's steps."""
+HORIZON, HORIZON_CG = 100, 1_000
+"""Cycles left at the present rate from which on Newton's steps are cheaper, with and without a Fisher matrix."""
+SMALL_PROGRAM, SMALL_MATRIX = 1_000, 20_000
+"""Linear programs up to this size (cells times margins) take milliseconds, and are solved before the first step."""
+TRIAL = 400
+"""Steps of matrix balancing at most while it is not known whether there is an answer."""
+TILT = 0.5
+"""Where cells vanish in the limit each Newton step takes all of them, a tilt of 1: at most this is far from it."""
+LEVEL = 1e-14
+"""Expectations on a large grid are not known better; what that leaves of the margins' errors is polished away."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """One question to `balance`, checked."""
+
+    problem: Problem
+    margins: Margins
+    solver: Solver | None
+    tol: float
+    max_iter: int | None
+    callback: Callback | None
+
+    def balanced(self) -> Balanced:
+        """Solve on the cells that can be positive.
+
+        Whether all can is a linear program or a flow. Cheap ones are solved first. Otherwise the answer itself is the
+        proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
+        """
+        known = reach(self.problem)
+        cheap = not known.certain and self._cheap(Program(self.problem, known.alive))
+        if cheap:
+            known = self._decided(known)
+        outcome, solver = self._solve(known)
+        result = self._result(known, outcome, solver)
+        if known.certain or outcome.status is Status.STOPPED:
+            return result
+        if result.converged and outcome.tilt <= TILT:
+            return replace(result, status=_found(result))
+        decided = known if cheap else self._decided(known)
+        if decided.certain and (decided.alive != known.alive).any():
+            outcome, solver = self._solve(decided)
+        return self._result(decided, outcome, solver)
+
+    @staticmethod
+    def _cheap(program: Program) -> bool:
+        if not program.bipartite:
+            return program.size <= SMALL_PROGRAM
+        return program.size <= SMALL_MATRIX or whole_numbers(program) is not None
+
+    def _decided(self, known: Reach) -> Reach:
+        alive = possible_cells(self.problem, known.alive)
+        return known if alive is None else Reach(alive, certain=True)
+
+    def _face(self, known: Reach) -> BoolArray | None:
+        alive = self.problem.model.alive
+        return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
+
+    def _solve(self, known: Reach) -> tuple[Outcome, str]:
+        model, face = self.problem.model, self._face(known)
+        solvers = choose_for_margins(self.problem, prove=not known.certain) if self.solver is None else [self.solver]
+        every = columns = np.arange(model.n_params)
+        if solvers[0].name in ("natural", "gradient"):  # the others do not mind dependent parameters
+            columns = independent(model.on_face(face))
+        reduced = self.problem.reduced(face, columns)
+        matrix = solvers[0].name == "matrix-scaling" and MatrixEngine.applies(reduced.model)
+        engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
+        target = Target(engine, reduced, self._eta_tol())
+        outcome, name = run_in_turn(
+            solvers,
+            target,
+            np.zeros(len(columns)),
+            tol=target.tol,
+            max_iter=self.max_iter,
+            callback=self.callback,
+        )
+        if len(columns) < len(every):
+            theta = np.zeros(len(every))
+            theta[columns] = outcome.point.theta
+            outcome = replace(outcome, point=engine_for(model.on_face(face)).at(theta))
+        return outcome, name
+
+    def _eta_tol(self) -> float:
+        """How closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them."""
+        shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in (self.problem.prescribed or {}).items()]
+        return min(self.tol, max(LEVEL, self.tol * min(shares)))
+
+    def _result(self, known: Reach, outcome: Outcome, solver: str) -> Balanced:
+        data, model, face = in_memory(self.problem.data, "balance"), self.problem.model, self._face(known)
+        parts = log_factors(model, outcome.point, self.margins)
+        alive = None if face is None else model.quotient.spread(face)
+        cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
+        tensor, parts, error = polished(multiplied(data.values, parts, alive), parts, self.margins, self.tol, cycles)
+        result = Balanced(
+            X=data.values,
+            margins=self.margins,
+            tensor=frozen(tensor),
+            parts=parts,
+            model=model,
+            point=outcome.point,
+            eta_hat=self.problem.eta_hat,
+            status=outcome.status,
+            vanishing_cells=frozen(vanishing_cells(model, face)),
+            solver=solver,
+            history=outcome.history,
+            tol=self.tol,
+        )
+        if error <= self.tol:
+            return replace(result, status=_found(result) if known.certain else Status.UNDECIDED)
+        return replace(result, status=Status.STALLED) if outcome.status is Status.CONVERGED else result
+
+
+def _found(result: Balanced) -> Status:
+    return Status.AT_BOUNDARY if len(result.vanishing_cells) else Status.CONVERGED
+
+
+def choose_for_margins(problem: Problem, *, prove: bool) -> list[Solver]:
+    """Choose by structure and size; a solver after the first goes on from where the one before it gave up."""
+    model = problem.model
+    if MatrixEngine.applies(model):
+        return [MatrixScaling(prove=True, max_iter=TRIAL) if prove else MatrixScaling(prove=False)]
+    small = model.n_params <= LARGEST_MATRIX
+    newton: Solver = Natural() if small else NaturalCG()
+    if model.n_params and (model.n_params >= SCALING_FROM or len(problem.prescribed or {}) == 1):
+        return [Scaling(horizon=HORIZON if small else HORIZON_CG), newton]
+    return [newton]

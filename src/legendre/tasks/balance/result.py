@@ -1,0 +1,224 @@
+"""The result of balancing: the tensor, its factors and the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from legendre.core.array_libraries import host
+from legendre.core.memory import rows_of
+from legendre.core.sums.zeta import zeta
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.engines.protocol import Point
+from legendre.model.margins import Modes
+from legendre.model.model import Model
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
+from legendre.tasks.balance.margins import Margins, margin_of
+
+EXPONENT = 300.0
+"""Factors whose logarithms add up to no more than this are multiplied one by one: no product overflows."""
+
+BLOCK = 1 << 16
+"""Cells multiplied at a time: they stay in the cache."""
+POLISH = 5
+"""Cycles at most that take rounding errors out of the margins."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Balanced:
+    """The tensor with the prescribed margins that is nearest to X: ``X(v) exp(sum of theta_u, u <= v)``.
+
+    Attributes
+    ----------
+    tensor
+        The balanced tensor, in the units of the margins; an array of X's library, where X was one.
+    log_factors
+        By modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another one): the
+        tensor is X times the exponentials of all of them, except that vanishing cells are 0. Entries whose margin is 0
+        have ``-inf``.
+    margin_error
+        The largest absolute error of a margin, in its own units.
+    residual
+        ``max|eta - eta_hat|`` on the basis, the tensor being normalised.
+    status, converged
+        How it ended: converged when each margin is met to tol times its largest entry.
+    vanishing_cells
+        Cells with X > 0 that are 0 in every tensor with the margins.
+    basis, theta, eta, eta_hat
+        The cells of B (all interactions within the margins' modes), and both coordinate systems on it.
+    solver, history, n_iter, tol
+        Who found it, on which way.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.balance([[1, 2], [3, 4]])
+    <Balanced 2x2: CONVERGED after ... steps (matrix-scaling), largest margin error ...>
+    """
+
+    X: AnyArray
+    margins: Margins
+    tensor: Any
+    parts: dict[Modes, FloatArray]
+    model: Model
+    point: Point
+    eta_hat: FloatArray
+    status: Status
+    vanishing_cells: IntArray
+    solver: str
+    history: tuple[Step, ...]
+    tol: float
+
+    @property
+    def log_factors(self) -> dict[int | Modes, FloatArray]:
+        """Log factors by modes."""
+        return {_key(modes): part for modes, part in self.parts.items()}
+
+    @property
+    def factors(self) -> dict[int | Modes, FloatArray]:
+        """Factors by modes: for a matrix the diagonals of D1 and D2 in ``Q = D1 X D2``."""
+        with np.errstate(over="ignore"):
+            return {key: np.exp(part) for key, part in self.log_factors.items()}
+
+    @property
+    def basis(self) -> IntArray:
+        """The cells of B, k x N."""
+        return self.model.basis
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural parameters on B."""
+        return self.point.theta
+
+    @property
+    def eta(self) -> FloatArray:
+        """Expectations on B, eq. (3)."""
+        return self.point.eta
+
+    @property
+    def n_iter(self) -> int:
+        """How many steps (or cycles) were taken."""
+        return self.history[-1].iteration
+
+    @property
+    def converged(self) -> bool:
+        """True when every margin is met to tol times its largest entry."""
+        return self.status.converged
+
+    @cached_property
+    def residual(self) -> float:
+        """``max|eta - eta_hat|`` on B."""
+        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+
+    @cached_property
+    def margin_error(self) -> float:
+        """The largest absolute error of a margin."""
+        return max(self.margins.errors(host(self.tensor)).values())
+
+    @cached_property
+    def kl(self) -> float:
+        """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
+        from scipy.special import rel_entr
+
+        tensor = host(self.tensor)
+        q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
+        return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
+
+    def summary(self) -> str:
+        """Return a table of the result and its certificate."""
+        wanted = ", ".join(str(_key(modes)) for modes in self.margins.values)
+        rows = [
+            ("tensor", f"{_shape(self.tensor)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
+            ("margins", f"{wanted}; total {self.margins.total:.6g}"),
+            ("KL(Q, X)", f"{self.kl:.10g}"),
+            ("solver", f"{self.solver}, {self.n_iter} steps, tol {self.tol:g}"),
+            ("max margin error", f"{self.margin_error:.2e}"),
+            ("max|eta - eta_hat|", f"{self.residual:.2e}"),
+            ("vanishing cells", str(len(self.vanishing_cells))),
+            ("status", f"{self.status.name}: {self.status.value}"),
+        ]
+        width = max(len(name) for name, _ in rows)
+        body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        return f"Balanced tensor\n{'-' * (width + 24)}\n{body}"
+
+    def __repr__(self) -> str:
+        return (
+            f"<Balanced {_shape(self.tensor)}: {self.status.name} after {self.n_iter} steps ({self.solver}), "
+            f"largest margin error {self.margin_error:.1e}>"
+        )
+
+
+def log_factors(model: Model, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
+    """Share theta out: each parameter goes to the first margin that has all of its modes, ``-psi`` to the first one."""
+    left = np.ones(model.n_params, dtype=np.bool_)
+    out: dict[Modes, FloatArray] = {}
+    for modes in margins.largest_sets:
+        others = [k for k in range(model.positions.shape[1]) if k not in modes]
+        own = left & ~(model.positions[:, others] > 0).any(axis=1)
+        left &= ~own
+        grid = np.zeros(margins.values[modes].shape)
+        grid[tuple(model.positions[own][:, modes].T)] = point.theta[own]
+        part = zeta(grid)
+        if not out:
+            part += np.log(margins.total) - point.psi
+        part[margins.values[modes] == 0] = -np.inf
+        out[modes] = part
+    return out
+
+
+def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | None) -> FloatArray:
+    """X times the factors; 0 outside the face."""
+    logs = [np.expand_dims(part, tuple(k for k in range(X.ndim) if k not in s)) for s, part in parts.items()]
+    sizes = [float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts.values()]
+    plain = sum(sizes) <= EXPONENT
+    factors = [np.exp(log) for log in logs] if plain else logs
+    out = np.empty(X.shape)
+    for rows in rows_of(X.shape, BLOCK):
+        here = [factor[rows] if len(factor) > 1 else factor for factor in factors]
+        if plain:
+            np.multiply(X[rows], here[0], out=out[rows])
+            for factor in here[1:]:
+                out[rows] *= factor
+        else:
+            inside = (X[rows] > 0) if alive is None else (X[rows] > 0) & alive[rows]
+            out[rows] = np.log(X[rows], dtype=np.float64, where=inside, out=np.full(inside.shape, -np.inf))
+            for log in here:
+                out[rows] += log
+            np.exp(out[rows], where=inside, out=out[rows])
+            out[rows][~inside] = 0.0
+    if alive is not None:
+        out[~alive] = 0.0
+    return out
+
+
+def polished(
+    tensor: FloatArray, parts: dict[Modes, FloatArray], margins: Margins, tol: float, cycles: int
+) -> tuple[FloatArray, dict[Modes, FloatArray], float]:
+    """Take what rounding left out of the margins by a few cycles, where it is more than tol and while that helps."""
+    error = margins.worst(tensor)
+    for _ in range(cycles):
+        if error <= tol:
+            break
+        trial, logs = tensor.copy(), {}
+        for modes, part in parts.items():
+            current, wanted = margin_of(trial, modes), margins.values[modes]
+            ratio = np.divide(wanted, current, out=np.ones_like(current), where=(current > 0) & (wanted > 0))
+            trial *= np.expand_dims(ratio, tuple(k for k in range(tensor.ndim) if k not in modes))
+            logs[modes] = part + np.log(ratio)
+        left = margins.worst(trial)
+        if not left < error:
+            break
+        tensor, parts, error = trial, logs, left
+    return tensor, parts, error
+
+
+def _key(modes: Modes) -> int | Modes:
+    return modes[0] if len(modes) == 1 else modes
+
+
+def _shape(tensor: FloatArray) -> str:
+    return "x".join(map(str, tensor.shape))

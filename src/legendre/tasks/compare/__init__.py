@@ -1,0 +1,1 @@
+"""Error against number of parameters: ours, and other libraries' decompositions."""

@@ -1,0 +1,240 @@
+"""Decompositions of other libraries at an equal number of parameters: the smallest rank that has at least as many.
+
+They minimise other objectives (squared error, or Poisson likelihood in CP-APR) and stop when theirs no longer moves, so
+there is no residual to show; what they are judged by is the reconstruction.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from legendre.core.types import FloatArray
+
+ADVICE = "pip install 'legendre[compare]'"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard a peer tries.
+
+    Parameters
+    ----------
+    max_iter
+        Iterations at most.
+    tol
+        TensorLy stops when its relative error changes by less.
+    kkt_tol
+        CP-APR stops when its optimality conditions are violated by less.
+    seconds
+        CP-APR stops after so long; TensorLy has no such limit.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-7
+    kkt_tol: float = 1e-4
+    seconds: float = 120.0
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A peer's answer, not yet multiplied out."""
+
+    n_params: int
+    n_iter: int
+    multiply_out: Callable[[], FloatArray]
+
+
+Fit = Callable[[Any, int, Effort, int], Factors]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A decomposition of another library.
+
+    Parameters
+    ----------
+    name, label
+        In files, and for readers.
+    package
+        Which package it comes from.
+    rank
+        From shape and number of parameters to the rank.
+    prepare
+        From X to the library's own tensor type; not timed.
+    fit
+        From that tensor, a rank, an effort and a seed to factors; timed.
+    """
+
+    name: str
+    label: str
+    package: str
+    rank: Callable[[tuple[int, ...], int], int]
+    prepare: Callable[[FloatArray], Any]
+    fit: Fit
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is there."""
+        return find_spec(self.package) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What became of a peer's run: its reconstruction, or the reason why there is none."""
+
+    n_params: int | None = None
+    n_iter: int | None = None
+    seconds: float | None = None
+    Q: FloatArray | None = None
+    note: str = ""
+
+
+def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int) -> Attempt:
+    """Run a peer; whatever goes wrong inside it is a note, not an end."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            tensor = peer.prepare(X)
+            start = time.perf_counter()
+            factors = peer.fit(tensor, peer.rank(X.shape, n_params), effort, seed)
+            seconds = time.perf_counter() - start
+            Q = factors.multiply_out()
+        except Exception as trouble:  # another library's, so of any kind
+            return Attempt(note=f"{type(trouble).__name__}: {trouble}".splitlines()[0][:200])
+    remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in heard]
+    if factors.n_iter >= effort.max_iter:
+        remarks.insert(0, f"stopped at {effort.max_iter} iterations")
+    if not np.isfinite(Q).all():
+        return Attempt(factors.n_params, factors.n_iter, seconds, note="the reconstruction is not finite")
+    return Attempt(factors.n_params, factors.n_iter, seconds, Q, "; ".join(dict.fromkeys(remarks)))
+
+
+def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
+    """Return the smallest CP rank with at least so many parameters.
+
+    >>> cp_rank((200, 200, 200), 6000)
+    10
+    """
+    return max(1, -(-n_params // sum(shape)))
+
+
+def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
+    """Return the smallest m such that Tucker with an m x ... x m core has at least so many parameters.
+
+    No mode has a rank above its length; where all have theirs, there is no more to be had.
+
+    >>> tucker_rank((200, 200, 200), 6000)
+    9
+    >>> tucker_rank((4, 5, 2), 1000)
+    5
+    """
+    return next((m for m in range(1, max(shape)) if tucker_params(shape, m) >= n_params), max(shape))
+
+
+def tucker_ranks(shape: tuple[int, ...], m: int) -> list[int]:
+    """Return m for each mode, or its length where that is less."""
+    return [min(m, length) for length in shape]
+
+
+def tucker_params(shape: tuple[int, ...], m: int) -> int:
+    """Count the entries of factors and core."""
+    ranks = tucker_ranks(shape, m)
+    return int(np.dot(shape, ranks) + np.prod(ranks))
+
+
+def _tensorly(X: FloatArray) -> Any:
+    import tensorly
+
+    return tensorly.tensor(X)
+
+
+def _cp(function: str, init: str, *, nonzero: bool = False) -> Fit:
+    def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+        import tensorly
+        import tensorly.decomposition as methods
+
+        more = {"mask": X > 0} if nonzero else {}
+        answer, history = getattr(methods, function)(
+            X,
+            rank,
+            n_iter_max=effort.max_iter,
+            init=init,
+            tol=effort.tol,
+            random_state=seed,
+            return_errors=True,
+            **more,
+        )
+        return Factors(rank * sum(X.shape), len(history), lambda: np.asarray(tensorly.cp_to_tensor(answer)))
+
+    return fit
+
+
+def _tucker(function: str) -> Fit:
+    def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+        import tensorly
+        import tensorly.decomposition as methods
+
+        answer, history = getattr(methods, function)(
+            X,
+            tucker_ranks(X.shape, rank),
+            n_iter_max=effort.max_iter,
+            init="random",
+            tol=effort.tol,
+            random_state=seed,
+            return_errors=True,
+        )
+        return Factors(
+            tucker_params(X.shape, rank), len(history), lambda: np.asarray(tensorly.tucker_to_tensor(answer))
+        )
+
+    return fit
+
+
+def _pyttb(X: FloatArray) -> Any:
+    return import_module("pyttb").tensor(X)
+
+
+def _cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+    pyttb: Any = import_module("pyttb")
+    rng = np.random.default_rng(seed)
+    start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
+    answer, _, info = pyttb.cp_apr(
+        X,
+        rank,
+        init=start,
+        maxiters=effort.max_iter,
+        stoptol=effort.kkt_tol,
+        stoptime=effort.seconds,
+        printitn=0,
+    )
+    return Factors(rank * sum(X.shape), len(info["times"]), lambda: np.asarray(answer.full().double()))
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer("cp", "NN-CP, default start", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac", "svd")),
+        Peer("cp-random", "NN-CP, random start", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac", "random")),
+        Peer("cp-hals", "NN-CP HALS", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac_hals", "random")),
+        Peer("tucker", "NN-Tucker", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker")),
+        Peer("tucker-hals", "NN-Tucker HALS", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker_hals")),
+        Peer(
+            "cp-nonzero",
+            "NN-CP fitted where X > 0",
+            "tensorly",
+            cp_rank,
+            _tensorly,
+            _cp("non_negative_parafac", "random", nonzero=True),
+        ),
+        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _pyttb, _cp_apr),
+    )
+}
+"""All that are known, by name, installed or not; all but the first start at random."""

@@ -1,0 +1,243 @@
+"""Run each method at each number of parameters; a failure is a row too."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.adaptive import adaptive
+from legendre.basis.basis import Basis, empty
+from legendre.core.arguments import entries, is_whole
+from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.types import FloatArray
+from legendre.data.checks import SUPPORT_NAMES
+from legendre.data.dense import Dense, observe
+from legendre.fitting.decompose import decompose
+from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
+from legendre.tasks.compare.scores import masked, score
+from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
+
+OURS = (UNIFORM, PAPER, ADAPTIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A tensor, and how methods are run on it.
+
+    Parameters
+    ----------
+    data, X
+        The tensor as it was checked, and in double precision with NaN where it is missing.
+    support, problem
+        For the rows; with ``"nonzero"`` every peer also gets a row multiplied by the mask, which ours knows.
+    family
+        Which of the paper's bases.
+    effort
+        How hard the peers try.
+    """
+
+    data: Dense
+    X: FloatArray
+    support: str
+    problem: str
+    family: Family
+    effort: Effort
+
+    @classmethod
+    def of(
+        cls,
+        X: ArrayLike,
+        support: str = "all",
+        problem: str = "",
+        family: Family = "B1 + B2(l) + B3(l)",
+        effort: Effort | None = None,
+    ) -> Comparison:
+        """Check X and the support."""
+        if not isinstance(support, str):
+            raise InvalidSupport(
+                "compare: support is 'all' or 'nonzero'. To leave out other cells, make them NaN, that is, missing."
+            )
+        if support not in SUPPORT_NAMES:
+            raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+        if effort is not None and not isinstance(effort, Effort):
+            raise InvalidSetting(f"effort must be a legendre.tasks.compare.peers.Effort, got {effort!r}.")
+        data = observe(X, support)
+        return cls(data, data.values.astype(np.float64), support, problem, family, effort or Effort())
+
+    def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
+        """List what is to be run, size by size: ours once, peers with every seed; one that cannot run at all once."""
+        able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
+        found = [Job(UNIFORM, 0)] if UNIFORM in methods else []
+        found += [Job(name, 0) for name, can in able.items() if not can]
+        for n in params:
+            found += [Job(method, n) for method in (PAPER, ADAPTIVE) if method in methods]
+            found += [Job(name, n, seed) for name, can in able.items() if can for seed in range(seeds)]
+        return found
+
+    def rows(self, jobs: Sequence[Job]) -> Iterator[tuple[Row, ...]]:
+        """Run the jobs."""
+        warm: set[str] = set()
+        for job in jobs:
+            yield self.warmed(job, warm)
+
+    def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
+        """Run a job; ours with the paper's basis twice, adaptive the first time: a new size may load compiled code."""
+        rows = self.run(job)
+        again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
+        if again and rows[0].scored:
+            warm.add(job.method)
+            rows = self.run(job)
+        return rows
+
+    def run(self, job: Job) -> tuple[Row, ...]:
+        """Run one job."""
+        rows = self._peer(job) if job.method not in OURS else (self._ours(job),)
+        return tuple(replace(row, problem=self.problem, support=self.support) for row in rows)
+
+    def _ours(self, job: Job) -> Row:
+        basis: Basis = empty()
+        note = ""
+        if job.method == ADAPTIVE:
+            basis = adaptive(job.asked)
+        elif job.method == PAPER:
+            chosen = largest(self.data, job.asked, self.family)
+            if not chosen.l:
+                text = f"the smallest basis {self.family} has {chosen.n_params} parameters"
+                return Row(PAPER, job.asked, None, "SKIPPED", note=text)
+            basis, note = FAMILIES[self.family](chosen.l), self.family.replace("(l)", f"({chosen.l})")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
+            start = time.perf_counter()
+            fit = decompose(self.X, basis, support=self.support)
+            seconds = time.perf_counter() - start
+        found = score(self.X, fit.tensor())
+        return Row(
+            job.method, job.asked, None, fit.status.name, fit.n_params, fit.n_iter,
+            found.rmse, found.rmse_nonzero, found.kl, seconds, fit.residual, note=note,
+        )  # fmt: skip
+
+    def _peer(self, job: Job) -> tuple[Row, ...]:
+        peer = PEERS[job.method]
+        if not peer.installed:
+            text = f"needs {peer.package}: {ADVICE}"
+            return (Row(job.method, job.asked, job.seed, "NOT INSTALLED", note=text),)
+        if job.method == NONZERO and self.support != "nonzero":
+            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="only with support='nonzero'"),)
+        if len(self.data.shape) < 2:
+            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="needs a tensor of two or more modes"),)
+        if self.data.missing is not None:
+            text = f"X has {int(self.data.missing.sum())} missing cells, which {peer.label} cannot leave out"
+            return (Row(job.method, job.asked, job.seed, "SKIPPED", note=text),)
+        done = attempt(peer, self.X, job.asked, self.effort, job.seed or 0)
+        status = "FAILED" if done.Q is None else "DONE"
+        row = Row(
+            job.method, job.asked, job.seed, status, done.n_params, done.n_iter, seconds=done.seconds, note=done.note
+        )
+        if done.Q is None:
+            return (row,)
+        rows: tuple[Row, ...] = () if job.method == NONZERO else (_scored(row, self.X, done.Q),)
+        if self.support == "nonzero":
+            rows += (_scored(replace(row, method=job.method + MASKED), self.X, masked(self.X, done.Q)),)
+        return rows
+
+
+def _scored(row: Row, X: FloatArray, Q: FloatArray) -> Row:
+    found = score(X, Q)
+    return replace(row, rmse=found.rmse, rmse_nonzero=found.rmse_nonzero, kl=found.kl)
+
+
+def compare(
+    X: ArrayLike,
+    params: Sequence[int] | None = None,
+    *,
+    support: str = "all",
+    peers: Sequence[str] | None = None,
+    seeds: int = 3,
+    effort: Effort | None = None,
+) -> list[Row]:
+    """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
+
+    Ours runs twice, with the largest basis of the paper's form that has at most so many parameters and with an adaptive
+    one; a peer has the smallest rank with at least as many, and several random starts.
+
+    Parameters
+    ----------
+    X
+        A nonnegative tensor. Where cells are missing (NaN) the peers are skipped: they cannot leave cells out.
+    params
+        Numbers of parameters; by default those of nonnegative CP of rank 1, 2, 4, ...
+    support
+        ``"all"`` or ``"nonzero"``. The latter tells ours which cells are 0, so each peer then has a second row,
+        multiplied by the same mask.
+    peers
+        Names of peers, see `peers.PEERS`; by default all that start at random, ``()`` for none. One that is
+        not installed is a row that says so.
+    seeds
+        Random starts of each peer.
+    effort
+        When the peers stop; `legendre.tasks.compare.peers.Effort`.
+
+    Returns
+    -------
+    list of Row
+        The uniform distribution first, then ours, then the peers.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = np.add.outer(np.arange(6.0), np.arange(8.0)) + 1
+    >>> rows = ld.compare(X, [5, 20], peers=())
+    >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
+    [('adaptive', 5, 5), ('adaptive', 20, 20)]
+    """
+    comparison = Comparison.of(X, support, effort=effort)
+    jobs = comparison.jobs(
+        checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers, support))
+    )
+    return [row for rows in comparison.rows(jobs) for row in rows]
+
+
+def checked_params(params: Sequence[int] | None, data: Dense) -> tuple[int, ...]:
+    """Return the numbers of parameters, sorted."""
+    if params is None:
+        return ladder(data.shape)
+    listed = entries(params)
+    if listed is None:
+        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
+    for n in listed:
+        if not is_whole(n, 1):
+            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
+    if not listed:
+        raise InvalidSetting("params is empty; give at least one number of parameters.")
+    if (most := max(listed)) >= data.support.n_cells:
+        raise InvalidSetting(
+            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
+            f"{data.support.n_cells - 1} reproduce any X."
+        )
+    return tuple(sorted({int(n) for n in listed}))
+
+
+def checked_seeds(seeds: int) -> int:
+    """Return the number of seeds."""
+    if not is_whole(seeds, 1):
+        raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
+    return int(seeds)
+
+
+def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
+    """Return the names of the peers; by default those that suit the support."""
+    if peers is None:
+        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
+    listed = [peers] if isinstance(peers, str) else entries(peers)
+    if listed is None:
+        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
+    for name in listed:
+        if not isinstance(name, str) or name not in PEERS:
+            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+    return tuple(listed)

@@ -1,0 +1,1 @@
+"""Missing cells filled in, where the observed cells determine them."""

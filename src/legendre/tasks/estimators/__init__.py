@@ -1,0 +1,1 @@
+"""BoltzmannMachine and LegendreDensity: scikit-learn's conventions without scikit-learn."""

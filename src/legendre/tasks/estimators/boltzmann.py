@@ -1,0 +1,259 @@
+"""Boltzmann machines of any order, learned exactly: no sampling, no learning rate (the paper's Section 2.4.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis, cells
+from legendre.basis.boltzmann import boltzmann
+from legendre.basis.interactions import block
+from legendre.core.arguments import entries, is_whole
+from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSamples, InvalidTensor
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import observe
+from legendre.data.sparse import Sparse, observe_rows
+from legendre.fitting.decompose import decompose
+from legendre.results.decomposition import Decomposition
+from legendre.solvers.before.faces import diverging
+from legendre.tasks.estimators.base import Estimator
+from legendre.tasks.estimators.grid import (
+    check_alpha,
+    column_names,
+    counts,
+    draw,
+    grid_trouble,
+    holds_grid,
+    row_weights,
+    table,
+)
+from legendre.tasks.estimators.variables import Edges, Name, Variables
+
+
+class BoltzmannMachine(Estimator):
+    """A Boltzmann machine with any interactions: ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``.
+
+    The maximum of the likelihood is found exactly: on the grid of all states up to 26 binary variables, and beyond
+    where the edges form small cliques, such as chains, trees, narrow grids: 100 variables and more.
+
+    Parameters
+    ----------
+    edges
+        An order (2: all pairs; 1: biases alone), or sets of variables such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
+        number or by name. Every variable has a bias.
+    names
+        Names of the variables; by default those of a data frame's columns, or else numbers.
+    levels
+        How many levels the variables have, one number for all or one each. Default 2. A variable with L levels 0, ...,
+        L-1 has L-1 biases, and the k-th counts once ``x_i >= k``; so for weights, ``w[a-1, b-1]`` counts once
+        ``x_i >= a`` and ``x_j >= b``.
+    alpha
+        Observations added to the data, spread evenly over all states: a pseudo-count. Default none.
+    tol
+        As in `decompose`.
+
+    Attributes
+    ----------
+    biases_, weights_
+        By variable, and by tuple of variables: a float, or an array where a variable has more than two levels. Where no
+        finite weight attains the maximum it is ``-inf`` or ``inf``; ``alpha > 0`` keeps all of them finite.
+    psi_, log_partition_
+        The logarithm of the partition function Z.
+    decomposition_
+        The `Decomposition`, with its certificate.
+    names_, levels_, n_features_in_
+        What the columns of the data are.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = [[0, 0], [0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [1, 1]]
+    >>> machine = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rows)
+    >>> {key: round(weight, 6) for key, weight in machine.weights_.items()}
+    {('rain', 'wet'): 1.791759}
+    >>> machine.conditional({"wet": 1}).round(6).tolist()
+    [0.25, 0.75]
+    """
+
+    decomposition_: Decomposition
+    biases_: dict[Name, float | FloatArray]
+    weights_: dict[tuple[Name, ...], float | FloatArray]
+    names_: tuple[Name, ...]
+    levels_: tuple[int, ...]
+    psi_: float
+    log_partition_: float
+    n_features_in_: int
+
+    def __init__(
+        self,
+        edges: Edges = 2,
+        *,
+        names: Sequence[str] | None = None,
+        levels: int | Sequence[int] | None = None,
+        alpha: float = 0.0,
+        tol: float = 1e-10,
+    ) -> None:
+        self.edges = edges
+        self.names = names
+        self.levels = levels
+        self.alpha = alpha
+        self.tol = tol
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from samples: n rows of N levels, which count from 0. A tensor of counts goes to `fit_tensor`."""
+        del y
+        rows = table(X)
+        names = self.names if self.names is not None else column_names(X)
+        variables = Variables.of(rows.shape[1], names, self.levels)
+        weights, alpha = row_weights(sample_weight, len(rows)), check_alpha(self.alpha)
+        states = variables.cells(X)
+        if holds_grid(variables.shape):
+            return self._learn(counts(states, variables.shape, weights, alpha), variables)
+        try:
+            return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
+        except InvalidBasis as problem:
+            raise InvalidSamples(
+                grid_trouble(variables.shape, f"Rows on larger ones need narrow edges: {problem}")
+            ) from None
+
+    def fit_tensor(self, X: ArrayLike) -> Self:
+        """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at."""
+        values, alpha = observe(X).values, check_alpha(self.alpha)
+        variables = Variables.of(values.ndim, self.names, self.levels)
+        if values.shape != variables.shape:
+            way_out = f"If X is right, set levels={list(values.shape)}."
+            if 1 in values.shape:
+                way_out = f"Mode {values.shape.index(1)} of X has a single level, and so is no variable: leave it out."
+            raise InvalidTensor(
+                f"X has shape {values.shape}; {values.ndim} variables with these levels make a tensor of shape "
+                f"{variables.shape}. {way_out} Rows of samples go to fit."
+            )
+        return self._learn(values + alpha / values.size if alpha else values, variables)
+
+    def _learn(self, X: ArrayLike | Sparse, variables: Variables) -> Self:
+        groups = variables.groups(self.edges)
+        fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
+        self.decomposition_ = fit
+        self.psi_ = self.log_partition_ = fit.psi
+        self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
+        singles = [(k,) for k in range(len(variables.names))]
+        found = _by_group(_with_limits(fit), variables.shape, singles + list(groups))
+        self.biases_ = {variables.names[k]: found[k,] for k in range(len(variables.names))}
+        self.weights_ = {variables.key(group): found[group] for group in groups}
+        return self
+
+    @property
+    def _variables(self) -> Variables:
+        self._check_fitted()
+        return Variables(self.names_, self.levels_)
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Return the log probability of each row."""
+        states = self._variables.cells(X)
+        return self.decomposition_.log_prob(states)
+
+    def log_likelihood(self, X: ArrayLike) -> float:
+        """Return the log-likelihood of all rows together, in nats."""
+        return float(self.score_samples(X).sum())
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of a row."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> IntArray:
+        """Draw rows from the machine, n x N: independent ones, for the distribution is known."""
+        self._check_fitted()
+        return draw(self.decomposition_, n_samples, random_state)
+
+    def conditional(
+        self, given: Mapping[Name, int] | None = None, of: Name | Sequence[Name] | None = None
+    ) -> FloatArray:
+        """Return the joint distribution of some variables given others; the rest is summed out.
+
+        Parameters
+        ----------
+        given
+            Levels of variables, by name or number; none for a marginal distribution.
+        of
+            One variable or several: the modes of the result, in this order. By default all that are not given.
+        """
+        variables = self._variables
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidSamples(f"given must be a dict such as {{{self.names_[0]!r}: 1}}, got {given!r}.")
+        fixed = {variables.index(name): level for name, level in (given or {}).items()}
+        if len(fixed) < len(given or {}):
+            raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
+        for k, level in fixed.items():
+            if not is_whole(level, 0) or level >= self.levels_[k]:
+                raise InvalidSamples(
+                    f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
+                )
+        left = [k for k in range(len(self.names_)) if k not in fixed]
+        asked = entries(of)
+        wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
+        if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
+            raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
+        probabilities: FloatArray
+        if not fixed or self.decomposition_.model.by_cliques:
+            probabilities = self.decomposition_.marginal(wanted, given=fixed or None)
+            return probabilities
+        try:
+            probabilities = self.decomposition_.marginal(wanted, given=fixed)
+        except InvalidQuery:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
+        return probabilities
+
+    def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
+        """Return the probability of each level of one variable given all others, row by row, n x levels.
+
+        X has a column for that variable too, which is not looked at: NaN will do.
+        """
+        k = self._variables.index(of)
+        states = self._variables.cells(X, unread=k)
+        columns = []
+        for level in range(self.levels_[k]):
+            states[:, k] = level
+            columns.append(self.decomposition_.log_prob(states))
+        log_q = np.stack(columns, axis=1)
+        peak = log_q.max(axis=1, keepdims=True)
+        impossible = np.flatnonzero(peak == -np.inf)
+        if len(impossible):
+            raise InvalidSamples(
+                f"samples[{impossible[0]}]: the other variables' levels have probability 0 in this machine, "
+                f"so that nothing follows for {of!r}. With alpha > 0 every state has a probability."
+            )
+        q = np.exp(log_q - peak)
+        normalised: FloatArray = q / q.sum(axis=1, keepdims=True)
+        return normalised
+
+
+def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis:
+    """Put the biases first, then the groups in the order given: cells whose non-zero coordinates are just the group."""
+    if set(shape) == {2}:
+        return boltzmann(groups)
+    singles = [(k,) for k in range(len(shape))]
+    return cells(np.concatenate([block(shape, group) for group in [*singles, *groups]]))
+
+
+def _with_limits(fit: Decomposition) -> FloatArray:
+    """Theta, infinite where it is on its way there: Q is the limit of ``theta + t * recession``."""
+    return np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
+
+
+def _by_group(
+    theta: FloatArray, shape: tuple[int, ...], groups: list[tuple[int, ...]]
+) -> dict[tuple[int, ...], float | FloatArray]:
+    """Cut theta into the groups' parts."""
+    found: dict[tuple[int, ...], float | FloatArray] = {}
+    start = 0
+    for group in groups:
+        sizes = [shape[k] - 1 for k in group]
+        part = theta[start : start + math.prod(sizes)]
+        start += len(part)
+        found[group] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
+    return found

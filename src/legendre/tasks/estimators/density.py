@@ -1,0 +1,202 @@
+"""A density estimator for rows of categories, ordinal numbers and binned continuous ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis
+from legendre.basis.interactions import interactions
+from legendre.basis.parse import as_basis
+from legendre.core.arguments import entries, is_whole
+from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.types import AnyArray, FloatArray
+from legendre.fitting.decompose import decompose
+from legendre.results.decomposition import Decomposition
+from legendre.tasks.estimators.base import Estimator
+from legendre.tasks.estimators.columns import UNKNOWN, Column, as_given, check_values, plain, read_column, typed
+from legendre.tasks.estimators.grid import (
+    check_alpha,
+    check_grid,
+    column_names,
+    counts,
+    draw,
+    generator,
+    row_weights,
+    table,
+)
+
+
+class LegendreDensity(Estimator):
+    """The distribution of rows of observations, by a Legendre decomposition of the table of their counts.
+
+    Parameters
+    ----------
+    basis
+        An order (2: all interactions of pairs, if there are two columns), or a basis as in `decompose`, such as
+        ``"B1"`` or ``ld.adaptive("bic")``; modes are columns.
+    categories
+        ``"auto"``: the sorted distinct values of a column are its levels. Or one entry for each column: a list of all
+        its levels in their order, or None for auto.
+    n_bins
+        Cut columns that hold fractions into so many bins with about as many rows each. Default: every value is a level.
+        The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
+    alpha
+        Observations added to the data, spread evenly over all cells: a pseudo-count. Default none.
+    handle_unknown
+        What to do about values that are no level: ``"error"``, or ``"-inf"`` for a log-likelihood of ``-inf``.
+    tol
+        As in `decompose`.
+
+    Attributes
+    ----------
+    decomposition_
+        The `Decomposition`, with its certificate.
+    columns_
+        How each column is read: `Levels` or `Bins`.
+    n_features_in_, feature_names_in_
+        The number of columns; their names where the data have names.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rows = [["red", 1], ["red", 2], ["blue", 1], ["red", 2], ["blue", 1]]
+    >>> density = ld.LegendreDensity(basis=2).fit(np.array(rows, dtype=object))
+    >>> round(float(np.exp(density.score_samples(np.array([["red", 2]], dtype=object)))[0]), 6)
+    0.4
+    """
+
+    decomposition_: Decomposition
+    columns_: list[Column]
+    n_features_in_: int
+    feature_names_in_: AnyArray
+
+    def __init__(
+        self,
+        basis: int | Basis | str | ArrayLike = 2,
+        *,
+        categories: Literal["auto"] | Sequence[Any] = "auto",
+        n_bins: int | None = None,
+        alpha: float = 0.0,
+        handle_unknown: Literal["error", "-inf"] = "error",
+        tol: float = 1e-10,
+    ) -> None:
+        self.basis = basis
+        self.categories = categories
+        self.n_bins = n_bins
+        self.alpha = alpha
+        self.handle_unknown = handle_unknown
+        self.tol = tol
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the levels of the columns and the distribution of the rows."""
+        del y
+        rows, names = as_given(X, table(X, "X")), column_names(X)
+        alpha = check_alpha(self.alpha)
+        self._check_settings()
+        labels = _labels(names, rows.shape[1])
+        check_values(rows, labels)
+        weights = row_weights(sample_weight, len(rows))
+        used = slice(None) if weights is None else weights > 0  # a row without weight is no row
+        columns = self._read(rows[used], None if weights is None else weights[used], labels)
+        shape = tuple(column.size for column in columns)
+        check_grid(shape, "Set n_bins to bin continuous columns, merge rare levels, or leave columns out.")
+        cells = np.stack([column.codes(rows[used, k]) for k, column in enumerate(columns)], axis=1)
+        X = counts(cells, shape, None if weights is None else weights[used], alpha)
+        self.decomposition_ = decompose(X, _basis(self.basis, len(shape)), tol=self.tol)
+        self.columns_, self.n_features_in_ = columns, len(columns)
+        vars(self).pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return self
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""
+        self._check_fitted()
+        rows = as_given(X, table(X, "X"))
+        self._check_columns(X, rows)
+        labels = _labels(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        check_values(rows, labels)
+        cells = np.stack([column.codes(rows[:, k]) for k, column in enumerate(self.columns_)], axis=1)
+        known = (cells != UNKNOWN).all(axis=1)
+        if self.handle_unknown == "error" and not known.all():
+            i, k = (int(place) for place in np.argwhere(cells == UNKNOWN)[0])
+            raise InvalidSamples(
+                f"{labels[k]} holds {plain(rows[i, k])!r} in row {i}, which was not seen in fit. List all levels in "
+                "categories (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
+            )
+        out = np.full(len(rows), -np.inf)
+        if known.any():
+            out[known] = self.decomposition_.log_prob(cells[known])
+            for k, column in enumerate(self.columns_):
+                out[known] -= column.log_width(cells[known, k])
+        return out
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of a row."""
+        del y
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
+        """Draw rows; a value within a bin is drawn evenly."""
+        self._check_fitted()
+        rng = generator(random_state)
+        cells = draw(self.decomposition_, n_samples, rng)
+        drawn = [column.draw(cells[:, k], rng) for k, column in enumerate(self.columns_)]
+        kinds = {values.dtype.kind for values in drawn}
+        if kinds <= set("biuf") or len(kinds) == 1:
+            return np.stack(drawn, axis=1)
+        return np.stack([values.astype(object) for values in drawn], axis=1)
+
+    def _read(self, rows: AnyArray, weights: FloatArray | None, labels: Sequence[str]) -> list[Column]:
+        given = self._categories(rows.shape[1])
+        w = np.ones(len(rows)) if weights is None else weights
+        return [
+            read_column(typed(rows[:, k]), w, self.n_bins, known, label)
+            for k, (known, label) in enumerate(zip(given, labels, strict=True))
+        ]
+
+    def _categories(self, n_columns: int) -> list[Any]:
+        auto = isinstance(self.categories, str) and self.categories == "auto"
+        given = [None] * n_columns if auto else entries(self.categories)
+        if given is None:
+            raise InvalidSetting(f"categories must be 'auto' or a list for each column, got {self.categories!r}.")
+        if len(given) != n_columns:
+            raise InvalidSetting(f"categories has {len(given)} entries, X has {n_columns} columns.")
+        return given
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
+            raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
+        n = self.n_bins
+        if n is not None and (not is_whole(n, 1)):
+            raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {n!r}.")
+
+    def _check_columns(self, X: ArrayLike, rows: AnyArray) -> None:
+        if rows.shape[1] != self.n_features_in_:
+            raise InvalidSamples(
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        seen, now = getattr(self, "feature_names_in_", None), column_names(X)
+        if seen is not None and now is not None and list(seen) != now:
+            raise InvalidSamples(f"the columns of X are {now}; fit saw {list(seen)}. Put them in that order.")
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, which alone calls this."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+
+def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
+    if is_whole(basis):
+        return interactions(min(int(basis), n_columns))
+    return as_basis(basis)
+
+
+def _labels(names: Sequence[str] | AnyArray | None, n: int) -> list[str]:
+    return [f"column {k}" for k in range(n)] if names is None else [f"column {str(name)!r}" for name in names]

@@ -1,0 +1,145 @@
+"""The variables of a Boltzmann machine: names, levels, and which of them interact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.interactions import mode_sets
+from legendre.core.arguments import entries, is_whole
+from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.types import AnyArray, IntArray
+from legendre.tasks.estimators.grid import column_names, table
+
+Name = str | int
+Edges = int | Iterable[Iterable[Name]]
+
+
+@dataclass(frozen=True)
+class Variables:
+    """N variables, each with levels 0, 1, ...; named by strings, or by their number where there are no names.
+
+    Examples
+    --------
+    >>> Variables.of(3, ["rain", "wind", "wet"], None).groups([("rain", "wet")])
+    ((0, 2),)
+    """
+
+    names: tuple[Name, ...]
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, n: int, names: Sequence[str] | None, levels: int | Sequence[int] | None) -> Variables:
+        """Check names and levels against the number of variables."""
+        return cls(_names(names, n), _levels(levels, n))
+
+    def index(self, name: Any) -> int:
+        """Find a variable by its name or number."""
+        if is_whole(name, 0) and name < len(self.names):
+            return int(name)
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name)
+        if isinstance(name, str) and isinstance(self.names[0], str):
+            raise InvalidSetting(unknown_name("variable", name, map(str, self.names)))
+        raise InvalidSetting(f"there is no variable {name!r}; there are {len(self.names)}, 0 to {len(self.names) - 1}.")
+
+    def groups(self, edges: Edges) -> tuple[tuple[int, ...], ...]:
+        """List the sets of two and more variables that interact, in the order given."""
+        n = len(self.names)
+        if isinstance(edges, (bool, float, str)):
+            raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
+        if isinstance(edges, (int, np.integer)):
+            if edges < 1:
+                raise InvalidBasis(f"edges={edges}: the order must be at least 1, which is biases alone.")
+            return tuple(group for size in range(2, min(int(edges), n) + 1) for group in combinations(range(n), size))
+        if isinstance(edges, Iterator):
+            raise InvalidBasis("edges is an iterator, which can be read only once; pass a list.")
+        try:
+            listed = [(group,) if isinstance(group, str) else tuple(group) for group in edges]
+        except TypeError:
+            raise InvalidBasis(f"edges must be sets of variables such as [(0, 1), (1, 2)], got {edges!r}.") from None
+        found = mode_sets("edges", [[self.index(name) for name in group] for group in listed])
+        _check_groups(found, listed)
+        return tuple(group for group in found if len(group) > 1)
+
+    def key(self, group: tuple[int, ...]) -> tuple[Name, ...]:
+        """Name the variables of a group."""
+        return tuple(self.names[k] for k in group)
+
+    def cells(self, samples: ArrayLike, unread: int | None = None) -> IntArray:
+        """Read rows of levels; what stands in column `unread` does not matter, and is read as 0."""
+        rows = table(samples)
+        if rows.shape[1] != len(self.names):
+            raise InvalidSamples(f"samples has {rows.shape[1]} columns; there are {len(self.names)} variables.")
+        self._check_order(column_names(samples))
+        if unread is not None:
+            rows = rows.copy()
+            rows[:, unread] = 0
+        if rows.dtype.kind not in "biuf":
+            raise InvalidSamples(
+                f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0. If they are, pass "
+                "samples.astype(int); categories are numbered first, in the order that they have."
+            )
+        whole = (rows >= 0) & (rows < self.shape)
+        if rows.dtype.kind == "f":
+            whole &= rows == np.floor(rows)
+        bad = np.argwhere(~whole)
+        if len(bad):
+            raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
+        return rows.astype(np.int64)
+
+    def _check_order(self, columns: list[str] | None) -> None:
+        """Refuse a frame that has our columns in another order; other names may be those of another table."""
+        if columns is not None and tuple(columns) != self.names and set(columns) == set(self.names):
+            raise InvalidSamples(
+                f"the columns of samples are {columns}; the variables are {list(self.names)}. Put them in that order."
+            )
+
+    def _trouble(self, rows: AnyArray, i: int, j: int) -> str:
+        value, size = rows[i, j], self.shape[j]
+        text = f"samples[{i}, {j}] = {value}: variable {self.names[j]!r} has {size} levels, 0 to {size - 1}."
+        if np.isnan(value):
+            return text + " NaN is no level: leave such rows out, or make missing a level of its own."
+        if value == -1:
+            return text + " If -1 and +1 are meant as 0 and 1, pass (samples + 1) // 2."
+        if value < 0 or value == np.inf or value != np.floor(value):
+            return text + " Levels are whole numbers counted from 0; bin continuous variables first."
+        need = [int(value) + 1 if k == j else size for k, size in enumerate(self.shape)]
+        return text + f" For more levels set levels={need}. A tensor of counts goes to fit_tensor."
+
+
+def _names(names: Sequence[str] | None, n: int) -> tuple[Name, ...]:
+    if names is None:
+        return tuple(range(n))
+    listed = entries(names)
+    if listed is None or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
+        raise InvalidSetting(f"names must be different strings, one per variable; got {names!r}.")
+    if len(listed) != n:
+        raise InvalidSetting(f"names has {len(listed)} entries, the data have {n} variables.")
+    return tuple(listed)
+
+
+def _levels(levels: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
+    if levels is None:
+        return (2,) * n
+    listed = [levels] * n if is_whole(levels) else entries(levels)
+    if listed is None or not all(is_whole(size, 2) for size in listed):
+        raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
+    if len(listed) != n:
+        raise InvalidSetting(f"levels has {len(listed)} entries, the data have {n} variables.")
+    return tuple(int(size) for size in listed)
+
+
+def _check_groups(groups: tuple[tuple[int, ...], ...], listed: list[tuple[Any, ...]]) -> None:
+    seen: set[frozenset[int]] = set()
+    for group, given in zip(groups, listed, strict=True):
+        if not group:
+            raise InvalidBasis("edges: an edge has no node. Every edge names at least one variable.")
+        if frozenset(group) in seen:
+            raise InvalidBasis(f"edges: {given} stands there twice.")
+        seen.add(frozenset(group))

@@ -1,0 +1,197 @@
+"""The ladder of nested models: how much of the information each rung carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis, Cells
+from legendre.basis.interactions import interactions
+from legendre.basis.parse import as_basis
+from legendre.core.cells import cell_name, member
+from legendre.core.errors import InvalidBasis
+from legendre.core.types import IntArray
+from legendre.data.dense import observe
+from legendre.fitting.decompose import decompose
+from legendre.results.decomposition import Decomposition
+from legendre.results.inference.chisquare import chi_square_p, shown
+
+NOTHING = 1e-14
+"""A divergence from the uniform below this is the rounding error of the two sums whose difference it is."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One model of the ladder, and what it adds to the one below.
+
+    Parameters
+    ----------
+    basis
+        The recipe of B.
+    n_params
+        The size of B.
+    kl
+        KL(P, Q) for the projection Q onto this model.
+    explained
+        How much lower that is than on the rung below: by Pythagoras KL(Q, Q'), Q' being the projection there.
+    share
+        `explained` over the whole, KL(P, Q) on the ground; NaN where P is the ground itself.
+    g2
+        For counts ``2 N explained``, the likelihood ratio statistic against the rung below; otherwise ``None``.
+    df
+        Its degrees of freedom: the independent parameters that this rung adds. At the boundary a cell whose probability
+        vanishes counts as one.
+    """
+
+    basis: str
+    n_params: int
+    kl: float
+    explained: float
+    share: float
+    g2: float | None
+    df: int
+
+    @property
+    def p_value(self) -> float | None:
+        """For counts the chi-square probability of a `g2` at least so large; NaN without degrees of freedom."""
+        return None if self.g2 is None else chi_square_p(self.g2, self.df)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The rungs from the ground (no parameter) upwards; `explained` and what is left sum to KL(P, uniform).
+
+    Parameters
+    ----------
+    shape, total
+        The shape of X and its sum over the support.
+    ground
+        What stands on the ground: ``"uniform"``, or ``"base"`` if there is a base measure.
+    total_kl
+        KL(P, uniform on the support): the whole.
+    rungs
+        One `Rung` per basis.
+    """
+
+    shape: tuple[int, ...]
+    total: float
+    ground: str
+    total_kl: float
+    rungs: tuple[Rung, ...]
+
+    @property
+    def left(self) -> float:
+        """KL(P, Q) on the top rung: what no rung explains."""
+        return self.rungs[-1].kl
+
+    def summary(self) -> str:
+        """Return the table: a line for each rung, and what is left."""
+        # six digits of the whole, and as many decimals below it: a column to add up
+        places = max(0, 5 - int(np.floor(np.log10(self.total_kl)))) if self.total_kl > NOTHING else 6
+        counts = any(rung.g2 is not None for rung in self.rungs)
+        head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df", "p"] if counts else [])]
+        rows = [head, [self.ground, "0", f"{self.total_kl:.{places}f}"]]
+        for rung in self.rungs:
+            row = [rung.basis, f"{rung.n_params:,}", f"{rung.kl:.{places}f}", f"{rung.explained:.{places}f}"]
+            rows.append([*row, f"{100 * rung.share:.2f} %", *_test(rung)])
+        title = f"KL ladder of {'x'.join(map(str, self.shape))}, sum {self.total:.6g}"
+        return title + "\n" + _table(rows)
+
+
+def ladder(
+    X: ArrayLike,
+    bases: Sequence[Basis | str | ArrayLike] | None = None,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+) -> Ladder:
+    """Measure how much of KL(P, uniform) each of several nested models explains.
+
+    Parameters
+    ----------
+    X
+        A nonnegative tensor, as in `decompose`.
+    bases
+        Bases, each contained in the next; by default ``interactions(1)`` up to X's order: what single modes carry, what
+        pairs add, and so on.
+    support, base
+        As in `decompose`. With a base measure it takes the place of the uniform distribution.
+
+    Examples
+    --------
+    >>> print(ladder([[[911, 538], [44, 456]], [[3, 43], [2, 279]]]).summary())
+    KL ladder of 2x2x2, sum 2276
+    basis            parameters  KL(P, Q)  explained    share        G2  df       p
+    uniform                   0  0.626419
+    interactions(1)           3  0.282518   0.343902  54.90 %  1565.441   3  <2e-16
+    interactions(2)           6  0.000082   0.282435  45.09 %  1285.646   3  <2e-16
+    interactions(3)           7  0.000000   0.000082   0.01 %     0.374   1   0.541
+    """
+    data = observe(X, support, base)
+    recipes = _read(bases, len(data.shape))
+    cells = [recipe.select(data) for recipe in recipes]
+    _check_nested(recipes, cells)
+    ground = decompose(X, "empty", support=support, base=base)
+    below, kl = ground, ground.kl
+    rungs: list[Rung] = []
+    for recipe, index in zip(recipes, cells, strict=True):
+        fit = decompose(X, Cells(index), support=support, base=base)
+        above = min(fit.kl, kl)  # the projection below is in this model too, so that only rounding can raise KL
+        rungs.append(
+            Rung(
+                basis=repr(recipe),
+                n_params=len(index),
+                kl=above,
+                explained=kl - above,
+                share=(kl - above) / ground.kl if ground.kl > NOTHING else float("nan"),
+                g2=2.0 * data.total * (kl - above) if data.counts else None,
+                df=_left_free(below) - _left_free(fit),
+            )
+        )
+        below, kl = fit, above
+    return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))
+
+
+def _test(rung: Rung) -> list[str]:
+    if rung.g2 is None or rung.p_value is None:
+        return []
+    return [f"{rung.g2:.3f}", f"{rung.df:,}", shown(rung.p_value) if rung.df > 0 else ""]
+
+
+def _read(bases: Sequence[Basis | str | ArrayLike] | None, order: int) -> list[Basis]:
+    if bases is None:
+        return [interactions(k) for k in range(1, order + 1)]
+    if not isinstance(bases, Sequence) or isinstance(bases, str) or not bases:
+        raise InvalidBasis(f"bases must be a list of nested bases such as ['B1', 'B1 + B3(5)'], got {bases!r}.")
+    return [as_basis(basis) for basis in bases]
+
+
+def _check_nested(recipes: list[Basis], cells: list[IntArray]) -> None:
+    for (small, fewer), (large, more) in pairwise(zip(recipes, cells, strict=True)):
+        lost = fewer[~member(fewer, more)]
+        if len(lost):
+            raise InvalidBasis(
+                f"the bases are not nested: {large!r} lacks {len(lost)} of the {len(fewer)} cells of {small!r}, "
+                f"which comes first, e.g. {cell_name(lost[0])}. Order them from small to large, or join them: a | b."
+            )
+
+
+def _left_free(fit: Decomposition) -> int:
+    """Count the degrees of freedom that the fit leaves to the cells that carry probability."""
+    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
+
+
+def _table(rows: list[list[str]]) -> str:
+    """Align the first column left, the others right."""
+    width = [max(len(row[k]) for row in rows if k < len(row)) for k in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            f"{text:<{w}}" if k == 0 else f"{text:>{w}}" for k, (text, w) in enumerate(zip(row, width, strict=False))
+        )
+        for row in rows
+    ]
+    return "\n".join(line.rstrip() for line in lines)

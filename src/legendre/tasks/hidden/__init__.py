@@ -1,0 +1,1 @@
+"""Hidden modes, by expectation-maximisation."""

@@ -1,0 +1,218 @@
+"""Expectation-maximisation for hidden modes: the posterior, then one step of a Legendre fit, over and over.
+
+That step alone lowers the visible KL, but slowly where the data say little about the hidden modes; two accelerations,
+each taken only where it lowers KL further, make the end quick. All works on merged cells: the posterior of a hidden
+mode is the same in all cells of a box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from legendre.basis.basis import Cells
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import Dense
+from legendre.engines.protocol import Point
+from legendre.fitting.plan import Plan, plan_on
+from legendre.model.problem import Problem
+from legendre.solvers.before.faces import features
+from legendre.solvers.protocol import Target
+
+LARGEST_FEATURES = 1 << 23
+"""The largest matrix of features (cells times parameters) that Newton steps are taken with."""
+
+FLATTEST = 1e-6
+"""Curvatures (relative to G, so at most 1) below this tell nothing about how far to go."""
+LENGTHS = (1.0, 0.25, 0.0625)
+"""Shares of a Newton step that are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run from one start.
+
+    Parameters
+    ----------
+    theta
+        Where it ended: natural parameters on all of B.
+    residual
+        ``max|eta - eta_hat|`` there, the gradient of the visible KL(P, Q): 0 at a stationary point.
+    history
+        The visible KL(P, Q) at the start and after each step; it never rises.
+    """
+
+    theta: FloatArray
+    residual: float
+    history: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """A point of the model, the joint distribution of the data completed by it, and the visible KL(P, Q)."""
+
+    point: Point
+    target: Target
+    kl: float
+    residual: float
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenModel:
+    """All that stays the same from step to step: which cells can vanish depends on the visible zeros alone.
+
+    Parameters
+    ----------
+    plan
+        The plan of a fit to X spread evenly over the hidden levels.
+    hidden
+        The hidden modes.
+    mass
+        P on the merged visible cells, with length 1 in the hidden modes.
+    within
+        What KL(P, Q) has more than KL between the merged tensors: the divergence inside the boxes.
+    """
+
+    plan: Plan
+    hidden: tuple[int, ...]
+    mass: FloatArray
+    within: float
+
+    @classmethod
+    def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
+        """Plan the fit; `joint` is X spread evenly over the hidden levels."""
+        plan = plan_on(joint, Cells(cells), None, 0.0)
+        hidden = tuple(range(n_visible, len(joint.shape)))
+        mass = plan.problem.mass.sum(axis=hidden, keepdims=True)
+        return cls(plan, hidden, mass, _divergence_within(joint, plan.problem, hidden))
+
+    def expectation(self, point: Point) -> Expectation:
+        """E-step: share the data among the hidden levels by their posterior probability."""
+        engine, problem = self.plan.target.engine, self.plan.target.problem
+        q = np.exp(engine.log_probabilities(point))
+        visible = q.sum(axis=self.hidden, keepdims=True)
+        ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=self.mass > 0)
+        joint = q * ratio
+        eta_hat = zeta_adjoint(joint)[tuple(problem.model.positions.T)]
+        completed = replace(problem, eta_hat=eta_hat)
+        completed.__dict__["mass"] = joint
+        target = Target(engine, completed, self.plan.tol)
+        inside = self.mass > 0
+        kl = float(self.mass[inside] @ np.log(ratio[inside])) + self.within
+        return Expectation(point, target, kl, target.residual(point))
+
+    def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
+        """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
+        now = self.expectation(self.plan.target.engine.at(theta[self.plan.columns]))
+        history = [now.kl]
+        for following in islice(self._way(now), max_iter if now.residual > tol else 0):
+            now = following
+            history.append(now.kl)
+            if now.residual <= tol:
+                break
+        everywhere = np.zeros(len(theta))
+        everywhere[self.plan.columns] = now.point.theta
+        return Run(everywhere, now.residual, tuple(history))
+
+    def _way(self, now: Expectation) -> Iterator[Expectation]:
+        """Take two steps, then a Newton step or else a jump in their direction, over and over, while KL falls."""
+        while True:
+            first = self._step(now)
+            if first is None:
+                return
+            yield first
+            second = self._step(first)
+            if second is None:
+                return
+            yield second
+            jump = self._newton(second)
+            if jump is None:
+                jump = self._jump(now, first, second)
+            if jump is not None:
+                yield jump
+            now = second if jump is None else jump
+
+    @cached_property
+    def _features(self) -> FloatArray | None:
+        """Zeta on every merged cell, visible x hidden x |B|; ``None`` where that would be large."""
+        model = self.plan.target.problem.model
+        if model.n_merged * model.n_params > LARGEST_FEATURES:
+            return None
+        shape = model.quotient.merged_shape
+        n_hidden = int(np.prod([shape[k] for k in self.hidden]))
+        return features(model, np.ones(shape, dtype=np.bool_)).reshape(-1, n_hidden, model.n_params)
+
+    def _newton(self, now: Expectation) -> Expectation | None:
+        """Take Newton's step for the visible KL, shortened if need be; ``None`` where it does not lower it.
+
+        The Hessian is G less the information that the hidden modes keep to themselves: the covariance of the features
+        given the visible cell, averaged over the data (Louis 1982). A step of expectation-maximisation leaves that out.
+        Where KL is not convex, the step goes down the axes of negative curvature, as far as their curvature tells.
+        """
+        zeta_matrix = self._features
+        if zeta_matrix is None:
+            return None
+        joint = now.target.problem.mass.reshape(zeta_matrix.shape[:2])
+        visible = joint.sum(axis=1, keepdims=True)
+        share = np.divide(joint, visible, out=np.zeros_like(joint), where=visible > 0)
+        spread = zeta_matrix - np.einsum("vh,vhk->vk", share, zeta_matrix)[:, None, :]
+        flat = spread.reshape(-1, spread.shape[2])
+        G = now.target.engine.fisher(now.point)
+        try:
+            curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
+        except np.linalg.LinAlgError:
+            return None
+        slopes = axes.T @ now.target.gradient(now.point)
+        direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
+        for length in LENGTHS:
+            with np.errstate(all="ignore"):  # far out everything may overflow; such a step is not taken
+                following = self.expectation(now.target.engine.at(now.point.theta - length * direction))
+            if following.kl < now.kl:
+                return following
+        return None
+
+    def _jump(self, start: Expectation, first: Expectation, second: Expectation) -> Expectation | None:
+        """Extrapolate two steps (SQUAREM, Varadhan and Roland 2008); ``None`` where that does not lower KL further."""
+        theta = start.point.theta
+        change = first.point.theta - theta
+        bend = second.point.theta - first.point.theta - change
+        if not np.linalg.norm(change) > np.linalg.norm(bend) > 0:
+            return None
+        length = float(np.linalg.norm(change) / np.linalg.norm(bend))
+        with np.errstate(all="ignore"):  # far out everything may overflow; such a jump is not taken
+            landing = self.plan.target.engine.at(theta + 2 * length * change + length**2 * bend)
+            following = self.expectation(landing)
+        return following if following.kl <= second.kl else None
+
+    def _step(self, now: Expectation) -> Expectation | None:
+        """M-step: one step of the solver towards the completed data: as KL to them falls, so does the visible KL."""
+        solver = self.plan.solvers[0]
+        with np.errstate(divide="ignore", invalid="ignore"):  # a margin may underflow to 0: such a step is not taken
+            state = solver.advance(now.target, solver.start(now.target, now.point.theta))
+        if state is None or not np.isfinite(state.point.theta).all():
+            return None
+        # scaling reads eta from its margins and leaves the cells for the end
+        point = state.point if state.point.cache is not None else now.target.engine.at(state.point.theta)
+        following = self.expectation(point)
+        blur = 8 * float(np.finfo(np.float64).eps) * (1.0 + abs(point.psi))
+        return following if following.kl <= now.kl + blur else None
+
+
+def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) -> float:
+    """``sum p log(p / r)`` over cells less the same over boxes, P being summed over the hidden modes."""
+    levels = int(np.prod([joint.shape[k] for k in hidden]))
+    first: Any = (..., *[0] * len(hidden))
+    p = joint.values[first] / joint.total * levels
+    inside = p > 0 if joint.support.mask is None else joint.support.mask[first] & (p > 0)
+    ratio = p[inside] if joint.base is None else p[inside] / joint.base[first][inside]
+    mass = problem.mass.sum(axis=hidden)
+    measure = problem.model.weights.sum(axis=hidden) / levels
+    full = mass > 0
+    return float(p[inside] @ np.log(ratio)) - float(mass[full] @ np.log(mass[full] / measure[full]))

@@ -1,0 +1,190 @@
+"""Hidden variables: modes that were not observed (the paper's Section 2.4.2 calls them ongoing research)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.basis import Basis, Cells
+from legendre.basis.parse import as_basis
+from legendre.core.arguments import entries, is_whole
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.sums.zeta import zeta
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.checks import MOST_MODES
+from legendre.data.dense import Dense, observe
+from legendre.fitting.fit import fit_on
+from legendre.fitting.plan import check_tol
+from legendre.results.decomposition import Decomposition
+from legendre.tasks.hidden.em import HiddenModel, Run
+from legendre.tasks.hidden.result import HiddenDecomposition
+
+MOST_CELLS = 1 << 26
+"""The largest grid of visible and hidden modes: half a gigabyte for each copy of it."""
+M_TOL = 1e-12
+"""How closely the last fit meets the completed data."""
+ROUGH = 1e-4
+"""All starts are followed until the gradient is this small, the best of them to the end."""
+
+
+def hidden(
+    X: ArrayLike,
+    basis: Basis | str | ArrayLike,
+    sizes: int | Sequence[int] = 2,
+    *,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    restarts: int = 10,
+    seed: int = 0,
+    tol: float = 1e-8,
+    max_iter: int = 5000,
+) -> HiddenDecomposition:
+    """Fit X by the visible marginal of a model with more modes than X has.
+
+    Parameters
+    ----------
+    X, support, base
+        As in `decompose`.
+    basis
+        As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
+        B1, B2 and B3 choose their cells on X spread evenly over the hidden levels.
+    sizes
+        How many levels each hidden mode has; at least 2.
+    restarts, seed
+        The marginal is not convex in theta, so that the answer depends on the start. So many random ones are followed
+        until the gradient is below 1e-4, the best of them to tol.
+    tol
+        A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
+    max_iter
+        How many steps a run may take.
+
+    Returns
+    -------
+    HiddenDecomposition
+        Always, with a `ConvergenceWarning` where the best run has not converged. Its KL is a local minimum; levels of a
+        hidden mode come in no particular order.
+
+    Examples
+    --------
+    Two coins of different bias, one of them thrown three times:
+
+    >>> import legendre as ld
+    >>> coins = [0.5 * np.array([1 - p, p]) for p in (0.2, 0.7)]
+    >>> X = sum(4.0 * np.einsum("i,j,k->ijk", c, c, c) for c in coins)
+    >>> fit = ld.hidden(X, ld.rbm(3, 1))
+    >>> fit.kl < 1e-10, fit.tensor().shape
+    (True, (2, 2, 2))
+    """
+    check_tol(tol)
+    levels = _sizes(sizes)
+    _check_count("restarts", restarts, 1)
+    _check_count("max_iter", max_iter, 0)
+    _check_count("seed", seed, 0)
+    recipe, data = as_basis(basis), observe(X, support, base)
+    _check_grid((*data.shape, *levels))
+    even = _shared(data, np.full((1,) * len(data.shape) + levels, 1.0 / math.prod(levels)))
+    cells = _cells(recipe, even, len(data.shape))
+    completion = HiddenModel.of(even, cells, len(data.shape))
+    starts = (_start(cells, len(data.shape), seed, i) for i in range(restarts))
+    runs = [completion.run(start, max(float(tol), ROUGH), max_iter) for start in starts]
+    best = int(np.argmin([run.history[-1] for run in runs]))
+    runs[best] = _continued(completion, runs[best], float(tol), max_iter)
+    fit = _last_fit(data, even, cells, runs[best].theta)
+    result = HiddenDecomposition(fit, data, tuple(runs), best, float(tol), repr(recipe))
+    if not result.converged:
+        text = (
+            f"the best of {restarts} runs stopped after {len(result.history) - 1} steps with a gradient of "
+            f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
+        )
+        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+    return result
+
+
+def _continued(completion: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:
+    """Go on from where a run ended."""
+    more = completion.run(run.theta, tol, max_iter - len(run.history) + 1)
+    return replace(more, history=run.history + more.history[1:])
+
+
+def _start(cells: IntArray, n_visible: int, seed: int, run: int) -> FloatArray:
+    """Draw the parameters that involve a hidden mode: were they equal, no step could ever tell its levels apart."""
+    ties = (cells[:, n_visible:] > 0).any(axis=1)
+    return np.where(ties, np.random.default_rng([seed, run]).normal(size=len(cells)), 0.0)
+
+
+def _shared(data: Dense, share: FloatArray) -> Dense:
+    """Share X out among hidden levels; `share` has X's modes (maybe of length 1), then the hidden ones."""
+    n_hidden = share.ndim - len(data.shape)
+    shape = (*data.shape, *share.shape[len(data.shape) :])
+
+    def over(grid: AnyArray) -> AnyArray:
+        return np.broadcast_to(np.expand_dims(grid, tuple(range(-n_hidden, 0))), shape)
+
+    values = over(data.values) * share
+    # Probabilities may be subnormal, and have no digits left then; in X's units they have none wherever X has none.
+    values = np.where(values < np.finfo(np.float64).tiny * data.total, 0.0, values)
+    mask = "all" if data.support.mask is None else over(data.support.mask)
+    return observe(values, mask, None if data.base is None else over(data.base))
+
+
+def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> Decomposition:
+    """Complete X by the posterior at theta and fit that to the end."""
+    grid = np.zeros(even.shape)
+    grid[tuple(cells.T)] = theta
+    log_q, modes = zeta(grid), tuple(range(len(data.shape), len(even.shape)))
+    share = np.exp(log_q - log_q.max(axis=modes, keepdims=True))
+    share /= share.sum(axis=modes, keepdims=True)
+    # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far from the end
+    return fit_on(_shared(data, share), Cells(cells), tol=M_TOL)
+
+
+def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
+    """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
+    if isinstance(recipe, Adaptive):
+        raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")
+    try:
+        cells = recipe.select(joint)
+    except InvalidBasis as trouble:
+        grid = "x".join(map(str, joint.shape))
+        raise InvalidBasis(
+            f"{trouble} The basis of a fit with hidden modes is laid out on visible and hidden modes together, here "
+            f"{grid}: modes {n_visible} and up are hidden, one for each entry of sizes."
+        ) from None
+    for k in range(n_visible, len(joint.shape)):
+        tied = (cells[:, k] > 0) & (np.delete(cells, k, axis=1) > 0).any(axis=1)
+        if not tied.any():
+            raise InvalidBasis(
+                f"no cell of the basis ties hidden mode {k} to another mode, so that it cannot explain anything. "
+                f"Hidden modes come after the visible ones, 0 to {n_visible - 1}; e.g. interactions([(0, {k})])."
+            )
+    return cells
+
+
+def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
+    listed = [sizes] if is_whole(sizes) else entries(sizes)
+    if listed == []:
+        raise InvalidSetting("sizes is empty: without hidden modes use decompose.")
+    if listed is None or not all(is_whole(size, 2) for size in listed):
+        raise InvalidSetting(
+            f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer; a list has one for each mode."
+        )
+    return tuple(int(size) for size in listed)
+
+
+def _check_grid(shape: tuple[int, ...]) -> None:
+    if len(shape) > MOST_MODES or math.prod(shape) > MOST_CELLS:
+        raise InvalidSetting(
+            f"visible and hidden modes together make {len(shape)} modes and {math.prod(shape):,} cells; at most "
+            f"{MOST_MODES} modes and {MOST_CELLS:,} cells can be held. Use fewer hidden levels."
+        )
+
+
+def _check_count(name: str, value: int, least: int) -> None:
+    if not is_whole(value, least):
+        raise InvalidSetting(f"{name} must be an integer >= {least}, got {value!r}.")

@@ -1,1 +1,0 @@
-"""Views of a decomposition: tensors, the report, the file form."""

@@ -1,0 +1,262 @@
+"""The command line: what it prints, what it writes, how it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.cli import main
+from legendre.core.types import AnyArray
+
+
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Call the command line in this process; return exit code, standard output, standard error."""
+    monkeypatch.setattr(sys, "argv", ["legendre", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    code = ended.value.code
+    assert code is None or isinstance(code, int)
+    return code or 0, out, err
+
+
+@pytest.fixture
+def tensor(tmp_path: Path, rng: np.random.Generator) -> Path:
+    path = tmp_path / "X.npy"
+    np.save(path, rng.random((4, 5, 3)))
+    return path
+
+
+def test_fit_writes_what_decompose_returns(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "fit.npz"
+    code, out, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1+B3(2)", "-o", target)
+    assert (code, err) == (0, "")
+    assert "CONVERGED" in out
+    assert f"written to {target}" in out
+    expected = ld.decompose(np.load(tensor), "B1 + B3(2)")
+    assert np.array_equal(ld.load(target).theta, expected.theta)
+
+
+def test_show_prints_the_summary_and_writes_the_tensor(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = ld.decompose(np.load(tensor), "B1")
+    fit.save(tmp_path / "fit.npz")
+    code, out, _ = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "-t", tmp_path / "Q.npy")
+    assert code == 0
+    assert out.startswith(fit.summary())
+    np.testing.assert_allclose(np.load(tmp_path / "Q.npy"), fit.tensor(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz", "csv"])
+def test_the_three_formats_agree(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = np.array([[1.0, 2.0, np.nan], [4.0, 0.5, 6.0]])
+    path = tmp_path / f"X.{ending}"
+    writers: dict[str, Callable[[], object]] = {
+        "npy": lambda: np.save(path, X),
+        "npz": lambda: np.savez(path, X=X),
+        "csv": lambda: path.write_text("1,2,\n4,0.5,6\n"),
+    }
+    writers[ending]()
+    code, _, err = run(monkeypatch, capsys, "fit", path, "-b", "B1", "-o", tmp_path / "fit.npz")
+    assert (code, err) == (0, "")
+    np.testing.assert_allclose(ld.load(tmp_path / "fit.npz").tensor(), ld.decompose(X, "B1").tensor(), rtol=1e-12)
+
+
+def test_an_archive_with_several_arrays_needs_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "two.npz", first=np.ones((2, 2)), second=np.ones(3))
+    words = ("fit", tmp_path / "two.npz", "-b", "B1", "-o", tmp_path / "fit.npz")
+    code, _, err = run(monkeypatch, capsys, *words)
+    assert code == 2
+    assert "holds 2 arrays: first, second. Choose one with --key." in err
+    code, _, err = run(monkeypatch, capsys, *words, "--key", "frist")
+    assert code == 2
+    assert "did you mean 'first'?" in err
+    assert run(monkeypatch, capsys, *words, "--key", "second")[0] == 0
+
+
+@pytest.mark.parametrize("command", [("fit", "-b", "B1"), ("compare", "--no-peers")])
+@pytest.mark.parametrize("ending", ["npy", "csv"])
+def test_a_key_without_an_archive_is_refused(
+    command: tuple[str, ...], ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = tmp_path / f"X.{ending}"
+    np.save(path, np.ones((2, 2))) if ending == "npy" else path.write_text("1,2\n3,4\n")
+    code, _, err = run(monkeypatch, capsys, *command, path, "-o", tmp_path / "out", "--key", "first")
+    assert code == 2
+    assert err.endswith(f"X.{ending} holds one array, without a name; --key 'first' is for .npz files. Leave it out.\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_extend_without_a_tensor_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ld.decompose([[1, 2], [3, 4]], "B1").save(tmp_path / "fit.npz")
+    code, out, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "--extend")
+    assert (code, out) == (2, "")
+    assert "--extend is about the tensor that is written; say where with --tensor FILE.npy." in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "sentence"),
+    [
+        (np.array([[1.0, -2.0]]), ("-b", "B1"), "X has 1 negative entry: it is X[0, 1] = -2."),
+        (np.zeros((2, 2)), ("-b", "B1"), "zero everywhere"),
+        (np.ones((2, 2)), ("-b", "B4"), "unknown basis 'B4'; did you mean"),
+        (np.ones((2, 2)), ("-b", "B2(0)"), "l must be at least 1"),
+        (np.ones((2, 2)), ("-b", "B1 +"), "cannot read the basis"),
+        (np.ones((2, 2)), ("-b", "B1", "--solver", "naturl"), "did you mean 'natural'?"),
+        (np.ones((2, 2)), ("-b", "B1", "--support", "nonzeros"), "did you mean 'nonzero'?"),
+        (np.ones((2, 2)), ("-b", "B1", "--tol", "-1"), "tol must be a number >= 0"),
+        (np.ones((2, 2)), ("-b", "B1", "--max-iter", "-3"), "max_iter must be an integer >= 0"),
+        (np.array(["a"]), ("-b", "B1"), "entries must be numbers"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    content: AnyArray,
+    words: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path, target = tmp_path / "X.npy", tmp_path / "fit.npz"
+    np.save(path, content)
+    code, out, err = run(monkeypatch, capsys, "fit", path, *words, "-o", target)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.startswith("legendre: ")
+    assert err.count("\n") == 1
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("absent.npy", None, "does not exist"),
+        ("empty.npy", b"", "damaged or truncated"),
+        ("text.npy", b"hello, this is no array", "is not a NumPy file at all"),
+        ("short.npz", b"PK\x03\x04 and then nothing", "damaged or truncated"),
+        ("x.txt", b"1 2 3", "cannot read .txt; give .npy, .npz, .csv or .tns (.tns.gz)"),
+        ("x.csv", b"", "is empty"),
+        ("head.csv", b"a,b\n1,2\n", "line 1, column 1 holds 'a', not a number. A header must be removed first."),
+        ("ragged.csv", b"1,2\n3\n", "line 2 has 1 fields, the first has 2"),
+        ("binary.csv", b"\xff\xfe\x00", "cannot read"),
+        ("semicolons.csv", b"1;2\n3;4\n", "Fields are separated by commas"),
+        ("typing.csv", b"1,2\n3,1_0\n", "line 2, column 2 holds '1_0', not a number. Write NA for a missing value."),
+        ("blank.csv", b"1\n\n2\n", "line 2 is blank"),
+        ("comma.csv", b"1,2,\n3,4,\n", "the last column is empty in every line. Is there a comma too many?"),
+        ("long" * 80 + ".npy", None, "File name too long"),
+    ],
+)
+def test_unreadable_files(
+    name: str,
+    content: bytes | None,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    code, _, err = run(monkeypatch, capsys, "fit", path, "-b", "B1", "-o", tmp_path / "fit.npz")
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kept", [10, 60, 120, 200])
+def test_a_truncated_npy_file(
+    kept: int, tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensor.write_bytes(tensor.read_bytes()[:kept])
+    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
+    assert code == 2
+    assert f"cannot read {tensor}" in err
+
+
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = {
+        tmp_path / "no" / "fit.npz": "the folder",
+        tmp_path: "it is a directory",
+        tensor: "is the input; it would be overwritten",
+    }
+    before = tensor.read_bytes()
+    for target, sentence in cases.items():
+        code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", target)
+        assert code == 2
+        assert sentence in err
+    assert tensor.read_bytes() == before
+
+
+def test_an_unfinished_fit_is_written_with_exit_code_1(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "fit.npz"
+    code, out, _ = run(
+        monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", target, "--max-iter", "1", "--solver", "natural"
+    )
+    assert code == 1
+    assert "OUT_OF_STEPS: Stopped at max_iter" in out
+    assert not ld.load(target).converged
+
+
+def test_memory_errors_are_a_sentence(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def too_large(*_: object, **__: object) -> None:
+        raise MemoryError("80 GB")
+
+    monkeypatch.setattr("legendre.cli.app.decompose", too_large)
+    code, _, err = run(monkeypatch, capsys, "fit", tensor, "-b", "B1", "-o", tmp_path / "fit.npz")
+    assert code == 2
+    assert "not enough memory (80 GB)" in err
+
+
+def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, capsys, "--version") == (0, f"legendre {ld.__version__}\n", "")
+
+
+def test_the_demo_prints_a_table_and_writes_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
+    assert code == 0
+    assert "Legendre l=8" in out
+    assert "NN-CP" in out
+    assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_names_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("legendre.cli.demo.find_spec", lambda name: None if name == "sklearn" else name)
+    code, _, err = run(monkeypatch, capsys, "demo", "-o", tmp_path)
+    assert code == 2
+    assert "the demo needs sklearn. Install them with: pip install 'legendre[demo]'" in err
+
+
+def test_the_installed_command_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from legendre.cli import main; main()", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "fit" in done.stdout

@@ -1,0 +1,75 @@
+"""The zeta transform, its adjoint and both inverses against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
+from oracles import FloatArray, below
+from strategies import positive_tensors, shapes
+
+grids = shapes(max_cells=48).flatmap(positive_tensors)
+whole = shapes(max_cells=48).flatmap(
+    lambda shape: hnp.arrays(np.int64, shape, elements={"min_value": -9, "max_value": 9})
+)
+
+
+@given(grids)
+def test_zeta_sums_what_is_below(grid: FloatArray) -> None:
+    cells = list(np.ndindex(grid.shape))
+    expected = [float(sum(grid[u] for u in cells if below(u, v))) for v in cells]
+    assert_allclose(zeta(grid).ravel(), expected, rtol=1e-12)
+
+
+@given(grids)
+def test_the_adjoint_sums_what_is_above(grid: FloatArray) -> None:
+    cells = list(np.ndindex(grid.shape))
+    expected = [float(sum(grid[v] for v in cells if below(u, v))) for u in cells]
+    assert_allclose(zeta_adjoint(grid).ravel(), expected, rtol=1e-12)
+
+
+@given(grids)
+def test_they_are_adjoint(grid: FloatArray) -> None:
+    other = np.random.default_rng(0).normal(size=grid.shape)
+    assert np.vdot(zeta(grid), other) == pytest.approx(np.vdot(grid, zeta_adjoint(other)), abs=1e-9)
+
+
+@given(whole)
+def test_the_inverses_are_exact_on_whole_numbers(grid: FloatArray) -> None:
+    assert_array_equal(moebius(zeta(grid)), grid)
+    assert_array_equal(zeta(moebius(grid)), grid)
+    assert_array_equal(moebius_adjoint(zeta_adjoint(grid)), grid)
+    assert_array_equal(zeta_adjoint(moebius_adjoint(grid)), grid)
+
+
+def test_the_moebius_function_of_a_square() -> None:
+    """The indicator of the top of a chain product has the signs (-1)^(distance to the top)."""
+    top = np.zeros((2, 2))
+    top[0, 0] = 1.0
+    assert_array_equal(moebius(top), [[1, -1], [-1, 1]])
+    assert_array_equal(moebius_adjoint(np.flip(top)), [[1, -1], [-1, 1]])
+
+
+@pytest.mark.parametrize("transform", [zeta, zeta_adjoint, moebius, moebius_adjoint])
+def test_the_input_stays_as_it_is(transform: object, rng: np.random.Generator) -> None:
+    grid = rng.normal(size=(3, 1, 4))
+    grid.flags.writeable = False
+    before = grid.copy()
+    assert callable(transform)
+    out = transform(grid)
+    assert_array_equal(grid, before)
+    assert out.dtype == np.float64
+    assert out.shape == grid.shape
+    assert not np.shares_memory(out, grid)
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, lambda g: g[::-1], lambda g: g[:, ::2], lambda g: g.T])
+def test_any_layout(layout: object, rng: np.random.Generator) -> None:
+    assert callable(layout)
+    grid = layout(rng.normal(size=(4, 6)))
+    assert_array_equal(zeta(grid), zeta(np.ascontiguousarray(grid)))
+    assert_array_equal(zeta_adjoint(grid), zeta_adjoint(np.ascontiguousarray(grid)))

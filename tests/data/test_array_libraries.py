@@ -1,0 +1,475 @@
+"""Tensors of other array libraries: the same answers as NumPy's, and back where they came from.
+
+No graphics card is needed: array_api_strict has devices that only a transfer leaves, and nothing beyond the standard;
+torch and JAX are told that their processor is a device elsewhere.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import array_api_strict
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from jax.experimental.sparse import BCOO
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import NAMED, SMALL, Case
+from legendre.core import array_libraries as homes
+from legendre.core.array_libraries import HERE, Home, home_of, host
+from legendre.core.sums.device_sums import merged, spread
+from legendre.core.sums.quotient import Quotient
+from legendre.data.dense import observe
+from legendre.data.device import Remote
+from legendre.data.read import read
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.engines.device import DeviceEngine
+from legendre.engines.product import ProductEngine
+from legendre.model.model import Model
+from oracles import FloatArray, distribution, expectations, fisher_matrix, normaliser
+from strategies import problems, seeds
+
+ELSEWHERE = array_api_strict.Device("device1")
+ALL = ["torch", "jax", "strict"]
+DTYPES = [np.float32, np.float64, np.int32]
+NAN = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every X of another library stay where it is, and be swept there."""
+    monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    monkeypatch.setattr("legendre.data.device.LARGE", 1)
+    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
+    monkeypatch.setattr("legendre.engines.choose.SHORT_CELLS", 0)
+
+
+def to(library: str, array: Any, dtype: Any = None) -> Any:
+    """Make an array of a library."""
+    values = np.array(array, dtype=dtype)
+    match library:
+        case "torch":
+            return torch.asarray(values)
+        case "jax":
+            return jnp.asarray(values)
+        case _:
+            return array_api_strict.asarray(values, device=ELSEWHERE)
+
+
+def table(shape: tuple[int, ...] = (4, 5, 3), seed: int = 1) -> FloatArray:
+    return np.random.default_rng(seed).integers(1, 30, shape).astype(np.float64)
+
+
+def agree(fit: ld.Decomposition, same: ld.Decomposition, atol: float = 1e-12) -> None:
+    """Compare a fit with NumPy's."""
+    assert isinstance(fit.theta, np.ndarray)
+    assert isinstance(fit.eta, np.ndarray)
+    assert fit.status is same.status
+    assert_array_equal(fit.basis, same.basis)
+    assert_allclose(fit.theta, same.theta, atol=atol)
+    assert_allclose(fit.eta, same.eta, atol=atol)
+    assert_allclose(host(fit.tensor()) / fit.total, same.tensor() / same.total, atol=atol)
+    assert_allclose([fit.kl, fit.rmse, fit.psi], [same.kl, same.rmse, same.psi], rtol=atol, atol=atol)
+    assert_array_equal(fit.vanishing_cells, same.vanishing_cells)
+
+
+# Home
+
+
+@pytest.mark.parametrize("library", ALL)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_of_cells_go_home_and_parameters_stay(library: str, dtype: Any) -> None:
+    X = to(library, table(), dtype)
+    fit, same = ld.decompose(X, "B1 + B2(1)"), ld.decompose(table().astype(dtype), "B1 + B2(1)")
+    agree(fit, same)
+    answers = {
+        "tensor": (fit.tensor(), same.tensor()),
+        "extended": (fit.tensor(extend=True), same.tensor(extend=True)),
+        "theta": (fit.theta_tensor(), same.theta_tensor()),
+        "eta": (fit.eta_tensor(), same.eta_tensor()),
+        "marginal": (fit.marginal([2, 0]), same.marginal([2, 0])),
+        "condition": (fit.condition({1: 2}), same.condition({1: 2})),
+    }
+    for name, (answer, expected) in answers.items():
+        assert type(answer) is type(X), name
+        assert answer.device == X.device, name
+        assert "float64" in str(answer.dtype), name
+        assert_allclose(host(answer), expected, atol=1e-12, err_msg=name)
+    assert fit.condition({0: 1, 1: 2, 2: 0}).shape == ()
+    for array in (fit.basis, fit.fisher(), fit.log_prob([[1, 2, 0]]), fit.sample(3, 0)):
+        assert type(array) is np.ndarray
+    assert fit.summary() == same.summary()
+    assert_array_equal(host(X), table().astype(dtype))
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_on_the_processor_every_bit_is_numpys(library: str) -> None:
+    X = table((6, 7, 4))
+    fit, same = ld.decompose(to(library, X), "B3(4)"), ld.decompose(X, "B3(4)")
+    assert_array_equal(fit.theta, same.theta)
+    assert_array_equal(host(fit.tensor()), same.tensor())
+    assert not isinstance(fit.data, Remote)
+
+
+def test_numpy_and_what_it_reads_stay_numpys() -> None:
+    frame = pd.DataFrame([[1, 2], [3, 5]])
+    for X in ([[1, 2], [3, 5]], frame, np.array([[1, 2], [3, 5]])):
+        fit = ld.decompose(X, "B1")
+        assert fit.home is HERE
+        assert type(fit.tensor()) is np.ndarray
+
+
+@pytest.mark.parametrize("library", ALL)
+def test_arguments_may_be_of_the_library_too(library: str) -> None:
+    X, mask, base = table((3, 4)), np.ones((3, 4), dtype=np.bool_), np.linspace(1, 2, 12).reshape(3, 4)
+    mask[1, 2] = False
+    cells, start = np.array([[0, 2], [2, 0], [1, 1]]), np.array([0.1, -0.2, 0.3])
+    same = ld.decompose(X, cells, support=mask, base=base, start=start)
+    own = [to(library, a) for a in (X, cells, mask, base, start)]
+    fit = ld.decompose(own[0], own[1], support=own[2], base=own[3], start=own[4])
+    agree(fit, same)
+    agree(ld.decompose(own[0], cells, support=mask, base=base), same)  # NumPy's beside the library's
+    assert type(ld.decompose(X, own[1], support=own[2], base=own[3]).tensor()) is np.ndarray
+    assert_array_equal(fit.log_prob(own[1]), same.log_prob(cells))
+    assert fit.expectation(own[3]) == pytest.approx(same.expectation(base), abs=1e-12)
+
+
+@pytest.mark.parametrize("library", ALL)
+def test_the_other_doors_answer_in_the_library_where_they_give_tensors(library: str) -> None:
+    holes = np.array([[1.0, 2.0, NAN], [2.0, NAN, 6.0], [3.0, 6.0, 10.0]])
+    X = to(library, holes)
+    done = ld.complete(X, "B1", support=to(library, ~np.isnan(holes)))
+    assert type(done.tensor) is type(X)
+    assert_allclose(host(done.tensor), ld.complete(holes, "B1").tensor, atol=1e-12)
+    assert done.summary() == ld.complete(holes, "B1").summary()
+    square = table((3, 3))
+    balanced = ld.balance(to(library, square), {0: to(library, [1.0, 2.0, 3.0])})
+    same = ld.balance(square, {0: [1.0, 2.0, 3.0]})
+    assert type(balanced.tensor) is type(X)
+    assert_array_equal(host(balanced.tensor), same.tensor)
+    assert (balanced.kl, balanced.margin_error) == (same.kl, same.margin_error)
+    assert balanced.summary() == same.summary()
+    for there, back in ((ld.to_theta, ld.from_theta), (ld.to_eta, ld.from_eta)):
+        coordinates = there(to(library, square))
+        assert type(coordinates) is type(X)
+        assert_array_equal(host(coordinates), there(square))
+        assert type(back(coordinates)) is type(X)
+        assert_allclose(host(back(coordinates)), square / square.sum(), atol=1e-12)
+    assert ld.kl(to(library, square), square + 1) == ld.kl(square, square + 1)
+
+
+def test_inference_and_geometry_read_a_fit_of_a_torch_tensor() -> None:
+    X = table((3, 4))
+    fit, same = ld.decompose(torch.asarray(X), "B1"), ld.decompose(X, "B1")
+    assert str(fit.inference()) == str(same.inference())
+    assert ld.geometry.pythagoras(fit).defect == ld.geometry.pythagoras(same).defect
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_a_fit_can_be_pickled_and_saved(library: str, tmp_path: Path) -> None:
+    fit = ld.decompose(to(library, table()), "B1")
+    again = pickle.loads(pickle.dumps(fit))
+    assert type(again.tensor()) is type(fit.tensor())
+    assert_array_equal(host(again.tensor()), host(fit.tensor()))
+    fit.save(tmp_path / "fit.npz")
+    assert type(ld.load(tmp_path / "fit.npz").tensor()) is np.ndarray
+
+
+def test_parts_of_a_grown_basis_go_home() -> None:
+    fit = ld.decompose(torch.asarray(table()), ld.adaptive(4))
+    assert isinstance(fit.at(2).tensor(), torch.Tensor)
+
+
+@pytest.mark.parametrize("X", [
+    torch.nn.Parameter(torch.tensor([[1.0, 2.0], [3.0, 5.0]])),
+    torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.bfloat16),
+    torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.float16),
+    torch.tensor([[1, 2], [3, 5]], dtype=torch.uint8),
+    torch.tensor([[1.0, 3.0], [2.0, 5.0]]).T,
+    jnp.asarray([[1, 2], [3, 5]], dtype=jnp.bfloat16),
+], ids=["requires_grad", "bfloat16", "half", "uint8", "transposed", "jax-bfloat16"])  # fmt: skip
+@pytest.mark.usefixtures("elsewhere")
+def test_any_real_dtype_is_read(X: Any) -> None:
+    fit = ld.decompose(X, "B1")
+    assert_allclose(host(fit.tensor()), np.outer([3, 8], [4, 7]) / 11, atol=1e-12)
+    assert "float64" in str(fit.tensor().dtype)
+    assert not getattr(fit.tensor(), "requires_grad", False)
+
+
+# Elsewhere
+
+
+PROBLEMS: dict[str, tuple[FloatArray, Any, dict[str, Any]]] = {
+    "B1 + B2": (table(), "B1 + B2(2)", {}),
+    "B3, ties": (np.minimum(table(), 9), "B3(3)", {}),
+    "one-body": (table(), ld.interactions(1), {}),
+    "two-body": (table(), ld.interactions(2), {}),
+    "two-body, scaled": (table(), ld.interactions(2), {"solver": "scaling"}),
+    "m-projection": (table(), "B1 + B2(1)", {"solver": "m-projection"}),
+    "without a matrix": (table(), "B3(6)", {"solver": "natural-cg", "tol": 1e-13}),
+    "nothing": (table(), ld.empty(), {}),
+    "vector": (table((7,)), [[2], [5]], {}),
+    "mask": (table(), "B1 + B2(1)", {"support": table() > 6}),
+    "missing": (np.where(table() > 25, NAN, table()), "B1 + B2(1)", {}),
+    "base": (table(), "B1 + B2(1)", {"base": table(seed=5)}),
+    "base and mask": (table(), "B3(2)", {"base": np.maximum(table(seed=5) - 5, 0), "support": table(seed=5) > 5}),
+    "zeros, interior": (np.where(table() > 22, 0.0, table()), ld.interactions(2), {}),
+    "zeros, boundary": (np.where(np.arange(60).reshape(4, 5, 3) // 15 == 2, 0.0, table()), ld.interactions(2), {}),
+    "support nonzero": (np.where(table() > 20, 0.0, table()), "B1", {"support": "nonzero"}),
+    "adaptive": (table(), ld.adaptive(5, swaps=0), {}),
+    "counts": (table(), ld.adaptive("bic"), {}),
+}
+REFERENCE = {name: ld.decompose(X, basis, **settings) for name, (X, basis, settings) in PROBLEMS.items()}
+ON_AXES = ["one-body", "vector"]  # where no grid is needed
+FEW = ["B1 + B2", "base and mask"]  # JAX compiles every shape anew
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [(lib, name) for lib in ("strict", "torch") for name in PROBLEMS] + [("jax", name) for name in FEW],
+)
+@pytest.mark.usefixtures("elsewhere", "one_thread")
+def test_a_fit_elsewhere_is_the_fit_here(library: str, name: str) -> None:
+    X, basis, settings = PROBLEMS[name]
+    fit = ld.decompose(to(library, X), basis, **settings)
+    assert isinstance(fit.data, Remote)
+    agree(fit, REFERENCE[name])
+    engine = engine_for(fit.model.on_face(fit.alive))
+    assert isinstance(engine, ProductEngine if name in ON_AXES else DeviceEngine)
+    x, point = np.linspace(-1, 1, fit.n_params), engine.at(fit.theta)
+    assert_allclose(engine.fisher_product(point, x), REFERENCE[name].fisher() @ x, atol=1e-12)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dtypes_elsewhere(dtype: Any) -> None:
+    for library in ("strict", "torch"):
+        agree(ld.decompose(to(library, table(), dtype), "B1 + B2(2)"), REFERENCE["B1 + B2"])
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_complete_tensor_is_never_copied_here() -> None:
+    for basis in ("B1 + B2(2)", "B3(2)"):
+        fit = ld.decompose(to("strict", table()), basis)
+        fit.tensor(), fit.summary()
+        assert {"kl", "rmse"} <= set(vars(fit))
+        assert "values" not in vars(fit.data)
+    ld.decompose(to("strict", np.where(table() > 28, 0, table())), "B1")  # zeros: the cells of B are asked for
+    assert "values" not in vars(fit.data)
+
+
+def test_small_tensors_are_read_here_wherever_they_are() -> None:
+    X = to("strict", table())
+    fit = ld.decompose(X, "B1")
+    assert not isinstance(fit.data, Remote)
+    assert fit.tensor().device == ELSEWHERE
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_plan_names_the_engine() -> None:
+    assert "on the device engine" in str(ld.plan(to("strict", table()), "B1 + B2(2)"))
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("library", ["strict", "torch"])
+def test_what_is_asked_of_x_elsewhere_is_what_it_holds(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.sums.device_sums.BLOCK", 30)
+    X = np.minimum(table(), 12)
+    data = read(to(library, X))
+    assert isinstance(data, Remote)
+    assert (data.total, data.positive, data.counts, data.shape) == (X.sum(), True, True, X.shape)
+    assert not read(to(library, X + 0.5)).counts
+    cells = np.array([[0, 0, 0], [3, 4, 2], [1, 0, 2]])
+    assert_array_equal(data.at(cells), X[tuple(cells.T)])
+    assert data.negentropy() == pytest.approx((X / X.sum() * np.log(X / X.sum())).sum(), abs=1e-12)
+    for axis in range(3):
+        assert_array_equal(
+            ld.B3(3, axis).select(data), ld.B3(3, axis).select(observe(X)), err_msg="of ties the first in C order"
+        )
+    quotient = Quotient.of(X.shape, np.array([[1, 0, 0], [0, 2, 0], [0, 3, 0]]))
+    for k, margin in enumerate(data.margins(quotient)):
+        assert_array_equal(margin, quotient.merge(X).sum(axis=tuple(j for j in range(3) if j != k)))
+    assert_array_equal(data.above(quotient, np.array([[1, 1, 0], [0, 2, 0]])), [X[1:, 2:].sum(), X[:, 3:].sum()])
+    assert_array_equal(data.here().values, X)
+
+
+# Sweeps and the engine
+
+
+@given(problems())
+def test_merging_and_spreading_are_numpys(case: Case) -> None:
+    quotient = Quotient.of(case.X.shape, case.basis)
+    for home in (HERE, Home("array_api_strict", ELSEWHERE), Home("torch")):
+        there = home.host(merged(home, home.bring(case.X), quotient, case.mask))
+        assert_allclose(there, quotient.merge(np.where(case.mask, case.X, 0.0)), rtol=1e-14)
+        assert_array_equal(
+            home.host(spread(home, home.bring(there), quotient, slice(0, 1))), quotient.spread(there)[:1]
+        )
+
+
+@pytest.mark.parametrize(("block", "together"), [(1, 1), (7, 2), (1 << 24, 3), (1 << 24, 64)])
+def test_blocks_do_not_change_the_sums(block: int, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.sums.device_sums.BLOCK", block)
+    monkeypatch.setattr("legendre.core.sums.device_sums.TOGETHER", together)
+    quotient = Quotient.of((9, 8, 2), np.array([[1, 2, 0], [4, 0, 1], [5, 7, 0], [8, 3, 0]]))
+    X = table((9, 8, 2))
+    assert_array_equal(merged(HERE, X, quotient), quotient.merge(X))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_float32_is_summed_in_float64() -> None:
+    """In float32 a sum that has reached 2^24 does not notice another 1."""
+    X = np.full((3, 40), 1.0, dtype=np.float32)
+    X[:, 0] = 2.0**24
+    data = read(torch.asarray(X))
+    assert isinstance(data, Remote)
+    assert data.total == 3 * (2.0**24 + 39)
+    assert_array_equal(data.merged(Quotient.of(X.shape, np.array([[1, 0]]))), [[2.0**24 + 39], [2.0**25 + 78]])
+
+
+def check_engine(case: Case, home: Home, seed: int) -> None:
+    """Compare the five answers with the twins."""
+    model = Model.of(Support(case.X.shape, case.mask), case.base, case.basis, home)
+    engine, rng = DeviceEngine(model), np.random.default_rng(seed)
+    theta, x = rng.normal(size=(2, len(case.basis)))
+    point, q = engine.at(theta), distribution(case.Z, theta, case.r)
+    assert engine.n_params == len(case.basis)
+    assert point.psi == pytest.approx(normaliser(case.Z, theta, case.r), abs=1e-10)
+    assert_allclose(point.eta, expectations(case.Z, q), atol=1e-12)
+    G = fisher_matrix(case.omega, case.basis, q)
+    assert_allclose(engine.fisher(point), G, atol=1e-13)
+    assert_array_equal(engine.fisher(point), engine.fisher(point).T)
+    assert_allclose(engine.fisher_product(point, x), G @ x, atol=1e-12)
+    with np.errstate(invalid="ignore"):
+        density = model.quotient.spread(np.exp(engine.log_probabilities(point)) / model.weights)
+    assert_allclose(case.on_omega(density) * case.r, q, rtol=1e-10)
+    tilt = case.Z @ x
+    assert engine.swing(x) == pytest.approx(tilt.max() - tilt.min(), abs=1e-12)
+
+
+@given(problems(max_cells=20, max_params=6, weighted=True), seeds)
+def test_the_engine_against_its_twins(case: Case, seed: int) -> None:
+    for home in (HERE, Home("array_api_strict", ELSEWHERE), Home("torch")):
+        check_engine(case, home, seed)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_the_engine_on_named_cases(name: str) -> None:
+    check_engine(SMALL[name], Home("array_api_strict", ELSEWHERE), 3)
+
+
+@pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
+def test_no_theta_overflows(size: float) -> None:
+    engine = DeviceEngine(Model.of(Support((3,)), None, np.array([[1], [2]]), Home("torch")))
+    point = engine.at(np.array([size, -size / 2]))
+    assert np.isfinite(point.psi)
+    assert np.exp(engine.log_probabilities(point)).sum() == pytest.approx(1.0)
+
+
+def test_blocks_do_not_change_the_fisher_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = NAMED["cube"]
+    engine = DeviceEngine(Model.of(Support(case.X.shape, case.mask), case.base, case.basis, Home("torch")))
+    point = engine.at(np.linspace(-1, 1, len(case.basis)))
+    whole = engine.fisher(point)
+    monkeypatch.setattr("legendre.engines.device.BLOCK", 1)
+    out = np.empty_like(whole)
+    assert engine.fisher(point, out) is out
+    assert_array_equal(out, whole)
+
+
+# Refusals
+
+
+def refusal(X: Any, **settings: Any) -> str:
+    with pytest.raises(ld.LegendreError) as caught:
+        ld.decompose(X, "B1", **settings)
+    return str(caught.value)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("library", ALL)
+def test_refusals_are_numpys(library: str) -> None:
+    broken = {
+        "negative": [[1.0, -2.0], [3.0, 4.0]],
+        "infinite": [[1.0, np.inf], [3.0, 4.0]],
+        "missing": [[NAN, NAN]],
+        "zero": [[0.0, 0.0]],
+        "complex": [[1 + 2j, 3]],
+        "boolean": [[True, False]],
+        "empty": np.empty((0, 2)),
+        "number": 3.0,
+        "overflow": [[1e308, 1e308]],
+        "underflow": [[1e-300, 1e100]],
+    }
+    for name, X in broken.items():
+        with np.errstate(all="ignore"):
+            assert refusal(to(library, X)) == refusal(np.array(X)), name
+    mask = np.ones((3, 2), dtype=np.bool_)
+    assert refusal(to(library, [[1.0, 2.0]]), support=to(library, mask)) == refusal([[1.0, 2.0]], support=mask)
+
+
+def test_sparse_torch_tensors_are_refused() -> None:
+    X = torch.eye(2).to_sparse()
+    assert refusal(X) == "X is not a dense torch tensor (torch.sparse_coo). Pass X.to_dense()."
+    text = refusal([[1, 2], [3, 4]], support=X)
+    assert text == "support is not a dense torch tensor (torch.sparse_coo). Pass support.to_dense()."
+
+
+def test_sparse_jax_arrays_are_refused() -> None:
+    assert (
+        refusal(BCOO((np.ones(1), np.zeros((1, 2), dtype=int)), shape=(2, 2)))
+        == "X is not a dense JAX array (BCOO). Pass X.todense()."
+    )
+
+
+def test_traced_arrays_are_refused() -> None:
+    with pytest.raises(ld.InvalidTensor, match=r"^X has no values: JAX is tracing it \(jit, grad, vmap\)\. "):
+        jax.jit(lambda X: ld.decompose(X, "B1").theta)(jnp.ones((2, 2)))
+
+
+def test_arrays_without_values_are_refused() -> None:
+    assert refusal(torch.empty((2, 2), device="meta")).startswith("X is a torch array that cannot be read (")
+
+
+def test_arrays_on_several_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = jnp.ones((2, 2))
+    monkeypatch.setattr(type(X), "devices", lambda _: {0, 1})
+    assert refusal(X) == "X is spread over 2 devices. Gather it: jax.device_put(X, jax.devices()[0])."
+
+
+def test_single_precision_is_never_silent() -> None:
+    with jax.enable_x64(False):
+        text = refusal(jnp.ones((2, 2)))
+        assert "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)." in text
+        with pytest.raises(ld.InvalidTensor, match="JAX is set to float32"):
+            ld.balance(jnp.ones((2, 2)))
+    with pytest.raises(ld.InvalidTensor, match=r"without float64 \(mps\).* Pass X\.cpu\(\)\."):
+        homes._check_precision(Home("torch", torch.device("mps")))
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "array_api_compat.torch", None)
+    assert "needs array-api-compat: pip install 'legendre[arrays]'." in refusal(torch.ones((2, 2)))
+
+
+def test_what_only_looks_like_an_array_is_left_to_numpy() -> None:
+    assert home_of(torch.float64) is HERE
+    assert "holds Python objects" in refusal(torch.float64)
+    assert home_of("B1") is HERE

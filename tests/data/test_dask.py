@@ -1,0 +1,376 @@
+"""Tensors as dask arrays: the same answers as from memory, however X is cut, and whoever reads the blocks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.basis.parse import as_basis
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import AnyArray
+from legendre.data.dask.first_pass import Survey, survey
+from legendre.data.dask.observation import Blocks, observe_blocks
+from legendre.data.dask.per_block import FittedModel
+from legendre.data.dask.scheduling import GROUP, over_blocks
+from legendre.data.dense import observe
+from legendre.data.read import read
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.model.model import Model
+from legendre.solvers.status import Status
+from oracles import FloatArray, IntArray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+# monkeypatch is undone only after all examples of a test, which is what is wanted here
+PATCHED = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+BASES = ["B1 + B2(2) + B3(1)", "B1", "B3(3)", "B3(1, axis=0) + B3(2)", "interactions(2)", "empty"]
+
+
+@pytest.fixture(autouse=True)
+def _in_this_thread() -> Iterator[None]:
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@st.composite
+def cut(draw: st.DrawFn, zeros: bool = True) -> tuple[AnyArray, Any]:
+    """Draw whole numbers with many ties, and the same cut into blocks somehow."""
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.integers(0 if zeros else 1, 4, size=shape).astype(np.float64)
+    X[tuple(rng.integers(0, shape))] += 1
+    chunks = tuple(_pieces(draw, length) for length in shape)
+    return X, da.from_array(X, chunks=chunks)
+
+
+def _pieces(draw: st.DrawFn, length: int) -> tuple[int, ...]:
+    inner = draw(st.lists(st.integers(0, length), max_size=3)) if length > 1 else []
+    return tuple(np.diff([0, *sorted(inner), length]).tolist())
+
+
+def ordered(cells: IntArray) -> IntArray:
+    return cells[np.lexsort(cells.T[::-1])]
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut(), st.integers(1, 5), st.booleans(), st.integers(0, 2**32 - 1))
+def test_every_question_has_the_answer_of_the_array_in_memory(
+    drawn: tuple[AnyArray, Any], count: int, told: bool, seed: int
+) -> None:
+    X, blocks = drawn
+    rng = np.random.default_rng(seed)
+    axis = int(rng.integers(X.ndim))
+    data, dense = observe_blocks(blocks, rankings={axis: count} if told else None), observe(X)
+    cells = rng.integers(0, X.shape, size=(7, X.ndim))
+    quotient = Quotient.of(X.shape, cells)
+    assert data.shape == X.shape
+    assert (data.total, data.positive, data.counts) == (dense.total, dense.positive, True)
+    assert_array_equal(data.merged(quotient), quotient.merge(X))
+    assert_array_equal(data.merged(quotient, quotient.boxes(cells)), quotient.merge(X)[tuple(quotient.boxes(cells).T)])
+    for k, margin in enumerate(data.margins(quotient)):
+        others = tuple(j for j in range(X.ndim) if j != k)
+        assert_array_equal(margin, np.add.reduceat(X.sum(axis=others), quotient.cuts[k]))
+    above = [X[tuple(slice(c, None) for c in cell)].sum() for cell in cells]
+    assert_array_equal(data.above(quotient, quotient.boxes(cells)), above)
+    assert_array_equal(data.at(cells), X[tuple(cells.T)])
+    assert len(data.at(cells[:0])) == 0
+    assert_array_equal(ordered(data.largest(count, axis)), ordered(dense.largest(count, axis)))
+    assert data.negentropy() == pytest.approx(dense.negentropy(), abs=1e-14)
+
+
+def by_sorting(X: AnyArray, count: int, axis: int) -> list[tuple[int, ...]]:
+    """List the largest entries of each slice from the definition of their order."""
+    chosen = []
+    for number in range(X.shape[axis]):
+        slice_ = [cell for cell in np.ndindex(*X.shape) if cell[axis] == number]
+        chosen += sorted(slice_, key=lambda cell: (-X[cell], cell))[:count]
+    return sorted(chosen)
+
+
+@settings(max_examples=40, deadline=None)
+@given(cut(), st.integers(1, 6))
+def test_ties_are_broken_as_in_the_definition(drawn: tuple[AnyArray, Any], count: int) -> None:
+    X, blocks = drawn
+    for axis in range(X.ndim):
+        found = observe_blocks(blocks).largest(count, axis)
+        assert sorted(map(tuple, found.tolist())) == by_sorting(X, count, axis)
+
+
+@pytest.mark.parametrize("dtype", ["u1", ">f8", "f2"])
+def test_any_type_of_numbers(dtype: str, rng: np.random.Generator) -> None:
+    X = rng.integers(0, 9, size=(5, 6, 4)).astype(dtype)
+    data, dense = observe_blocks(da.from_array(X, chunks=(2, 4, 3))), observe(X)
+    quotient = Quotient.of(X.shape, np.array([[2, 3, 1]]))
+    assert (data.total, data.counts) == (dense.total, True)
+    assert_array_equal(data.merged(quotient), dense.merged(quotient))
+    assert_array_equal(ordered(data.largest(2, 1)), ordered(dense.largest(2, 1)))
+
+
+@pytest.mark.parametrize("grid", [1 << 24, 0], ids=["merged", "above"])
+@pytest.mark.parametrize("basis", BASES)
+def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", grid)
+    X = rng.gamma(2.0, size=(7, 5, 6))
+    fit, twin = ld.decompose(da.from_array(X, chunks=(3, 2, 5)), basis), ld.decompose(X, basis)
+    assert fit.status is Status.CONVERGED
+    assert_array_equal(fit.basis, twin.basis)
+    assert_allclose(fit.theta, twin.theta, atol=1e-8)
+    assert_allclose(fit.tensor(), twin.tensor(), rtol=1e-9)
+    assert fit.kl == pytest.approx(twin.kl, abs=1e-12)
+    assert fit.rmse == pytest.approx(twin.rmse, rel=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(cut())
+def test_zeros_are_data(drawn: tuple[AnyArray, Any]) -> None:
+    X, blocks = drawn
+    fit, twin = ld.decompose(blocks, "B1 + B3(1)"), ld.decompose(X, "B1 + B3(1)")
+    assert fit.status is twin.status
+    assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
+    assert fit.rmse == pytest.approx(twin.rmse, abs=1e-7)
+
+
+def test_a_basis_is_grown_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    X = rng.poisson(5.0, size=(12, 10, 8)).astype(float)
+    X[6:, 4:] += 20
+    blocks = da.from_array(X, chunks=(5, 4, 8))
+    fine = ld.decompose(blocks, ld.adaptive(6))
+    assert_array_equal(fine.basis, ld.decompose(X, ld.adaptive(6)).basis)
+    monkeypatch.setattr("legendre.fitting.adaptive.coarse.COARSE", 100)
+    fit = ld.decompose(blocks, ld.adaptive(10, start="B3(1, axis=2)", candidates=ld.cells([[6, 4, 0], [3, 3, 3]])))
+    assert fit.converged
+    assert [6, 4, 0] in fit.basis.tolist()
+    assert fit.path[-1].kl == fit.kl
+
+
+@PATCHED
+@given(cut(zeros=False))
+def test_the_start_at_independence_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, drawn: tuple[AnyArray, Any]
+) -> None:
+    X, blocks = drawn
+    twin = ld.decompose(X, "B1 + B3(2)")
+    monkeypatch.setattr("legendre.fitting.fit.COSTLY", 0)
+    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
+    monkeypatch.setattr("legendre.engines.choose.SHORT_CELLS", 0)
+    fit = ld.decompose(blocks, "B1 + B3(2)")
+    assert_allclose(fit.tensor(), twin.tensor(), rtol=1e-8)
+    if fit.n_params and fit.solver == "natural":
+        one_body = (fit.basis > 0).sum(axis=1) == 1
+        first = ld.decompose(blocks, "B1 + B3(2)", max_iter=0, tol=1e9)
+        assert_allclose(first.eta[one_body], first.eta_hat[one_body], atol=1e-12)
+
+
+def counted(X: AnyArray, chunks: tuple[int, ...], reads: list[int]) -> Any:
+    """Cut X into blocks that tell when they are read."""
+
+    def see(block: AnyArray) -> AnyArray:
+        reads.append(block.size)
+        return block
+
+    return da.from_array(X, chunks=chunks).map_blocks(see, dtype=X.dtype, meta=np.empty((0,) * X.ndim))
+
+
+def test_x_is_read_twice(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", 0)
+    reads: list[int] = []
+    X = rng.gamma(2.0, size=(8, 6, 5))
+    fit = ld.decompose(counted(X, (3, 6, 5), reads), "B1 + B2(2) + B3(1) + B3(2, axis=0)")
+    assert (len(reads), sum(reads)) == (2 * 3, 2 * X.size)
+    assert min(fit.rmse, fit.kl) > 0
+    assert len(reads) == 4 * 3
+    reads.clear()
+    ld.decompose(counted(X, (3, 6, 5), reads), "B1")
+    assert len(reads) == 3
+
+
+@pytest.mark.parametrize("workers", [2, 5])
+def test_threads_give_the_same_bits(workers: int, rng: np.random.Generator) -> None:
+    X = da.from_array(rng.gamma(2.0, size=(20, 15, 12)), chunks=(3, 4, 5))
+    twin = ld.decompose(X, "B1 + B2(3) + B3(2)")
+    for _ in range(3):
+        with dask.config.set(scheduler="threads", num_workers=workers):
+            fit = ld.decompose(X, "B1 + B2(3) + B3(2)")
+        assert_array_equal(fit.theta, twin.theta)
+        assert (fit.kl, fit.rmse) == (twin.kl, twin.rmse)
+
+
+def mortal(block: FloatArray, folder: Path, block_id: tuple[int, ...] = ()) -> FloatArray:
+    """Kill the process that reads one of the blocks, the first time."""
+    mark = folder / "dead"
+    if block_id == (1, 1, 0) and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return block
+
+
+def test_a_worker_that_dies_changes_nothing(tmp_path: Path, rng: np.random.Generator) -> None:
+    distributed = pytest.importorskip("distributed")
+    X = da.from_array(rng.gamma(2.0, size=(20, 15, 12)), chunks=(5, 5, 4))
+    twin = ld.decompose(X, "B1 + B2(3) + B3(2)")
+    risky = X.map_blocks(mortal, folder=tmp_path, dtype=float, meta=np.empty((0, 0, 0)))
+    texts: list[str] = []
+    with (
+        dask.config.set(scheduler=None),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        distributed.Client(cluster),
+    ):
+        fit = ld.decompose(risky, "B1 + B2(3) + B3(2)")
+        over_blocks(X, survey, Survey.join, {"shape": X.shape, "rankings": {}}, texts.append)
+    assert (tmp_path / "dead").exists()
+    assert_array_equal(fit.theta, twin.theta)
+    blocks = X.npartitions
+    assert texts == [f"reading X: {done} of {blocks} blocks" for done in range(GROUP, blocks, GROUP)]
+
+
+def test_progress_counts_blocks() -> None:
+    texts: list[str] = []
+    read(da.ones((40, 30), chunks=10), watch=texts.append)
+    assert texts[-1] == "reading X: 12 of 12 blocks"
+    done = [int(text.split()[2]) for text in texts]
+    assert done == sorted(done)
+    assert set(done) >= set(range(1, 13))
+    assert ld.decompose(da.ones((40, 30), chunks=10), "B1", progress=True).converged
+
+
+def test_a_fit_can_be_sent_away(rng: np.random.Generator) -> None:
+    X = rng.random((6, 5))
+    fit = ld.decompose(da.from_array(X, chunks=3), "B3(2)", progress=True)
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.data.watch is None
+    assert again.kl == fit.kl
+
+
+def test_a_law_is_q(rng: np.random.Generator) -> None:
+    X = rng.random((6, 5, 4))
+    fit = ld.decompose(X, "B1 + B3(2)")
+    law = FittedModel(fit.basis, fit.theta, fit.psi, fit.total, fit.model.quotient)
+    assert_allclose(law.on((2, 0, 1), (3, 4, 2)) * fit.total, fit.tensor()[2:5, 0:4, 1:3], rtol=1e-12)
+
+
+def test_masked_entries_and_missing_ones_are_refused() -> None:
+    X = np.ones((6, 4))
+    X[4, 1] = X[5, 3] = np.nan
+    expected = r"X has 2 missing entries \(NaN\), the first at X\[4, 1\], and is a dask array.*nan_to_num"
+    with pytest.raises(ld.InvalidTensor, match=expected):
+        ld.decompose(da.from_array(X, chunks=3), "B1")
+    masked = da.ma.masked_invalid(da.from_array(X, chunks=3))
+    with pytest.raises(ld.InvalidTensor, match=expected):
+        ld.decompose(masked, "B1")
+
+
+def _with(value: float, *cells: tuple[int, int]) -> Any:
+    X = np.ones((6, 4))
+    for cell in cells:
+        X[cell] = value
+    return da.from_array(X, chunks=(2, 3))
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "negative": (_with(-2.0, (5, 0), (1, 3)), {}, r"X has 2 negative entries; the smallest is X\[1, 3\] = -2\. "),
+    "one negative": (_with(-0.5, (5, 0)), {}, r"X has 1 negative entry: it is X\[5, 0\] = -0\.5\. "),
+    "negative counts": (
+        -da.ones((4, 3), chunks=2, dtype=int),
+        {},
+        r"X has 12 negative entries; the smallest is X\[0, 0\]",
+    ),
+    "infinite": (_with(np.inf, (5, 0), (2, 3)), {}, r"X has 2 infinite entries, the first at X\[2, 3\]"),
+    "zero": (da.zeros((4, 3), chunks=2), {}, r"X is zero everywhere: its sum is 0"),
+    "overflow": (da.full((4, 3), 1e308, chunks=2), {}, r"the sum of X overflows float64 \(largest entry 1e\+308\)"),
+    "boolean": (da.ones((4, 3), chunks=2, dtype=bool), {}, r"X is boolean"),
+    "complex": (da.ones((4, 3), chunks=2, dtype=complex), {}, r"X is complex \(complex128\)"),
+    "objects": (da.ones((4, 3), chunks=2, dtype=object), {}, r"X holds Python objects \(dtype object\)"),
+    "a number": (da.from_array(np.array(3.0)), {}, r"X is a single number, 3\.0"),
+    "empty": (da.ones((0, 3)), {}, r"X is empty: its shape is \(0, 3\)"),
+    "base": (da.ones((4, 3)), {"base": np.ones((4, 3))}, r"X is a dask array, which takes no base measure"),
+    "mask": (da.ones((4, 3)), {"support": np.ones((4, 3), bool)}, r"its sample space is the whole grid: leave"),
+    "name": (da.ones((4, 3)), {"support": "nonzeros"}, r"unknown support 'nonzeros'; did you mean 'nonzero'"),
+    "nonzero": (_with(0.0, (0, 0)), {"support": "nonzero"}, r"X is a dask array with zeros"),
+    "unknown": (da.ones(9, chunks=3)[da.ones(9, chunks=3) > 0], {}, r"blocks of unknown size.*compute_chunk_sizes"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refusals(name: str) -> None:
+    X, named, text = REFUSED[name]
+    with pytest.raises(ld.LegendreError, match=text):
+        ld.decompose(X, "B1", **named)
+
+
+def test_a_positive_array_is_its_own_support(rng: np.random.Generator) -> None:
+    X = rng.random((6, 4)) + 0.1
+    fit = ld.decompose(da.from_array(X, chunks=3), "B3(1)", support="nonzero")
+    assert_array_equal(fit.theta, ld.decompose(X, "B3(1)").theta)
+
+
+def test_doors_that_need_every_cell_say_so() -> None:
+    fit = ld.decompose(da.ones((4, 3), chunks=2), "B1")
+    with pytest.raises(ld.InvalidTensor, match=r"inference needs every cell of X in memory, but X is a dask array"):
+        fit.inference()
+
+
+def test_bases_say_what_they_rank() -> None:
+    assert as_basis("B1 + B3(2) + B3(5, axis=0) - B3(7, axis=2)").rankings((4, 3, 2)) == {2: 7, 0: 5}
+    assert as_basis("B1 & B2(3)").rankings((4, 3, 2)) == {}
+
+
+def test_blocks_are_read_by_the_intake_alone() -> None:
+    data = read(da.ones((4, 3), chunks=2))
+    assert isinstance(data, Blocks)
+    assert data.kind == "a dask array"
+
+
+def test_what_no_engine_has_room_for_is_refused(rng: np.random.Generator) -> None:
+    many = np.column_stack([rng.permutation(10_200) for _ in range(3)])
+    with pytest.raises(ld.TooLarge, match=r"a fit of 10,200 parameters on a merged grid of 1\.06e\+12 cells needs"):
+        engine_for(Model.of(Support((10_200,) * 3), None, many[many.any(axis=1)]))
+    few = np.column_stack([rng.permutation(1_000) for _ in range(4)])
+    with pytest.raises(ld.TooLarge, match=r"a slab of the merged grid of 1e\+09 cells needs"):
+        engine_for(Model.of(Support((1_000,) * 4), None, few[few.any(axis=1)]))
+    data = observe_blocks(da.ones((2, 2)))
+    huge = Quotient((10**6, 10**6), (np.arange(10**6), np.arange(10**6)))
+    with pytest.raises(ld.TooLarge, match=r"a merged grid of 1e\+12 cells needs"):
+        data.merged(huge)
+
+
+def test_costly_sweeps_are_spared(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    X = rng.gamma(2.0, size=(9, 8, 7))
+    twin = ld.decompose(X, "B1 + B3(2)", tol=1e-9)
+    for module in ("solvers.natural", "solvers.choose", "fitting.fit"):
+        monkeypatch.setattr(import_module(f"legendre.{module}"), "COSTLY", 0)
+    fit = ld.decompose(X, "B1 + B3(2)", tol=1e-9)
+    assert fit.residual <= 1e-9
+    assert fit.gap < 1e-12
+    assert_allclose(fit.tensor(), twin.tensor(), rtol=1e-5)
+    assert ld.decompose(X, "interactions(2)").solver == "natural"
+
+
+def test_the_benchmark(tmp_path: Path) -> None:
+    pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
+    from benchmarks.blocks import BASIS, TOL, Bench, generate, row, with_threads
+
+    generate(tmp_path / "x.zarr", (16, 6, 5, 4), (4, 6, 5, 4))
+    bench = Bench(tmp_path / "x.zarr", "now")
+    lines = [*with_threads(bench, 2)]
+    assert [line.case for line in lines] == ["sum, threads", "fit, threads"] * 2
+    fits = lines[1::2]
+    assert all(line.same and line.status == "CONVERGED" and (line.residual or 0.0) <= TOL for line in fits)
+    twin = ld.decompose(bench.X.compute(), BASIS)
+    assert bench.theta is not None
+    assert_allclose(bench.theta, twin.theta, atol=1e-6)
+    assert row(lines[0]).startswith("| sum, threads |  | DONE |")

@@ -1,0 +1,242 @@
+"""Small problems sent down the paths that large ones take: the answers are the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import test_oracles_contingency as contingency
+import test_oracles_legendre as explicit
+from hypothesis import HealthCheck, given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from test_dense import BAD_TENSORS
+
+import legendre as ld
+from cases import NAMED, Case
+from legendre.data.checks import scan
+from legendre.data.dense import observe
+from legendre.engines.dense import DenseEngine
+from legendre.engines.product import ProductEngine
+from legendre.engines.reference import ReferenceEngine
+from legendre.engines.slabs import SlabEngine
+from legendre.model.margins import margins_that_are_the_model
+from legendre.model.problem import Problem
+from legendre.solvers.protocol import Solver
+from strategies import problems
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+# monkeypatch is undone only after all examples of a test, which is what is wanted here
+PATCHED = settings(max_examples=40, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture
+def _compiled_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read every X by compiled code."""
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+
+
+def use_engine(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    """Send all but one-body bases on full grids to an engine (masked ones never to the stream)."""
+    if engine == "grid":
+        return
+    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
+    monkeypatch.setattr("legendre.engines.choose.SMALL_BASIS", 0)
+    if engine == "sheet":
+        monkeypatch.setattr("legendre.engines.choose.LARGEST_MATRIX", 0)
+
+
+def subset() -> list[tuple[str, dict[str, Any]]]:
+    """All models at the boundary, and every eighth of the others."""
+    models = [(table, model) for table in sorted(contingency.ORACLE) for model in contingency.ORACLE[table]["models"]]
+    inside = [entry for entry in models if entry[1]["mle_exists"]]
+    return [entry for entry in models if not entry[1]["mle_exists"]] + inside[::8]
+
+
+def test_the_subset_is_representative() -> None:
+    chosen = subset()
+    assert len(chosen) >= 150
+    assert sum(not model["mle_exists"] for _, model in chosen) == 92
+    assert {table for table, _ in chosen} == set(contingency.ORACLE)
+    assert {model["omega"] for _, model in chosen} == {"full", "support", "offdiag"}
+
+
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "natural_on_the_grid": ("grid", {"solver": "natural"}),
+    "natural_on_the_sheet": ("sheet", {"solver": "natural"}),
+    "natural_on_the_stream": ("stream", {"solver": "natural"}),
+    "conjugate_gradients_on_the_grid": ("grid", {"solver": "natural-cg", "tol": 1e-13}),
+    "conjugate_gradients_on_the_sheet": ("sheet", {"solver": "natural-cg", "tol": 1e-13}),
+    "auto": ("stream", {}),
+}
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", explicit.CASES, ids=explicit.name)
+def test_fits_of_explicit_bases(case: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, arguments = WAYS[way]
+    use_engine(monkeypatch, engine)
+    explicit.check(case, **arguments)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("table", sorted(contingency.ORACLE))
+def test_fits_of_margins(table: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, arguments = WAYS[way]
+    use_engine(monkeypatch, engine)
+    for name, model in subset():
+        if name == table:
+            contingency.check(contingency.TABLES[table], model, **arguments)
+
+
+def scalable(table: str, model: dict[str, Any]) -> bool:
+    """Tell whether the parameters that are left on the face are still nothing but margins."""
+    X = contingency.TABLES[table]
+    decided = ld.plan(X, ld.interactions(model["margins"]), support=contingency.support(model["omega"], X))
+    return margins_that_are_the_model(decided.target.problem.model) is not None
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize("engine", ["grid", "sheet"])
+def test_fits_of_margins_by_scaling(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_engine(monkeypatch, engine)
+    able = [(table, model) for table, model in subset() if scalable(table, model)]
+    assert len(able) >= 50
+    for table, model in able:
+        contingency.check(contingency.TABLES[table], model, solver="scaling", tol=1e-13)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+def test_fits_of_one_body_margins_in_closed_form() -> None:
+    models = [
+        (contingency.TABLES[table], model)
+        for table in contingency.ORACLE
+        for model in contingency.ORACLE[table]["models"]
+        if model["omega"] == "full" and model["mle_exists"] and all(len(group) == 1 for group in model["margins"])
+    ]
+    assert len(models) >= 10
+    for X, model in models:
+        contingency.check(X, model, solver="closed", tol=1e-13)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize("merging", [1e-9, 16.0])
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_named_cases(name: str, merging: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without a merged grid, masked or not, weighted or not."""
+    case = NAMED[name]
+    use_engine(monkeypatch, "stream")
+    monkeypatch.setattr("legendre.data.dense.MERGING", merging)
+    fit = case.fit()
+    assert fit.converged
+    assert_allclose(case.q(fit), case.answer(), atol=1e-7)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@PATCHED
+@given(problems(max_order=6))
+def test_expectations_of_random_problems(case: Case) -> None:
+    data = observe(case.X, case.mask)
+    problem = Problem.of(data, case.basis)
+    assert_allclose(problem.eta_hat, case.eta_hat, rtol=1e-12, atol=1e-15)
+    assert problem.mass.sum() == pytest.approx(1.0)
+    assert data.total == pytest.approx(case.total, rel=1e-13)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize("shape", [(9,), (4, 5), (1, 6), (3, 4, 5), (7, 1, 2), (2, 3, 2, 3), (2, 2, 3, 1, 2, 2)])
+def test_expectations_of_one_body_bases(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    """They are read from margins, the first of which came with the check of X."""
+    X = rng.uniform(0.1, 1.0, size=shape)
+    for layout in (X, np.asfortranarray(X)):
+        for basis in (ld.B1(), ld.B1() & ld.cells(rng.permutation(np.argwhere(np.ones(shape))[1:])[:5])):
+            data = observe(layout)
+            problem = Problem.of(data, basis.select(data))
+            eta = ld.to_eta(X)[tuple(problem.model.basis.T)]
+            assert_allclose(problem.eta_hat, eta, rtol=1e-12)
+
+
+def test_the_margin_that_comes_with_the_check(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    X = rng.uniform(size=(5, 4, 3))
+    assert scan(X).first_margin is None
+    monkeypatch.setattr("legendre.data.checks.LARGE", 1)
+    margin = observe(X).first_margin
+    assert margin is not None
+    assert_allclose(margin, X.sum(axis=(1, 2)), rtol=1e-14)
+    assert observe(X, X > 0.5).first_margin is None
+
+
+@pytest.mark.parametrize("name", BAD_TENSORS)
+def test_errors_read_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _ = BAD_TENSORS[name]
+    with pytest.raises(ld.InvalidTensor) as small:
+        ld.decompose(X, "B1")
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+    with pytest.raises(ld.InvalidTensor, match=f"^{re.escape(str(small.value))}$"):
+        ld.decompose(X, "B1")
+
+
+def inputs() -> dict[str, tuple[NDArray[Any], dict[str, Any]]]:
+    rng = np.random.default_rng(11)
+    X = rng.uniform(0.1, 4.0, size=(5, 4, 3))
+    mask = rng.random(X.shape) < 0.8
+    counts = rng.integers(0, 4, size=X.shape)
+    return {
+        "plain": (X, {}),
+        "missing": (np.where(mask, X, np.nan), {}),
+        "masked": (X, {"support": mask}),
+        "missing_and_masked": (np.where(X < 1, np.nan, X), {"support": mask}),
+        "fortran": (np.asfortranarray(X), {}),
+        "reversed": (X[::-1, :, ::-1], {}),
+        "single": (X.astype(np.float32), {}),
+        "counts": (counts, {}),
+        "bytes": (counts.astype(np.uint8), {}),
+        "counts_on_their_support": (counts, {"support": "nonzero"}),
+        "swapped": (X.astype(">f8"), {}),
+        "half": (X.astype(np.float16), {}),
+        "long": (X.astype(np.longdouble), {}),
+        "weighted": (X, {"base": X[::-1]}),
+        "weighted_and_masked": (X, {"base": X[::-1], "support": np.asfortranarray(mask)}),
+    }
+
+
+@pytest.mark.parametrize("basis", ["B1", "B1 + B3(1)", "B3(1, axis=0)", "B2(2)", "interactions(2)"])
+@pytest.mark.parametrize("name", inputs())
+def test_every_kind_of_input(name: str, basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, arguments = inputs()[name]
+    before = X.copy()
+    reference = ld.decompose(X, basis, **arguments)
+    for module in ("checks", "dense"):
+        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+    use_engine(monkeypatch, "stream")
+    fit = ld.decompose(X, basis, **arguments)
+    assert_array_equal(fit.basis, reference.basis)
+    assert (fit.status, fit.rank) == (reference.status, reference.rank)
+    assert fit.total == pytest.approx(reference.total, rel=1e-13)
+    assert_allclose(fit.eta_hat, reference.eta_hat, rtol=1e-12, atol=1e-16)
+    assert_allclose(fit.tensor(), reference.tensor(), rtol=1e-7, atol=1e-12)
+    assert fit.kl == pytest.approx(reference.kl, abs=1e-9)
+    assert fit.rmse == pytest.approx(reference.rmse, abs=1e-7)
+    assert_array_equal(X, before)
+
+
+@pytest.mark.usefixtures("_compiled_reading")
+@pytest.mark.parametrize(
+    ("engine", "expected"), [("grid", ReferenceEngine), ("sheet", DenseEngine), ("stream", SlabEngine)]
+)
+def test_the_ways_are_the_ways_meant(engine: str, expected: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that is not taken is not tested."""
+    use_engine(monkeypatch, engine)
+    X = NAMED["cube"].X
+    solver: Solver = ld.Natural()
+    assert type(ld.plan(X, "B3(1)", solver=solver).target.engine) is expected
+    assert type(ld.plan(X, "B1", solver=solver).target.engine) is ProductEngine
+    masked = ReferenceEngine if engine == "grid" else DenseEngine
+    assert type(ld.plan(X, "B3(1)", support=X > 1).target.engine) is masked

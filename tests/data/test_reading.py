@@ -1,0 +1,293 @@
+"""The compiled pass over X: every layout of memory and every block, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+
+from cases import BoolArray
+from legendre.core.sums.kernels import reading
+from legendre.core.sums.kernels.reading import aggregate, suffix_sums
+from legendre.core.sums.kernels.top import largest_rows
+from legendre.data.dense import _largest
+from oracles import FloatArray, IntArray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Tensor = NDArray[Any]
+# Each dtype is one more compilation, so that there are four; bool is read as uint8.
+DTYPES = ["uint8", "int64", "float32", "float64"]
+SHAPES = [(60,), (12, 9), (8, 1, 7), (5, 6, 4, 3), (3, 2, 4, 2, 3), (2, 3, 2, 1, 2, 3)]
+LARGE = (70, 60, 50)
+"""Enough cells to be cut into blocks as they are."""
+
+
+@pytest.fixture(params=["whole", "blocks"])
+def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once as small arrays are read, once as if nothing were small."""
+    if request.param == "blocks":
+        monkeypatch.setattr(reading, "SMALL", 0)
+        monkeypatch.setattr("legendre.core.sums.kernels.rectangle.THREADED", 0)
+
+
+def sample(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Tensor:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 200, shape).astype(dtype) if dtype[0] in "ui" else rng.random(shape).astype(dtype)
+
+
+def layouts(x: Tensor) -> Iterator[Tensor]:
+    """Yield the same values in other places of memory."""
+    everywhere = tuple(slice(None, None, -1) for _ in x.shape)
+    apart = tuple(slice(None, None, 2) for _ in x.shape)
+    wide = np.zeros([2 * n for n in x.shape], dtype=x.dtype)
+    wide[apart] = x
+    turn = np.random.default_rng(0).permutation(x.ndim)
+    yield x
+    yield np.asfortranarray(x)
+    yield np.ascontiguousarray(x.transpose(turn)).transpose(np.argsort(turn))
+    yield x[everywhere].copy()[everywhere]
+    yield x[..., ::-1].copy()[..., ::-1]
+    yield wide[apart]
+    yield x.astype(x.dtype.newbyteorder())
+
+
+def random_cuts(shape: tuple[int, ...], seed: int = 1) -> list[IntArray]:
+    """First coordinates of some intervals of each mode."""
+    rng = np.random.default_rng(seed)
+    cuts = [np.append(0, rng.permutation(np.arange(1, n))[: n // 2]) for n in shape]
+    return [np.sort(cut).astype(np.int64) for cut in cuts]
+
+
+def boxes_of(cuts: list[IntArray], shape: tuple[int, ...]) -> list[IntArray]:
+    return [np.searchsorted(c, np.arange(n), side="right") - 1 for c, n in zip(cuts, shape, strict=True)]
+
+
+def sums_over(x: Tensor, boxes: list[IntArray]) -> FloatArray:
+    """Add entry after entry to its box."""
+    out = np.zeros([int(box.max()) + 1 for box in boxes])
+    np.add.at(out, np.ix_(*boxes), x.astype(np.float64))
+    return out
+
+
+def check_aggregate(x: Tensor, boxes: list[IntArray]) -> None:
+    found = aggregate(x, boxes)
+    assert_allclose(found.sums, sums_over(x, boxes), rtol=1e-12)
+    assert found.counts is None
+    assert (found.minimum, found.missing, found.infinite) == (float(x.min()), 0, 0)
+
+
+def check_masked(x: Tensor, boxes: list[IntArray], mask: BoolArray) -> None:
+    found = aggregate(x, boxes, mask)
+    assert found.counts is not None
+    assert_allclose(found.sums, sums_over(np.where(mask, x, 0), boxes), rtol=1e-12)
+    assert_array_equal(found.counts, sums_over(mask, boxes))
+    assert found.minimum == (float(x[mask].min()) if mask.any() else np.inf)
+
+
+def check_suffix(x: Tensor, cuts: list[IntArray], positions: IntArray) -> None:
+    above = [tuple(slice(c[i], None) for c, i in zip(cuts, cell, strict=True)) for cell in positions]
+    assert_allclose(suffix_sums(x, cuts, positions), [x[part].sum(dtype=np.float64) for part in above], rtol=1e-11)
+
+
+def some_positions(cuts: list[IntArray], count: int = 30) -> IntArray:
+    """Cells in no order, some of them more than once."""
+    rng = np.random.default_rng(2)
+    return np.stack([rng.integers(0, len(cut), count) for cut in cuts], axis=1)
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_layout(shape: tuple[int, ...], dtype: str) -> None:
+    cuts = random_cuts(shape)
+    boxes, positions = boxes_of(cuts, shape), some_positions(cuts)
+    mask = np.random.default_rng(3).random(shape) < 0.6
+    for x in layouts(sample(shape, dtype)):
+        check_aggregate(x, boxes)
+        check_suffix(x, cuts, positions)
+        for seen in (mask, np.asfortranarray(mask), mask[::-1]):
+            check_masked(x, boxes, seen)
+
+
+@pytest.mark.usefixtures("_cut")
+def test_boxes_in_any_order() -> None:
+    """A box may be met again after another one: then no cut between rows separates them."""
+    x = sample((40, 30), "float64")
+    check_aggregate(x, [np.arange(40) % 7, np.arange(30) % 4])
+    check_aggregate(x, [np.arange(40)[::-1].copy(), np.arange(30)])
+    check_aggregate(x, [np.arange(40), np.arange(30)])
+    check_aggregate(x, [np.zeros(40, dtype=np.int64), np.zeros(30, dtype=np.int64)])
+
+
+@pytest.mark.parametrize("first", [np.arange(40) // 3, np.arange(40)[::-1] // 3, np.arange(40) % 7], ids=str)
+def test_blocks_with_one_target_never_share_a_box(first: IntArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that add to one cell would lose a sum now and then: no answer shows that reliably."""
+    monkeypatch.setattr(reading, "SMALL", 0)
+    layout = reading._layout([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
+    bounds, copies = reading._row_bounds(layout, int(first.max() + 1) * 30)
+    assert copies == 1
+    assert (bounds[0], bounds[-1]) == (0, 40)
+    blocks = [set(first[start:stop].tolist()) for start, stop in pairwise(bounds)]
+    assert sum(len(block) for block in blocks) == len(set(first.tolist()))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_arrays_are_cut_into_blocks(dtype: str) -> None:
+    cuts = random_cuts(LARGE)
+    every = [np.arange(n) for n in LARGE]
+    first = [np.arange(n) if k == 0 else np.zeros(n, dtype=np.int64) for k, n in enumerate(LARGE)]
+    for x in list(layouts(sample(LARGE, dtype)))[:4]:
+        for boxes in (boxes_of(cuts, LARGE), first, every):
+            check_aggregate(x, boxes)
+        check_suffix(x, cuts, some_positions(cuts, 200))
+
+
+def test_large_masked_arrays() -> None:
+    x, mask = sample(LARGE, "float64"), np.random.default_rng(4).random(LARGE) < 0.6
+    check_masked(x, boxes_of(random_cuts(LARGE), LARGE), mask)
+    check_masked(np.asfortranarray(x), [np.arange(n) // 30 for n in LARGE], mask)
+
+
+def test_no_cell_of_the_mask() -> None:
+    check_masked(sample((4, 5), "float64"), [np.arange(4), np.arange(5)], np.zeros((4, 5), dtype=np.bool_))
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype: str) -> None:
+    cuts = random_cuts(shape)
+    boxes = boxes_of(cuts, shape)
+    gone = np.random.default_rng(5).random(shape) < 0.3
+    gone.flat[-1] = True
+    for x in layouts(np.where(gone, np.nan, sample(shape, dtype)).astype(dtype)):
+        found = aggregate(x, boxes)
+        assert found.counts is not None
+        assert_allclose(found.sums, sums_over(np.where(gone, 0, x), boxes), rtol=1e-12)
+        assert_array_equal(found.counts, sums_over(~gone, boxes))
+        assert (found.missing, found.infinite) == (gone.sum(), 0)
+        assert found.minimum == np.nanmin(x)
+
+
+def test_missing_entries_beside_a_mask() -> None:
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, np.inf]])
+    mask = np.array([[True, True, True], [False, True, False]])
+    found = aggregate(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
+    assert found.counts is not None
+    assert found.sums.ravel().tolist() == [4.0, 5.0]
+    assert found.counts.ravel().tolist() == [2.0, 1.0]
+    assert (found.minimum, found.missing, found.infinite) == (1.0, 1, 0)
+
+
+@pytest.mark.usefixtures("_cut")
+def test_infinite_entries_are_counted() -> None:
+    x = sample((12, 9), "float64")
+    x[0, 0], x[3, 4], x[11, 8] = np.inf, np.nan, -np.inf
+    found = aggregate(x, [np.arange(12), np.arange(9)])
+    assert (found.infinite, found.missing, found.minimum) == (2, 1, -np.inf)
+
+
+def test_everything_missing() -> None:
+    found = aggregate(np.full((3, 4), np.nan), [np.arange(3), np.arange(4)])
+    assert (found.missing, found.minimum, found.sums.sum()) == (12, np.inf, 0.0)
+
+
+def test_a_sum_beyond_float64_is_no_infinite_entry() -> None:
+    found = aggregate(np.full((2, 2), 1.5e308), [np.zeros(2, dtype=np.int64)] * 2)
+    assert found.sums.tolist() == [[np.inf]]
+    assert (found.infinite, found.missing, found.minimum) == (0, 0, 1.5e308)
+
+
+BOXES = [np.array([0, 0, 1]), np.array([0, 1])]
+SMALL = np.arange(6.0).reshape(3, 2)
+
+
+def exotic() -> dict[str, Tensor]:
+    record = np.zeros((3, 2), dtype=[("a", "u1"), ("b", "f8")])
+    record["b"] = SMALL
+    fixed = SMALL.copy()
+    fixed.flags.writeable = False
+    return {
+        "half": SMALL.astype(np.float16),
+        "long": SMALL.astype(np.longdouble),
+        "unaligned": record["b"],
+        "swapped": SMALL.astype(">f8"),
+        "read_only": fixed,
+    }
+
+
+@pytest.mark.parametrize("name", list(exotic()))
+def test_exotic_arrays(name: str) -> None:
+    assert_array_equal(aggregate(exotic()[name], BOXES).sums, [[2, 4], [4, 5]])
+
+
+def test_booleans_count_as_one() -> None:
+    assert_array_equal(aggregate(SMALL > 1, BOXES).sums, [[1, 1], [1, 1]])
+
+
+def test_a_broadcast_array() -> None:
+    x = np.broadcast_to(np.arange(1.0, 5.0), (6, 4))
+    check_aggregate(x, [np.arange(6) // 2, np.arange(4)])
+    check_suffix(x, [np.array([0, 2, 4]), np.arange(4)], np.array([[1, 2], [2, 0], [0, 3]]))
+
+
+def test_empty_arrays() -> None:
+    found = aggregate(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64), np.arange(3)])
+    assert (found.sums.shape, found.minimum) == ((0, 3), np.inf)
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 30), (2, 30, 30), (7, 5, 300), (1, 1, 50), (40, 30, 1), (1,)], ids=str)
+@pytest.mark.usefixtures("_cut")
+def test_odd_shapes(shape: tuple[int, ...]) -> None:
+    cuts = random_cuts(shape)
+    for x in layouts(sample(shape, "float64")):
+        check_suffix(x, cuts, some_positions(cuts, 20))
+        check_aggregate(x, boxes_of(cuts, shape))
+
+
+def test_sums_above_no_cells() -> None:
+    assert suffix_sums(SMALL, [np.arange(3), np.arange(2)], np.empty((0, 2), dtype=np.int64)).shape == (0,)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"boxes and mask must fit the shape \(3, 2\)"):
+        aggregate(SMALL, BOXES[::-1])
+    with pytest.raises(ValueError, match=r"boxes and mask must fit"):
+        aggregate(SMALL, BOXES, np.ones((2, 3), dtype=np.bool_))
+    with pytest.raises(ValueError, match="box indices must not be negative"):
+        aggregate(SMALL, [BOXES[0] - 1, BOXES[1]])
+    with pytest.raises(TypeError, match="expected real numbers, got dtype complex128"):
+        aggregate(SMALL.astype(complex), BOXES)
+    with pytest.raises(ValueError, match="positions must lie in the grid"):
+        suffix_sums(SMALL, [np.arange(3), np.arange(2)], np.array([[3, 0]]))
+    with pytest.raises(ValueError, match="cuts must begin with 0"):
+        suffix_sums(SMALL, [np.arange(1, 3), np.arange(2)], np.array([[1, 0]]))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 100])
+@pytest.mark.parametrize("levels", [1, 2, 1000])
+def test_the_first_of_the_largest_rows_wins(rows: int, levels: int) -> None:
+    """Few levels make many ties, within blocks of rows and between them."""
+    x = np.random.default_rng(rows).integers(0, levels, (rows, 40)).astype(np.float64)
+    where = np.empty(40, dtype=np.int64)
+    largest_rows(x, where)
+    assert_array_equal(where, x.argmax(axis=0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_largest_entry_of_each_slice(axis: int) -> None:
+    x = np.random.default_rng(axis).integers(0, 5, (6, 4, 5))
+    for values in layouts(x.astype(np.float64)):
+        if not values.dtype.isnative:
+            continue
+        cells = _largest(values, axis)
+        assert_array_equal(cells[:, axis], np.arange(x.shape[axis]))
+        for j, cell in enumerate(cells):
+            in_slice = np.delete(cell, axis)
+            assert np.ravel_multi_index(tuple(in_slice), x.take(j, axis).shape) == x.take(j, axis).argmax()

@@ -1,0 +1,487 @@
+"""Tensors as lists of entries: the same answers as from the dense tensor, however the list is gone through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import coo_array
+
+import legendre as ld
+from legendre.basis.parse import as_basis
+from legendre.core.sums import cell_sums as dominance
+from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.data.dense import observe
+from legendre.data.sparse import Sparse, observe_entries
+from legendre.data.support import Support
+from legendre.fitting.adaptive import coarse
+from legendre.fitting.fit import fit_on
+from legendre.model.model import Model
+from legendre.results.decomposition import Decomposition
+from legendre.solvers.before import rank
+from oracles import FloatArray, IntArray
+
+# monkeypatch is undone only after all examples of a test, which is what is wanted here
+PATCHED = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def entries(X: FloatArray, support: str = "all") -> Sparse:
+    cells = np.argwhere(X > 0)
+    return observe_entries(cells, X[tuple(cells.T)], X.shape, support)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> FloatArray:
+    """Draw counts with many zeros."""
+    shape = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=4)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = rng.integers(0, 4, size=shape) * (rng.random(shape) < draw(st.floats(0.2, 1.0)))
+    X[tuple(rng.integers(0, shape))] += 1
+    return X.astype(np.float64)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[tuple[int, ...], IntArray, IntArray, np.random.Generator]:
+    """Draw a shape and two lists of cells."""
+    shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=5)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = draw(st.tuples(st.integers(1, 30), st.integers(1, 12)))
+    cells, basis = (rng.integers(0, shape, size=(n, len(shape))) for n in sizes)
+    return shape, cells, basis, rng
+
+
+@pytest.fixture(params=["compared", "swept"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "swept":
+        monkeypatch.setattr("legendre.core.sums.cell_sums.FEW_PAIRS", 0)
+
+
+@pytest.fixture
+def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep every merged sample space of points as a list."""
+    monkeypatch.setattr("legendre.model.model.SMALL_GRID", 0)
+    monkeypatch.setattr("legendre.model.model.LARGEST_GRID", 0)
+
+
+@pytest.mark.usefixtures("_way", "one_thread")
+@PATCHED
+@given(lists())
+def test_sums_over_the_order(drawn: tuple[tuple[int, ...], IntArray, IntArray, np.random.Generator]) -> None:
+    shape, cells, basis, rng = drawn
+    zeta = np.array([[float(np.all(u <= v)) for u in basis] for v in cells])
+    theta, mass = rng.normal(size=len(basis)), rng.random(len(cells))
+    assert_allclose(dominance.sums_below(shape, cells, basis, theta), zeta @ theta, atol=1e-12)
+    assert_allclose(dominance.sums_above(shape, cells, basis, mass), mass @ zeta, atol=1e-12)
+    moments = np.empty((len(basis), len(basis)))
+    dominance.second_moments(shape, cells, basis, mass, moments)
+    assert_allclose(moments, zeta.T @ (mass[:, None] * zeta), atol=1e-12)
+
+
+def test_no_tree_of_a_slab_too_large() -> None:
+    shape = (2,) * 100
+    cells = np.random.default_rng(0).integers(0, 2, size=(40, 100))
+    basis = np.eye(100, dtype=np.int64)
+    assert_allclose(dominance.sums_above(shape, cells, basis, np.ones(40)), cells.sum(axis=0))
+
+
+BASES = ["B1", "B3(1)", "B1 + B2(1) + B3(2)", "interactions(1)"]
+
+
+@pytest.mark.usefixtures("_way", "one_thread")
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+@PATCHED
+@given(X=tables(), basis=st.sampled_from(BASES))
+def test_the_same_fit_as_of_the_dense_tensor(support: str, X: FloatArray, basis: str) -> None:
+    check(
+        fit_on(entries(X, support), as_basis(basis), tol=1e-11), fit_on(observe(X, support), as_basis(basis), tol=1e-11)
+    )
+
+
+@pytest.mark.usefixtures("_way", "_listed", "one_thread")
+@PATCHED
+@given(X=tables(), basis=st.sampled_from(BASES))
+def test_the_same_fit_from_a_list_of_merged_cells(X: FloatArray, basis: str) -> None:
+    fit = fit_on(entries(X, "nonzero"), as_basis(basis), tol=1e-11)
+    assert (fit.model.cells is not None) == (fit.model.support.points is not None)
+    check(fit, fit_on(observe(X, "nonzero"), as_basis(basis), tol=1e-11))
+
+
+def check(fit: Decomposition, expected: Decomposition) -> None:
+    """Compare all that can be asked."""
+    assert_array_equal(fit.basis, expected.basis)
+    assert (fit.status, fit.rank) == (expected.status, expected.rank)
+    assert_allclose(fit.tensor(), expected.tensor(), atol=1e-8 * expected.total)
+    assert fit.kl == pytest.approx(expected.kl, abs=1e-9)
+    assert fit.rmse == pytest.approx(expected.rmse, abs=1e-7 * expected.total)
+    assert_allclose(fit.eta, expected.eta, atol=1e-10)
+    modes = range(len(fit.shape))
+    for kept in ([0], list(modes)[::-1]):
+        assert_allclose(fit.marginal(kept), expected.marginal(kept), atol=1e-8)
+    at = {0: expected.mode()[0]}
+    assert_allclose(fit.condition(at), expected.condition(at), atol=1e-7)
+    f = expected.tensor()
+    assert fit.expectation(f) == pytest.approx(expected.expectation(f), rel=1e-7)
+    assert fit.expectation(lambda *i: sum(i)) == pytest.approx(expected.expectation(lambda *i: sum(i)), abs=1e-7)
+    drawn = fit.sample(20, rng=0)
+    assert np.isfinite(expected.log_prob(drawn)).all()
+    assert expected.log_prob(np.array(fit.mode()))[0] == pytest.approx(float(np.log(f.max() / fit.total)), abs=1e-6)
+
+
+@PATCHED
+@given(tables(), st.integers(1, 4), st.integers(0, 3))
+def test_the_largest_entries_of_slices(X: FloatArray, count: int, axis: int) -> None:
+    axis %= X.ndim
+    for support in ("all", "nonzero"):
+        found, wanted = entries(X, support).largest(count, axis), observe(X, support).largest(count, axis)
+        assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, wanted.tolist()))
+
+
+@PATCHED
+@given(tables())
+def test_sums_and_entries(X: FloatArray) -> None:
+    data, rng = entries(X), np.random.default_rng(int(X.sum()))
+    cells = np.argwhere(np.ones(X.shape))
+    assert_array_equal(data.at(cells), X[tuple(cells.T)])
+    quotient = Quotient.of(X.shape, rng.permutation(cells)[:3])
+    assert_allclose(data.merged(quotient), observe(X).merged(quotient))
+    positions = quotient.boxes(cells)
+    assert_allclose(data.above(quotient, positions), zeta_adjoint(data.merged(quotient))[tuple(positions.T)])
+    for k, margin in enumerate(data.margins(quotient)):
+        sums = data.merged(quotient).sum(axis=tuple(j for j in range(X.ndim) if j != k))
+        assert_allclose(margin, sums)
+    assert data.negentropy() == pytest.approx(observe(X).negentropy())
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_a_basis_grown_on_corners_of_a_coarser_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.poisson(np.where(np.add.outer(np.arange(30), np.arange(20)) > 24, 6.0, 0.7)).astype(np.float64)
+    everything = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
+    dense = ld.decompose(X, ld.adaptive(6), support=support)
+    assert everything.kl == pytest.approx(dense.kl, rel=1e-6)  # the coarser grid is the grid itself
+    monkeypatch.setattr(coarse, "COARSE", 100)
+    fit = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
+    assert math.prod(fit.model.quotient.merged_shape) <= 100
+    assert dense.kl <= fit.kl < 1.25 * dense.kl
+    again = ld.decompose(X, ld.cells(fit.basis), support=support)
+    assert_allclose(again.tensor(), fit.tensor(), rtol=1e-8)
+
+
+def grown(data: Sparse, **settings: Any) -> IntArray:
+    from legendre.fitting.adaptive.grow import grow
+
+    recipe = ld.adaptive(6, **settings)
+    return grow(recipe, data).cells  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coarse, "COARSE", 60)
+    X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
+    fit = ld.decompose(coo_array(X), ld.adaptive(14), support=support)
+    for stage in fit.path:
+        exact = ld.decompose(X, ld.cells(fit.basis[: stage.n_params]), support=support)
+        assert stage.kl == pytest.approx(exact.kl, abs=1e-5)
+        assert stage.aic == pytest.approx(2 * X.sum() * exact.kl + 2 * stage.n_params, abs=0.01)
+    assert np.isnan(fit.path[0].rmse)
+    assert fit.path[-1].rmse == pytest.approx(fit.rmse)
+
+
+def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coarse, "COARSE", 20)
+    X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
+    wanted = [[3, 0], [0, 4], [7, 4], [7, 9], [2, 2], [11, 10]]
+    cells = grown(entries(X), start=[[5, 5]], candidates=wanted)
+    assert cells[0].tolist() == [5, 5]
+    assert {tuple(cell) for cell in cells[1:].tolist()} <= {tuple(cell) for cell in wanted}
+    with pytest.raises(
+        ld.InvalidBasis, match=r"the cells it names cut the grid into .* boxes; .* Name fewer coordinates"
+    ):
+        grown(entries(np.ones((40, 40))), candidates=ld.full())
+    with pytest.raises(ld.InvalidBasis, match=r"the cells it names cut the grid into 1\.6e\+03 boxes"):
+        grown(entries(np.ones((40, 40))), start="B1")
+
+
+def test_a_grid_of_ten_to_the_eighteen() -> None:
+    """Nothing of the grid's size is formed; the independent answer is that of the merged table."""
+    shape, rng = (10**6, 10**6, 10**6), np.random.default_rng(0)
+    cells = np.unique(rng.integers(0, shape, size=(500, 3)), axis=0)
+    basis = np.array([[500_000, 0, 0], [0, 250_000, 0], [500_000, 250_000, 0], [0, 0, 750_000], [1, 1, 1]])
+    data = observe_entries(cells, rng.integers(1, 9, len(cells)), shape)
+    fit = fit_on(data, ld.cells(basis), tol=1e-12)
+    assert fit.converged
+    direct = np.array([data.values[(cells >= u).all(axis=1)].sum() for u in basis]) / data.total
+    assert_allclose(fit.eta, direct, atol=1e-12)
+    assert fit.model.weights.sum() == pytest.approx(1e18)
+    with pytest.raises(ld.TooLarge, match=r"tensor: an array of 1e\+18 cells needs 7.45e\+09 GiB; .* Ask for log_prob"):
+        fit.tensor()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"support": "some"}, ld.InvalidSupport, r"unknown support 'some'"),
+        ({"support": np.ones((3, 3), dtype=bool)}, ld.InvalidSupport, r"X is sparse, so that a boolean array"),
+    ],
+)
+def test_supports_that_are_none(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        observe_entries(np.array([[0, 1]]), np.array([1.0]), (3, 3), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [([], "it has no entries"), ([1e308, 1e308], "overflows float64"), ([5e-324, 1e10], "underflows to 0")],
+)
+def test_values_that_cannot_be_normalised(values: list[float], text: str) -> None:
+    with pytest.raises(ld.InvalidTensor, match=text):
+        observe_entries(np.zeros((len(values), 2), dtype=np.int64), np.array(values), (3, 3))
+
+
+def test_a_support_of_points() -> None:
+    points = np.array([[0, 1], [2, 0]])
+    support = Support((3, 2), None, points)
+    assert (support.n_cells, support.full) == (2, False)
+    assert_array_equal(support.cells(), points)
+    assert support.on_grid().sum() == 2
+    assert support.contains(np.array([[0, 1], [1, 1]])).tolist() == [True, False]
+    assert Model.of(support, None, np.array([[1, 0]])).weights.tolist() == [[1.0], [1.0]]
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_the_front_door_takes_sparse_arrays(support: str) -> None:
+    import sparse
+    from scipy.sparse import csr_array
+
+    X = np.random.default_rng(2).poisson(0.7, size=(6, 8)).astype(np.float64)
+    expected = ld.decompose(X, "B1 + B3(1)", support=support)
+    listed = np.argwhere(X)
+    for array in (coo_array(X), csr_array(X), sparse.COO(X), ld.from_coords(listed, X[tuple(listed.T)], X.shape)):
+        fit = ld.decompose(array, "B1 + B3(1)", support=support)
+        assert_array_equal(fit.basis, expected.basis)
+        assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-9)
+        assert str(ld.plan(array, "B1", support=support)).startswith(f"{expected.model.support.n_cells} cells")
+
+
+def test_doors_that_need_every_cell_say_so() -> None:
+    X = coo_array(np.eye(3))
+    listed = ld.from_coords([[0, 1], [1, 0]])
+    doors: list[Callable[[Any], object]] = [
+        lambda x: ld.complete(x, "B1"),
+        lambda x: ld.balance(x),
+        lambda x: ld.hidden(x, ld.interactions(2), 2),
+    ]
+    for door in doors:
+        for array in (X, listed):
+            with pytest.raises(ld.InvalidTensor, match=r"X is sparse .*; this needs a dense array: X.toarray\(\)"):
+                door(array)
+    with pytest.raises(ld.InvalidTensor, match="inference needs every cell of X in memory, but X is sparse"):
+        ld.decompose(X, "B1").inference()
+    with pytest.raises(ld.InvalidSupport, match="X is sparse: a base measure"):
+        ld.decompose(X, "B1", base=np.ones((3, 3)))
+
+
+def test_a_fit_of_points_is_stored_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for small in (None, 0):
+        if small is not None:
+            monkeypatch.setattr("legendre.model.model.SMALL_GRID", small)
+            monkeypatch.setattr("legendre.model.model.LARGEST_GRID", small)
+        fit = ld.decompose(ld.from_coords([[0, 1], [4, 4], [2, 0], [3, 3]], [1, 2, 3, 4]), "B3(1)", support="nonzero")
+        fit.save(tmp_path / "fit.npz")
+        again = ld.load(tmp_path / "fit.npz")
+        assert_array_equal(again.tensor(), fit.tensor())
+        assert again.summary() == fit.summary()
+
+
+def test_progress_tells_how_the_basis_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(2).poisson(3.0, size=(9, 8))
+    ld.decompose(X, ld.adaptive(20), progress=True)
+    capsys.readouterr()
+    said: list[str] = []
+    from legendre.fitting.adaptive.grow import grow
+
+    grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
+    assert said[0].startswith("growing   6 of 20 parameters   KL = ")
+    assert said[-1].startswith(("swapping   20", "ordering"))
+
+
+LONG = 10**12
+
+
+def long_and_short() -> tuple[ld.SparseTensor, IntArray, ld.SparseTensor, IntArray]:
+    """Make a tensor with a mode that no array can index, a basis, and both with that mode's levels renumbered."""
+    rng = np.random.default_rng(3)
+    cells = np.stack([rng.integers(0, LONG, 60), rng.integers(0, 3, 60), rng.integers(0, 4, 60)], axis=1)
+    values, basis = rng.integers(1, 5, 60), np.array([[LONG // 2, 0, 0], [0, 1, 0], [LONG // 3, 0, 2], [0, 2, 1]])
+    levels = np.unique(np.concatenate([[0], cells[:, 0], basis[:, 0]]))
+    short, small = cells.copy(), basis.copy()
+    short[:, 0], small[:, 0] = np.searchsorted(levels, cells[:, 0]), np.searchsorted(levels, basis[:, 0])
+    shape = (len(levels), 3, 4)
+    return ld.from_coords(cells, values, (LONG, 3, 4)), basis, ld.from_coords(short, values, shape), small
+
+
+@pytest.mark.parametrize("recipe", [None, "B1", "B3(2)", "B3(1, axis=0)", "full"])
+def test_long_modes_between_short_ones(recipe: str | None) -> None:
+    """Only the order of levels counts where the sample space is a list, so that renumbering them changes nothing."""
+    x, basis, small, renumbered = long_and_short()
+    asked = (basis, renumbered) if recipe is None else (recipe, recipe)
+    fit, twin = ld.decompose(x, asked[0], support="nonzero"), ld.decompose(small.toarray(), asked[1], support="nonzero")
+    assert fit.n_params == twin.n_params
+    assert_allclose(fit.log_prob(x.cells), twin.log_prob(small.cells), atol=1e-10)
+    assert_allclose(fit.marginal([2, 1]), twin.marginal([2, 1]), atol=1e-12)
+    assert fit.kl == pytest.approx(twin.kl, abs=1e-12)
+    assert_allclose(fit.marginal(1, given={2: 3}).sum(), 1.0)
+    assert np.isfinite(fit.log_prob(fit.sample(5, rng=0))).all()
+
+
+def test_long_modes_of_a_full_grid() -> None:
+    """The levels between two cuts are one level with their number as base measure."""
+    x, basis, _, _ = long_and_short()
+    cuts = np.array([0, LONG // 3, LONG // 2])
+    merged, small = np.zeros((3, 3, 4)), basis.copy()
+    np.add.at(merged, (np.searchsorted(cuts, x.cells[:, 0], side="right") - 1, x.cells[:, 1], x.cells[:, 2]), x.values)
+    small[:, 0] = np.searchsorted(cuts, basis[:, 0])
+    sides = np.diff(cuts, append=LONG).astype(np.float64)
+    fit, twin = ld.decompose(x, basis), ld.decompose(merged, small, base=np.ones((3, 3, 4)) * sides[:, None, None])
+    assert_allclose(fit.theta, twin.theta, atol=1e-9)
+    assert_allclose(fit.marginal([1, 2]), twin.marginal([1, 2]), atol=1e-12)
+    assert_allclose(fit.condition({0: LONG - 1}), twin.condition({0: 2}), atol=1e-12)
+    assert fit.mode()[0] in cuts
+    with pytest.raises(ld.TooLarge, match=r"a table over the modes \[0\] of 1e\+12 cells .* Ask for fewer modes"):
+        fit.marginal(0)
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_a_basis_grown_along_a_long_mode(support: str) -> None:
+    x, _, _, _ = long_and_short()
+    fit = ld.decompose(x, ld.adaptive(4), support=support)
+    assert fit.n_params == 4
+    assert set(fit.basis[:, 0].tolist()) <= {0, *x.cells[:, 0].tolist()}
+    assert fit.at(2).kl >= fit.kl
+    direct = [x.values[(x.cells >= u).all(axis=1)].sum() / x.values.sum() for u in fit.basis]
+    assert_allclose(fit.eta, direct, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("basis", "text"),
+    [
+        ("B1", r"a basis of 1e\+12 cells .* It runs through a long mode: name cells of your own"),
+        ("B3(1, axis=0)", r"a basis of 1e\+12 cells .* Number slices by a shorter mode"),
+        (ld.interactions(2), r"interactions\(2\): a basis of 6e\+12 cells .* Take fewer or shorter modes"),
+        (ld.interactions([(0, 1)]), r"interactions\(<1 sets>\): a basis of 3e\+12 cells"),
+    ],
+)
+def test_bases_too_long_to_be_listed(basis: ld.Basis | str, text: str) -> None:
+    with pytest.raises(ld.TooLarge, match=text):
+        ld.decompose(long_and_short()[0], basis)
+
+
+@pytest.mark.parametrize("basis", [ld.interactions(20), ld.interactions([tuple(range(40))])])
+def test_more_sets_of_modes_than_can_be_listed(basis: ld.Basis) -> None:
+    with pytest.raises(ld.TooLarge, match=r"a basis of .*e\+1[12] cells needs"):
+        ld.decompose(ld.from_coords(np.eye(40, dtype=int), shape=(2,) * 40), basis)
+
+
+@pytest.mark.parametrize(
+    ("shape", "order"), [((2, 3, 1, 4), 2), ((3, 3), 1), ((2, 2, 2, 2), 3), ((5,), 1), ((1, 1), 2)]
+)
+def test_interactions_by_enumeration(shape: tuple[int, ...], order: int) -> None:
+    every = np.argwhere(np.ones(shape))
+    away = (every > 0).sum(axis=1)
+    assert_array_equal(ld.interactions(order).select(observe(np.ones(shape))), every[(away > 0) & (away <= order)])
+
+
+@pytest.mark.parametrize("basis", ["B1", "B2(1)", "B2(2, axis=0)"])
+@PATCHED
+@given(tables())
+def test_lines_in_a_list_of_points(basis: str, X: FloatArray) -> None:
+    dense = as_basis(basis).select(observe(X, "nonzero"))
+    assert_array_equal(as_basis(basis).select(entries(X, "nonzero")), dense)
+
+
+def test_a_list_of_points_of_order_100() -> None:
+    """More modes than an array can have; few of them count, so that the answer is that of the others alone."""
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 2, (40, 100))
+    x, basis = ld.from_coords(cells, shape=(2,) * 100), np.zeros((3, 100), dtype=int)
+    basis[0, 0] = basis[1, 99] = basis[2, 0] = basis[2, 99] = 1
+    fit = ld.decompose(x, basis, support="nonzero")
+    pairs = np.zeros((2, 2))
+    np.add.at(pairs, (cells[:, 0], cells[:, 99]), 1.0)
+    assert_allclose(fit.marginal([0, 99]), pairs / 40, atol=1e-10)
+    assert_allclose(fit.marginal([99], given={0: 1}), pairs[1] / pairs[1].sum(), atol=1e-10)
+
+
+def test_astronomical_grids_can_be_told() -> None:
+    x = ld.from_coords(np.eye(2000, dtype=int)[:3], shape=(2,) * 2000)
+    assert repr(x).startswith("SparseTensor: 3 entries > 0 of 1.1e602 cells")
+    with pytest.raises(ld.TooLarge, match=r"a table over the modes .* of 5.7e601 cells needs 4.3e593 GiB"):
+        ld.decompose(x, ld.empty(), support="nonzero").condition({0: 0})
+    wide = ld.from_coords([[0] * 100, [10**12 - 1] * 100])
+    assert ld.decompose(wide, ld.empty(), support="nonzero").kl == pytest.approx(0.0, abs=1e-12)
+
+
+def test_levels_that_are_never_seen() -> None:
+    """The outer product of such margins has no theta; nothing is divided by 0 on the way to finding that out."""
+    rng = np.random.default_rng(0)
+    x = ld.from_coords(rng.integers(0, 200, (100, 4)), shape=(300,) * 4)
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
+        fit = ld.decompose(x, "B1")
+    assert fit.status is ld.Status.UNDECIDED
+    assert_allclose(fit.marginal(2), np.bincount(x.cells[:, 2], x.values, 300) / x.values.sum(), atol=1e-9)
+    with pytest.raises(ld.InvalidSetting, match="without zeros in its margins"):
+        ld.decompose(x, "B1", solver="closed")
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda *_: "x", r"f has dtype <U1; it must hold real numbers"),
+        (lambda *_: np.ones(3), r"f returned shape \(3,\) for cells of shape \(2,\)"),
+        (lambda *_: [[1], [1, 2]], r"what f returned is not a rectangular array"),
+        (lambda a, *_: a * 1j, r"f has dtype complex128"),
+    ],
+)
+def test_functions_that_have_no_mean(f: Callable[..., Any], text: str) -> None:
+    fit = ld.decompose(ld.from_coords([[0, 1], [1, 0]]), ld.empty(), support="nonzero")
+    with pytest.raises(ld.InvalidQuery, match=text):
+        fit.expectation(f)
+    with pytest.raises(ld.InvalidQuery, match="modes is empty"):
+        fit.expectation(lambda: 1, modes=[])
+
+
+def test_an_error_of_nothing_is_nothing() -> None:
+    """Where Q is X the squares of all cells and of the listed ones cancel, but for rounding, which a root enlarges."""
+    fit = ld.decompose(ld.from_coords([[0], [1], [2]], [3, 5, 7], shape=(3,)), "B1")
+    assert fit.rmse < 1e-13
+
+
+def test_conditions_on_a_grid_that_is_swept_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose(np.arange(1, 13).reshape(3, 4), "B1 + B3(1)")
+    expected = fit.condition({0: 1})
+    monkeypatch.setattr("legendre.model.model.MOST_FORMED", 1)
+    assert_array_equal(fit.condition({0: 1}), expected)
+
+
+@PATCHED
+@given(lists())
+def test_coefficients_of_the_constant(
+    drawn: tuple[tuple[int, ...], IntArray, IntArray, np.random.Generator],
+) -> None:
+    """In a list and on the grid: sums of the coefficients at or below each basis cell are 1."""
+    shape, cells, basis, _ = drawn
+    basis = np.unique(basis[basis.any(axis=1)], axis=0)
+    model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
+    listed = replace(model, cells=np.argwhere(model.alive), measure=model.weights[model.alive])
+    for way in (model, listed):
+        found = rank._upwards(way)
+        assert_array_equal((basis[None] <= basis[:, None]).all(axis=2) @ found, np.ones(len(basis)))

@@ -1,0 +1,550 @@
+"""Sparse input: every door against a dictionary of cells, other libraries' dense forms, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+import sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import legendre as ld
+from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.sorted_cells import index_type, packed_modes
+from legendre.data.sparse_tensor import SparseTensor
+
+pyttb = import_module("pyttb")
+NAN, INF = float("nan"), float("inf")
+HUGE = 2**62
+Entries = list[tuple[tuple[int, ...], float]]
+
+
+def as_dict(x: SparseTensor) -> dict[tuple[int, ...], float]:
+    return dict(zip(map(tuple, x.cells.tolist()), x.values.tolist(), strict=True))
+
+
+def check_form(x: SparseTensor) -> None:
+    """Check what every reader promises of its list."""
+    cells = list(map(tuple, x.cells.tolist()))
+    assert cells == sorted(set(cells))
+    assert x.cells.shape == (x.nnz, len(x.shape))
+    assert x.cells.dtype == index_type(x.shape)
+    assert all(x.cells[:, k].flags.c_contiguous for k in range(len(x.shape)))
+    assert not x.cells.flags.writeable
+    assert not x.values.flags.writeable
+    assert x.values.dtype in (np.float64, np.int64)
+    assert (x.values > 0).all()
+    assert all(0 <= i < size for cell in cells for i, size in zip(cell, x.shape, strict=True))
+
+
+@st.composite
+def lists(draw: st.DrawFn, most_modes: int = 5) -> tuple[tuple[int, ...], Entries]:
+    """Draw a shape, sizes up to 2^62, and entries: few distinct cells, so that some repeat; some values 0."""
+    shape = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 300, 70_000, 2**33, HUGE]), min_size=1, max_size=most_modes)))
+    # few indices per mode: cells that differ in one mode only are the hard ones
+    some = [st.sampled_from(sorted({0, size // 2, size - 1})) for size in shape]
+    cells = draw(st.lists(st.tuples(*some), min_size=1, max_size=8))
+    values = st.sampled_from([0.0, 0.25, 1.0, 3.0, 1e-300])
+    return shape, draw(st.lists(st.tuples(st.sampled_from(cells), values), min_size=1, max_size=30))
+
+
+def summed(entries: Entries) -> dict[tuple[int, ...], float]:
+    """Add in the order of the list: the definition."""
+    found: dict[tuple[int, ...], float] = defaultdict(float)
+    for cell, value in entries:
+        found[cell] += value
+    return {cell: value for cell, value in found.items() if value > 0}
+
+
+@given(lists())
+def test_lists_are_summed_and_sorted(drawn: tuple[tuple[int, ...], Entries]) -> None:
+    shape, entries = drawn
+    cells, values = np.array([cell for cell, _ in entries]), np.array([value for _, value in entries])
+    expected = summed(entries)
+    for given_cells in (cells, np.asfortranarray(cells), tuple(cells.T), cells.tolist(), cells.astype(object).tolist()):
+        x = ld.from_coords(given_cells, values, shape)
+        check_form(x)
+        assert x.shape == shape
+        assert as_dict(x).keys() == expected.keys()
+        assert [as_dict(x)[cell] for cell in expected] == pytest.approx(list(expected.values()), rel=1e-15)
+    counted = ld.from_coords(cells, shape=shape)
+    check_form(counted)
+    assert counted.values.dtype == np.int64
+    assert as_dict(counted) == Counter(cell for cell, _ in entries)
+    smallest = ld.from_coords(cells, values)
+    assert smallest.shape == tuple(int(i) + 1 for i in cells.max(axis=0))
+    assert as_dict(smallest) == as_dict(x)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 130))
+def test_as_many_modes_as_you_like(seed: int, order: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool = np.tile(rng.integers(0, 3, order, dtype=np.int8), (5, 1))
+    pool[range(5), rng.integers(0, order, 5)] = rng.integers(0, 3, 5)  # rows that differ in one mode or two
+    rows = pool[rng.integers(0, 5, 40)]
+    x = ld.from_coords(rows, shape=(3,) * order)
+    check_form(x)
+    assert x.cells.dtype == np.uint8
+    assert as_dict(x) == Counter(map(tuple, rows.tolist()))
+    assert x.n_cells == 3**order
+
+
+@given(st.lists(st.integers(1, 2**63 - 1), min_size=1, max_size=6))
+def test_packed_modes_are_as_long_as_63_bits_allow(shape: list[int]) -> None:
+    runs = packed_modes(tuple(shape))
+    products = [int(np.prod([shape[k] for k in run], dtype=object)) for run in runs]
+    assert [k for run in runs for k in run] == list(range(len(shape)))
+    assert all(product < 2**63 for product in products)
+    assert all(a * shape[run.start] >= 2**63 for a, run in zip(products, runs[1:], strict=False))
+
+
+def test_integers_stay_integers_and_do_not_overflow() -> None:
+    small = ld.from_coords([[0], [0], [1]], np.array([200, 100, 7], dtype=np.uint8))
+    assert (str(small.values.dtype), small.values.tolist()) == ("int64", [300, 7])
+    large = ld.from_coords([[0], [0]], np.array([2**63, 2**63], dtype=np.uint64))
+    assert (str(large.values.dtype), large.values.tolist()) == ("float64", [2.0**64])
+    assert ld.from_coords([[0]], np.array([0.5], dtype=np.float32)).values.dtype == np.float64
+
+
+def test_what_is_passed_is_copied_and_left_alone() -> None:
+    cells, values = np.array([[1, 0], [0, 1]], dtype=np.uint8), np.array([1.0, 2.0])
+    ordered = np.asfortranarray(cells[::-1])
+    x = ld.from_coords(ordered, values)
+    ordered[:], values[:] = 0, 9.0
+    assert as_dict(x) == {(0, 1): 1.0, (1, 0): 2.0}
+    ld.from_coords(cells)
+    assert cells.tolist() == [[1, 0], [0, 1]]
+
+
+def test_whole_floats_and_truth_values_are_indices() -> None:
+    assert as_dict(ld.from_coords([[1.0, 2.0]])) == {(1, 2): 1}
+    assert as_dict(ld.from_coords(np.array([[True, False]]), shape=(2, 2))) == {(1, 0): 1}
+
+
+def test_an_empty_list_is_the_zero_tensor_of_its_shape() -> None:
+    for x in (
+        ld.from_coords(np.empty((0, 2), dtype=int), shape=(2, 3)),
+        ld.from_coords([[0, 1]], [0.0], shape=(2, 3)),
+        as_sparse_tensor(scipy.sparse.coo_array((2, 3))),
+    ):
+        assert x is not None
+        check_form(x)
+        assert (x.nnz, x.shape) == (0, (2, 3))
+        assert x.toarray().tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_large_grids_are_not_written_out() -> None:
+    x = ld.from_coords([[0, 2**31]])
+    assert repr(x) == "SparseTensor: 1 entry > 0 of 2,147,483,649 cells (1 x 2147483649), int64"
+    with pytest.raises(ld.InvalidQuery, match=r"2,147,483,649 cells .* too large to be written out: at most"):
+        x.toarray()
+    with pytest.raises(ld.InvalidQuery, match="33 modes"):
+        ld.from_coords(np.zeros((1, 33), dtype=int)).toarray()
+
+
+BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
+    "negative": (([[0, 1], [1, 0]], [1.0, -2.0]), r"values\[1\] = -2, the value of cell \[1, 0\]\. .* must be >= 0"),
+    "negatives": (([[0], [1]], [-1, -2]), r"values\[0\] = -1, .* \(2 such entries in all\)"),
+    "nan": (
+        ([[0, 1]], [NAN]),
+        r"values\[0\] = nan, .* a list cannot say which cells are missing\. Leave the entry out",
+    ),
+    "infinite": (([[4]], [INF]), r"values\[0\] = inf, the value of cell \[4\]\. Entries must be finite"),
+    "boolean": (([[4]], [True]), r"values has dtype bool; .*\.astype\(int\)"),
+    "text": (([[4]], ["3"]), r"values has dtype <U1; it must hold real numbers >= 0"),
+    "complex": (([[4]], [1j]), r"values has dtype complex128"),
+    "too_few": (([[4], [3]], [1.0]), r"values has shape \(1,\); there are 2 cells, so it must hold 2 numbers"),
+    "scalar": (([[4], [3]], 1.0), r"values has shape \(\); there are 2 cells"),
+    "below": (([[0, 1], [1, -3]],), r"cells\[1, 1\] = -3: indices count from 0"),
+    "below_in_column": ((([0, 1], [1, -3]),), r"cells\[1\]\[1\] = -3: indices count from 0"),
+    "above": (
+        ([[0, 1], [1, 5]], None, (2, 3)),
+        r"cells\[1, 1\] = 5: mode 1 has size 3, so its indices run from 0 to 2",
+    ),
+    "fraction": (([[0.5]],), r"cells\[0, 0\] = 0\.5\. Indices are whole numbers"),
+    "nan_index": (([[0.0], [NAN]],), r"cells\[1, 0\] = nan\. NaN is no index"),
+    "inf_index": (([[INF]],), r"cells\[0, 0\] = inf\. Indices are whole numbers below 2\^63"),
+    "too_large": ((np.array([[2**63 - 1]]),), r"cells\[0, 0\] = 9223372036854775807: indices must be below"),
+    "names": (([["a"]],), r"cells\[0, 0\] = .*'a'.* has dtype <U1; indices are integers .* see legendre\.from_rows"),
+    "one_dimension": (([0, 1, 2],), r"cells has shape \(3,\); it needs one row per entry .*reshape\(-1, 1\)"),
+    "no_columns": ((np.empty((3, 0)),), r"cells has shape \(3, 0\)"),
+    "ragged": (([[0, 1], [2]],), r"cells is not a rectangular array"),
+    "ragged_columns": ((([0, 1], [2]),), r"their shapes are \(2,\), \(1,\)\. For rows pass a list or array"),
+    "no_tuple": (((),), r"cells is an empty tuple"),
+    "transposed": (([[0, 1, 2], [0, 1, 2]], [1, 1, 1]), r"cells has shape \(2, 3\) and there are 3 values.*cells\.T"),
+    "rows_in_a_tuple": ((((0, 1, 2), (0, 1, 2)), [1, 1]), r"it holds columns: 2 of length 3; but there are 2 values"),
+    "shape_order": (([[0, 1]], None, (2,)), r"shape \(2,\) has 1 modes, the cells have 2 indices each"),
+    "shape_zero": (([[0, 1]], None, (0, 2)), r"shape must hold integers >= 1, one per mode; got \(0, 2\)"),
+    "shape_number": (([[0, 1]], None, 3), r"shape must be a tuple with one size per mode, got 3"),
+    "nothing": ((np.empty((0, 2), dtype=int),), r"the list of cells is empty, so that it does not tell the shape"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LISTS)
+def test_bad_lists(name: str) -> None:
+    arguments, message = BAD_LISTS[name]
+    with pytest.raises(ld.InvalidTensor, match=message):
+        ld.from_coords(*arguments)
+
+
+def test_a_sum_that_overflows_is_left_to_the_sum() -> None:
+    assert ld.from_coords([[0], [1]], [1.5e308, 1.5e308]).values.tolist() == [1.5e308, 1.5e308]
+
+
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "bsr", "dia", "dok", "lil"])
+@pytest.mark.parametrize("family", ["array", "matrix"])
+def test_scipy(kind: str, family: str, rng: np.random.Generator) -> None:
+    dense = rng.integers(0, 4, (6, 9)) * rng.integers(0, 2, (6, 9))
+    x = as_sparse_tensor(getattr(scipy.sparse, f"{kind}_{family}")(dense))
+    assert x is not None
+    check_form(x)
+    assert_array_equal(x.toarray(), dense)
+
+
+def test_scipy_of_other_orders_with_duplicates(rng: np.random.Generator) -> None:
+    coords = tuple(rng.integers(0, 3, (4, 50)))
+    four = scipy.sparse.coo_array((rng.integers(0, 5, 50), coords), shape=(3, 4, 3, 5))
+    one = scipy.sparse.coo_array((rng.random(50), (coords[0],)), shape=(4,))
+    for array in (four, one):
+        x = as_sparse_tensor(array)
+        assert x is not None
+        check_form(x)
+        np.testing.assert_allclose(x.toarray(), array.toarray(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["coo", "gcxs", "dok"])
+def test_pydata_sparse(kind: str, rng: np.random.Generator) -> None:
+    dense = rng.integers(0, 4, (3, 5, 4)) * rng.integers(0, 2, (3, 5, 4))
+    array = sparse.COO.from_numpy(dense).asformat(kind)
+    x = as_sparse_tensor(array)
+    assert x is not None
+    check_form(x)
+    assert_array_equal(x.toarray(), array.todense())
+
+
+def test_pyttb(rng: np.random.Generator) -> None:
+    dense = rng.integers(0, 3, (3, 5, 4)).astype(float)
+    x = as_sparse_tensor(pyttb.tensor(dense).to_sptensor())
+    assert x is not None
+    check_form(x)
+    assert_array_equal(x.toarray(), dense)
+
+
+def test_other_things_are_not_sparse_arrays() -> None:
+    x = ld.from_coords([[0, 1]])
+    assert as_sparse_tensor(x) is x
+    assert all(as_sparse_tensor(thing) is None for thing in (np.eye(2), [[1, 0]], None, "x.tns", pd.DataFrame([[1]])))
+
+
+def test_recognising_imports_nothing() -> None:
+    code = (
+        "import sys, legendre\nfrom legendre.data.readers.other_libraries import as_sparse_tensor\n"
+        "assert as_sparse_tensor([[1]]) is None\n"
+        "legendre.from_rows([[0, 1]])\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) & {"scipy.sparse", "sparse", "pyttb", "pandas", "numba", "rich"} == set()
+
+
+def test_sparse_arrays_that_are_refused() -> None:
+    coo = scipy.sparse.coo_array
+    for array, message in (
+        (coo(np.array([[0, -2.0]])), r"X\.data\[0\] = -2, stored for X\[0, 1\]\. .* must be >= 0"),
+        (coo(np.array([[0, NAN]])), r"X\.data\[0\] = nan, stored for X\[0, 1\]\. A cell that is not listed is 0"),
+        (coo(np.array([[True]])), r"X is boolean\. If True counts as 1, pass X\.astype\(int\)"),
+        (coo(np.array([[1j]])), r"X\.data has dtype complex128"),
+        (coo((0, 3)), r"X is empty: its shape is \(0, 3\)"),
+        (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1), r"X has fill_value 1(\.0)?: .* X\.todense\(\)"),
+        (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=NAN), r"X has fill_value nan"),
+    ):
+        with pytest.raises(ld.InvalidTensor, match=message):
+            as_sparse_tensor(array)
+
+
+Label = str | int
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> dict[str, list[Label]]:
+    n = draw(st.integers(1, 12))
+    words: st.SearchStrategy[Label] = st.sampled_from(["b", "a", "é", "aa", "Z", ""])
+    numbers: st.SearchStrategy[Label] = st.integers(0, 5)
+    columns: dict[str, list[Label]] = {}
+    for k in range(draw(st.integers(1, 4))):
+        entries = draw(st.sampled_from([words, numbers]))
+        columns[f"c{k}"] = draw(st.lists(entries, min_size=n, max_size=n))
+    return columns
+
+
+@given(tables())
+def test_tables_of_every_library_count_alike(columns: dict[str, list[Label]]) -> None:
+    rows = list(zip(*columns.values(), strict=True))
+    for table in (
+        columns,
+        {name: np.array(column) for name, column in columns.items()},
+        pd.DataFrame(columns),
+        pd.DataFrame(columns).astype("category").astype({n: int for n, c in columns.items() if isinstance(c[0], int)}),
+        pl.DataFrame(columns),
+        pa.table(columns),
+        pa.table(columns).to_batches()[0],
+        np.array(rows, dtype=object),
+        rows,
+    ):
+        x = ld.from_rows(table)
+        check_form(x)
+        levels = x.levels or (None,) * len(x.shape)
+        labels = [
+            tuple(i if level is None else level[i] for i, level in zip(cell, levels, strict=True))
+            for cell in x.cells.tolist()
+        ]
+        assert dict(zip(labels, x.values.tolist(), strict=True)) == Counter(rows)
+        for column, level, size in zip(columns.values(), levels, x.shape, strict=True):
+            if isinstance(column[0], str):
+                assert level is not None
+                assert level.tolist() == sorted(set(column))
+                assert size == len(level)
+            else:
+                assert level is None
+                assert size == max(column) + 1  # type: ignore[operator]
+
+
+def test_columns_weights_and_levels() -> None:
+    table = pd.DataFrame(
+        {"w": [0.5, 2.0, 0.0, 1.0], "day": ["Tue", "Mon", "Mon", "Tue"], "year": [2013, 2015, 2013, 2013]}
+    )
+    x = ld.from_rows(
+        table, ["year", "day"], weights="w", levels={"day": ["Mon", "Tue", "Wed"], "year": [2013, 2014, 2015]}
+    )
+    assert (x.shape, x.names) == ((3, 3), ("year", "day"))
+    assert as_dict(x) == {(0, 1): 1.5, (2, 0): 2.0}
+    assert x.levels is not None
+    assert [level.tolist() for level in x.levels if level is not None] == [[2013, 2014, 2015], ["Mon", "Tue", "Wed"]]
+    assert ld.from_rows(table, weights="w").names == ("day", "year")
+    assert ld.from_rows(table, ["day"], weights=[1, 2, 3, 4]).values.tolist() == [5, 5]
+    by_place = ld.from_rows(np.array([[3, 1, 0], [3, 0, 0]]), [2, 0], levels=[1, 5])
+    assert (by_place.shape, as_dict(by_place), by_place.names) == ((1, 5), {(0, 3): 2}, None)
+
+
+def test_ordered_categories_keep_their_order_and_empty_levels() -> None:
+    sizes = ["small", "large", "huge"]
+    rows = ["large", "small", "large"]
+    ordered = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1]), pa.array(sizes), ordered=True)
+    for table in (
+        pd.DataFrame({"s": pd.Categorical(rows, sizes, ordered=True)}),
+        pl.DataFrame({"s": pl.Series(rows, dtype=pl.Enum(sizes))}),
+        pa.table({"s": ordered}),
+        pa.table({"s": pa.chunked_array([ordered, ordered[:0]])}),
+    ):
+        x = ld.from_rows(table)
+        assert x.levels is not None
+        assert x.levels[0] is not None
+        assert (x.shape, x.levels[0].tolist(), as_dict(x)) == ((3,), sizes, {(0,): 1, (1,): 2})
+    for table in (
+        pd.DataFrame({"s": pd.Categorical(rows, sizes)}),
+        pl.DataFrame({"s": pl.Series(rows, dtype=pl.Categorical)}),
+        pa.table({"s": pa.array(rows).dictionary_encode()}),
+    ):
+        x = ld.from_rows(table)
+        assert x.levels is not None
+        assert x.levels[0] is not None
+        assert (x.levels[0].tolist(), as_dict(x)) == (["large", "small"], {(0,): 2, (1,): 1})
+
+
+def test_other_kinds_of_columns() -> None:
+    days = np.array(["2020-01-02", "2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    for table in ({"d": days}, pd.DataFrame({"d": days}), pl.DataFrame({"d": days}), pa.table({"d": days})):
+        x = ld.from_rows(table)
+        assert as_dict(x) == {(0,): 1, (1,): 2}
+        assert x.levels is not None
+        assert str(x.levels[0][0]).startswith("2020-01-01")  # type: ignore[index]
+    floats = pd.DataFrame({"i": [1.0, 0.0, 1.0], "b": [True, False, True], "n": pd.array([2, 0, 2], dtype="Int64")})
+    for table in (floats, pl.from_pandas(floats), pa.Table.from_pandas(floats), floats.to_records(index=False)):
+        x = ld.from_rows(table)
+        assert (x.shape, x.levels) == ((2, 2, 3), None)
+        assert as_dict(x) == {(0, 0, 0): 1, (1, 1, 2): 2}
+    mixed = ld.from_rows({"m": ["a", 1, 1]}, levels={"m": [1, "a"]})
+    assert as_dict(mixed) == {(0,): 2, (1,): 1}
+    assert mixed.levels is not None
+    assert mixed.levels[0].tolist() == [1, "a"]  # type: ignore[union-attr]
+
+
+NO_VALUE: dict[str, Any] = {
+    "pandas": pd.DataFrame({"k": [0, 1], "d": ["x", None]}),
+    "pandas_integer": pd.DataFrame({"k": [0, 1], "d": pd.array([1, None], dtype="Int64")}),
+    "pandas_float": pd.DataFrame({"k": [0, 1], "d": [1.0, NAN]}),
+    "pandas_category": pd.DataFrame({"k": [0, 1], "d": pd.Categorical(["x", None])}),
+    "pandas_time": pd.DataFrame({"k": [0, 1], "d": [pd.Timestamp(0), pd.NaT]}),
+    "polars": pl.DataFrame({"k": [0, 1], "d": ["x", None]}),
+    "polars_float": pl.DataFrame({"k": [0, 1], "d": [1.0, NAN]}),
+    "pyarrow": pa.table({"k": [0, 1], "d": ["x", None]}),
+    "pyarrow_float": pa.table({"k": [0, 1], "d": [1.0, NAN]}),
+    "list": {"k": [0, 1], "d": ["x", None]},
+    "list_nan": {"k": [0, 1], "d": ["x", NAN]},
+    "array": {"k": [0, 1], "d": np.array([0.0, NAN])},
+    "times": {"k": [0, 1], "d": np.array(["2020-01-01", "NaT"], dtype="datetime64[D]")},
+    "masked": {"k": [0, 1], "d": np.ma.masked_array([1, 2], mask=[False, True])},
+}
+
+
+@pytest.mark.parametrize("name", NO_VALUE)
+def test_missing_values_are_named_by_row_and_column(name: str) -> None:
+    with pytest.raises(ld.InvalidSamples, match=r"column 'd' is missing in row 1\. Leave such rows out, or make"):
+        ld.from_rows(NO_VALUE[name])
+
+
+BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
+    "negative": ({"y": [0, -1]}, {}, ld.InvalidSamples, r"column 'y' holds -1 in row 1; indices are .* np\.unique"),
+    "fraction": ({"y": [0.5]}, {}, ld.InvalidSamples, r"column 'y' holds 0\.5 in row 0; .*bin continuous ones first"),
+    "infinite": (np.array([[INF]]), {}, ld.InvalidSamples, r"column 0 holds inf in row 0"),
+    "above": ({"y": [0, 7]}, {"levels": 3}, ld.InvalidSamples, r"column 'y' holds 7 in row 1; .*from 0 on, below 3"),
+    "enormous": (
+        np.array([[2**63]], dtype=np.uint64),
+        {},
+        ld.InvalidSamples,
+        r"column 0 holds 9223372036854775808 in row 0",
+    ),
+    "unlisted": (
+        {"y": ["a", "c"]},
+        {"levels": {"y": ["a", "b"]}},
+        ld.InvalidSamples,
+        r"'y' holds c in row 1, which its",
+    ),
+    "mixed": (
+        {"y": ["a", 1]},
+        {},
+        ld.InvalidSamples,
+        r"column 'y' mixes values of types int, str, which have no order",
+    ),
+    "complex": (np.array([[1j]]), {}, ld.InvalidSamples, r"column 0 has dtype complex128"),
+    "uneven": ({"y": [0, 1], "z": [0]}, {}, ld.InvalidSamples, r"column 'z' has 1 rows, the table has 2"),
+    "no_rows": (pd.DataFrame({"y": []}), {}, ld.InvalidSamples, r"the table has 0 rows and 1 columns"),
+    "no_columns": ({}, {}, ld.InvalidSamples, r"the table has 0 rows and 0 columns"),
+    "one_dimension": (np.array([1, 2]), {}, ld.InvalidSamples, r"table has shape \(2,\); .*reshape\(-1, 1\)"),
+    "ragged": ([[1, 2], [3]], {}, ld.InvalidSamples, r"table (has shape|is not rectangular)"),
+    "sparse": (
+        scipy.sparse.eye_array(2),
+        {},
+        ld.InvalidSamples,
+        r"table is a .*for a sparse tensor see legendre\.from_c",
+    ),
+    "lazy": (pl.LazyFrame({"y": [1]}), {}, ld.InvalidSamples, r"table is a LazyFrame, .*\.collect\(\) it first"),
+    "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, ld.InvalidSamples, r"two columns named 'y'"),
+    "unknown": (
+        {"year": [1]},
+        {"columns": ["yaer"]},
+        ld.InvalidSetting,
+        r"unknown column 'yaer'; did you mean 'year'\?",
+    ),
+    "a_string": ({"y": [1]}, {"columns": "y"}, ld.InvalidSetting, r"columns must be a list of columns, got 'y'"),
+    "repeated": ({"y": [1]}, {"columns": ["y", "y"]}, ld.InvalidSetting, r"columns must be different"),
+    "no_weights": ({"y": [1]}, {"weights": "w"}, ld.InvalidSetting, r"unknown column 'w'"),
+    "negative_weight": ({"y": [1]}, {"weights": [-1.0]}, ld.InvalidSamples, r"weights\[0\] = -1 \(row 0\)"),
+    "nan_weight": ({"y": [1]}, {"weights": [NAN]}, ld.InvalidSamples, r"the weight of row 0 is NaN"),
+    "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, ld.InvalidSetting, r"levels: unknown column 'z'"),
+    "levels_length": ({"y": [1]}, {"levels": [2, 3]}, ld.InvalidSetting, r"one item for each of the 1 modes"),
+    "levels_twice": (
+        {"y": [1]},
+        {"levels": {"y": [1, 1]}},
+        ld.InvalidSetting,
+        r"levels of column 'y' must be its size or",
+    ),
+    "levels_string": ({"y": ["a"]}, {"levels": {"y": "a"}}, ld.InvalidSetting, r"different values in a list, got 'a'"),
+    "levels_size": ({"y": ["a"]}, {"levels": {"y": 2}}, ld.InvalidSetting, r"is 2, but it holds no numbers\. List its"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ROWS)
+def test_bad_rows(name: str) -> None:
+    table, options, error, message = BAD_ROWS[name]
+    with pytest.raises(error, match=message):
+        ld.from_rows(table, **options)
+
+
+def test_counting_rows_undoes_repeating_them(rng: np.random.Generator) -> None:
+    listed = ld.from_coords(rng.integers(0, 5, (30, 3)))
+    rows = np.repeat(listed.cells, listed.values, axis=0)
+    assert as_dict(ld.from_rows(rng.permutation(rows))) == as_dict(listed)
+
+
+def events(rng: np.random.Generator, n: int) -> pd.DataFrame:
+    """Draw events with names, indices and weights."""
+    where = rng.choice(np.array(["BOS", "ATL", "SFO", "LAX"]), n)
+    return pd.DataFrame({"where": where, "hour": rng.integers(0, 24, n), "weight": rng.integers(0, 3, n)})
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 6))
+def test_batches_are_counted_like_one_table(seed: int, n: int, pieces: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = events(rng, n)
+    cuts = np.sort(rng.integers(0, n + 1, pieces - 1))
+    parts = [table.iloc[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
+    for settings_ in ({}, {"weights": "weight"}, {"columns": ["hour", "where"], "levels": {"hour": 24}}):
+        whole, found = ld.from_rows(table, **settings_), ld.from_batches(iter(parts), **settings_)
+        assert_array_equal(found.cells, whole.cells)
+        assert_array_equal(found.values, whole.values)
+        assert (found.shape, found.names) == (whole.shape, whole.names)
+        assert whole.levels is not None
+        assert found.levels is not None
+        for level, other in zip(found.levels, whole.levels, strict=True):
+            assert (level is None) == (other is None)
+            assert np.array_equal(level, other) or level is None  # type: ignore[arg-type]
+
+
+def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
+    import dask.dataframe as dd
+    import pyarrow.parquet as pq
+
+    table = events(np.random.default_rng(0), 500)
+    whole = ld.from_rows(table, weights="weight")
+    pq.write_table(pa.Table.from_pandas(table), tmp_path / "events.parquet")
+    read = pq.ParquetFile(tmp_path / "events.parquet").iter_batches(batch_size=70)
+    for found in (
+        ld.from_batches(read, weights="weight"),
+        ld.from_batches(dd.from_pandas(table, npartitions=11), weights="weight"),
+    ):
+        assert_array_equal(found.cells, whole.cells)
+        assert_array_equal(found.values, whole.values)
+        assert found.levels is not None
+        assert np.asarray(found.levels[0]).tolist() == ["ATL", "BOS", "LAX", "SFO"]
+
+
+def test_batches_of_arrays_grow_with_their_indices() -> None:
+    found = ld.from_batches([np.array([[0, 1]]), np.empty((0, 2), dtype=int), np.array([[5, 0], [0, 1]])])
+    assert (found.shape, found.cells.tolist(), found.values.tolist()) == ((6, 2), [[0, 1], [5, 0]], [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("batches", "arguments", "error", "text"),
+    [
+        ([], {}, ld.InvalidSamples, "there are no rows in any of the tables"),
+        ("events.parquet", {}, ld.InvalidSamples, "batches is a str; pass tables one after the other"),
+        ([{"a": [0]}, {"b": [0]}], {}, ld.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
+        (
+            [{"a": [0]}, {"a": ["x"]}],
+            {},
+            ld.InvalidSamples,
+            "column 'a' holds indices in some tables and names in others",
+        ),
+        (
+            [{"a": [0]}],
+            {"weights": [1.0]},
+            ld.InvalidSetting,
+            "weights of tables that come in parts are a column's name",
+        ),
+    ],
+)
+def test_batches_that_do_not_fit(batches: Any, arguments: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ld.from_batches(batches, **arguments)

@@ -1,0 +1,265 @@
+"""Bases chosen by the data."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.core.types import FloatArray
+from legendre.data.dense import observe
+from legendre.fitting.adaptive.heldout import deal, scored_path
+from legendre.fitting.adaptive.scores import bernoulli_divergence, losses, pick
+from legendre.fitting.adaptive.search import Search
+
+
+def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tuple[int, ...]]) -> FloatArray:
+    """Build a tensor of the model with large parameters at the given cells."""
+    theta = np.zeros(shape)
+    for cell in cells:
+        theta[cell] = rng.choice([-1.0, 1.0]) * rng.uniform(0.8, 1.5)
+    q: FloatArray = ld.from_theta(theta)
+    return q
+
+
+def test_the_first_choice_is_the_best_single_parameter(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(4, 5, 3))
+    chosen = ld.decompose(X, ld.adaptive(1))
+    singles = [ld.decompose(X, [cell]).kl for cell in np.argwhere(np.ones(X.shape))[1:]]
+    assert chosen.kl == pytest.approx(min(singles), rel=1e-9)
+
+
+def test_the_gain_of_one_parameter_is_exact(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(4, 5))
+    uniform, cell = ld.decompose(X, "empty"), (2, 1)
+    gain = bernoulli_divergence(ld.to_eta(X), ld.to_eta(np.ones((4, 5))))[cell]
+    assert uniform.kl - ld.decompose(X, [cell]).kl == pytest.approx(float(gain), rel=1e-8)
+
+
+def test_generating_cells_are_found(rng: np.random.Generator) -> None:
+    cells = [(2, 0, 0), (0, 3, 1), (3, 2, 2)]
+    fit = ld.decompose(blocks(rng, (5, 6, 4), cells), ld.adaptive(3))
+    assert sorted(map(tuple, fit.basis.tolist())) == sorted(cells)
+    assert fit.kl < 1e-12
+
+
+def test_kl_never_rises_and_the_path_is_nested(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.5, size=(8, 7, 6))
+    fit = ld.decompose(X, ld.adaptive(60, start="B1"))
+    assert fit.n_params == 60
+    kls = [step.kl for step in fit.path]
+    assert all(after <= before + 1e-12 for before, after in pairwise(kls))
+    assert fit.path[-1].n_params == 60
+    assert fit.path[-1].kl == fit.kl
+    assert_array_equal(fit.basis[:18], ld.decompose(X, "B1").basis)
+
+
+def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.5, size=(9, 8, 7))
+    forward, swapped = (ld.decompose(X, ld.adaptive(60, start="B1", swaps=n)) for n in (0, 3))
+    assert swapped.n_params == forward.n_params == 60
+    assert swapped.kl < forward.kl
+    assert_array_equal(swapped.basis[:21], ld.decompose(X, "B1").basis)
+    assert [step.n_params for step in swapped.path] == sorted(step.n_params for step in swapped.path)
+    for step in swapped.path:
+        assert step.kl == pytest.approx(swapped.at(step.n_params).kl, abs=1e-9)
+
+
+def test_the_loss_of_a_parameter_is_wald(rng: np.random.Generator) -> None:
+    """Leave each cell out and fit again: the loss is right to second order, so for a small theta."""
+    cells = np.array([[1, 0], [0, 2], [2, 1], [3, 3]])
+    p = ld.decompose(rng.gamma(5.0, size=(4, 4)), cells)
+    X = p.tensor() * (1 + 1e-4 * rng.normal(size=(4, 4)))
+    null = ld.decompose(X, np.array([[1, 0], [0, 2], [2, 1], [3, 3], [2, 2]]))
+    without = ld.decompose(X, cells)
+    assert losses(null)[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
+
+
+def test_a_dependent_parameter_is_not_missed() -> None:
+    mask = np.array([[True, True], [False, True]])
+    fit = ld.decompose([[1.0, 2.0], [0.0, 3.0]], [[0, 1], [1, 0], [1, 1]], support=mask)
+    assert fit.rank == 2
+    assert sorted(losses(fit) > 0) == [False, True, True]
+
+
+def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(6, 5, 4))
+    fit = ld.decompose(X, ld.adaptive(25))
+    part = fit.at(11)
+    fresh = ld.decompose(X, fit.basis[:11])
+    assert part.converged
+    assert_allclose(part.tensor(), fresh.tensor(), rtol=1e-8)
+
+
+def test_the_same_input_grows_the_same_basis(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(9, 8))
+    one, two = (ld.decompose(X, ld.adaptive(20)) for _ in range(2))
+    assert_array_equal(one.basis, two.basis)
+    assert_array_equal(one.theta, two.theta)
+
+
+def test_masks_missing_cells_and_candidates(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(6, 6, 6))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    fit = ld.decompose(X, ld.adaptive(15, candidates=ld.interactions([(0, 1)])))
+    assert fit.converged
+    assert (fit.basis[:, 2] == 0).all()
+    assert np.isfinite(X[tuple(fit.basis.T)]).all()
+
+
+def test_growing_stops_when_no_candidate_is_left() -> None:
+    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], ld.adaptive(10))
+    assert fit.n_params == 3
+    assert_allclose(fit.tensor(), [[1, 2], [3, 5]], rtol=1e-9)
+
+
+def test_bic_leaves_noise_alone_and_finds_a_strong_effect() -> None:
+    rng = np.random.default_rng(7)
+    noise = [
+        ld.decompose(rng.multinomial(5000, np.full(125, 1 / 125)).reshape(5, 5, 5), ld.adaptive("bic")).n_params
+        for _ in range(20)
+    ]
+    assert sum(noise) <= 1
+    p = blocks(rng, (5, 5, 5), [(2, 3, 0), (0, 1, 4)])
+    fit = ld.decompose(rng.multinomial(20000, p.ravel()).reshape(5, 5, 5), ld.adaptive("bic"))
+    assert {(2, 3, 0), (0, 1, 4)} <= set(map(tuple, fit.basis.tolist()))
+    assert fit.n_params <= 4
+
+
+def test_bic_gives_back_what_no_longer_pays() -> None:
+    """After the true cells are in, those that stood in for them are worth nothing."""
+    rng = np.random.default_rng(3)
+    cells = [(1, 1, 0), (0, 2, 2), (3, 0, 1)]
+    spurious = 0
+    for _ in range(10):
+        counts = rng.multinomial(50_000, blocks(rng, (5, 5, 5), cells).ravel()).reshape(5, 5, 5)
+        fit = ld.decompose(counts, ld.adaptive("bic"))
+        assert set(cells) <= set(map(tuple, fit.basis.tolist()))
+        spurious += fit.n_params - len(cells)
+    assert spurious <= 1
+
+
+def test_cv_predicts_better_than_too_few_and_too_many() -> None:
+    rng = np.random.default_rng(5)
+    p = blocks(rng, (8, 8, 8), [(2, 3, 0), (0, 5, 4), (4, 0, 0), (6, 6, 6), (1, 0, 3)])
+    counts = rng.multinomial(3000, p.ravel()).reshape(8, 8, 8)
+    fit = ld.decompose(counts, ld.adaptive("cv"))
+    few, many = ld.decompose(counts, ld.adaptive(1)), ld.decompose(counts, ld.adaptive(150))
+    assert ld.kl(p, fit.tensor()) < min(ld.kl(p, few.tensor()), ld.kl(p, many.tensor()))
+
+
+def test_cv_scores_are_held_out_likelihoods() -> None:
+    """The slow twin: deal the events out one by one, fit each path by hand."""
+    rng = np.random.default_rng(6)
+    counts = rng.multinomial(400, blocks(rng, (4, 5), [(2, 3), (1, 0)]).ravel()).reshape(4, 5)
+    data = observe(counts.astype(float))
+    folds = list(deal(data, 3))
+    assert_array_equal(sum(folds), counts)
+    search = Search.of(data, "empty", None, None)
+    fit, score = next(iter(scored_path(search, folds[0])))
+    assert fit.n_params == 0
+    assert score == pytest.approx(-folds[0].sum() * np.log(20))
+    path = list(scored_path(search, folds[0]))
+    n = path[1].fit.n_params
+    grown = ld.decompose(counts - folds[0], ld.adaptive(n, swaps=0))
+    logs = np.log(grown.tensor() / grown.total)
+    assert path[1].score == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
+
+
+def test_cv_with_a_mask_a_start_and_missing_cells() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.poisson(20.0, size=(6, 5)).astype(float)
+    X[3:, 2:] += 60
+    X[0, 4] = np.nan
+    mask = np.ones(X.shape, dtype=bool)
+    mask[5, 0] = False
+    fit = ld.decompose(X, ld.adaptive("cv", start="B1", folds=4), support=mask)
+    assert fit.n_params >= 9
+    assert [3, 2] in fit.basis.tolist()
+    sparse = np.zeros((4, 4))
+    sparse[0, 0], sparse[2, 3] = 1, 30  # some fold has no event in row 0, which its start then rules out
+    assert ld.decompose(sparse, ld.adaptive("cv", start="B1")).status.converged
+
+
+def test_empty_levels_are_seen() -> None:
+    """A cell with no data above it empties all of that: the largest gain of all."""
+    X = np.ones((6, 6))
+    X[4:] = 0
+    assert ld.decompose(X, ld.adaptive(1)).basis.tolist() == [[4, 0]]
+    assert ld.decompose(X, ld.adaptive(5)).kl == pytest.approx(0, abs=1e-12)
+    assert ld.decompose(np.diag([0, 0, 7]), ld.adaptive(3)).kl == pytest.approx(0, abs=1e-12)
+    counts = np.zeros((5, 5), dtype=int)
+    counts[:4] = 10  # from a sample nobody knows that the last level is empty for ever
+    fit = ld.decompose(counts, ld.adaptive("aic"))
+    assert (fit.tensor() > 0).all()
+
+
+def test_cells_that_keep_others_empty_are_not_given_back_first() -> None:
+    X = np.random.default_rng(75).poisson(1.0, (5, 5))
+    fit = ld.decompose(X, ld.adaptive(8))
+    assert fit.at(6).kl <= ld.decompose(X, ld.adaptive(6, swaps=0)).kl + 1e-9
+
+
+def test_a_grown_fit_can_be_pickled(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.gamma(1.0, size=(4, 5)), ld.adaptive(6))
+    again = pickle.loads(pickle.dumps(fit))
+    assert_array_equal(again.theta, fit.theta)
+    assert_array_equal(again.at(3).theta, fit.at(3).theta)
+
+
+def test_start_and_candidates_may_be_arrays(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(4, 5))
+    fit = ld.decompose(X, ld.adaptive(3, start=np.array([[1, 0]]), candidates=[[2, 2], [3, 1], [0, 4]]))
+    assert fit.basis[0].tolist() == [1, 0]
+    assert {tuple(cell) for cell in fit.basis[1:].tolist()} < {(2, 2), (3, 1), (0, 4)}
+
+
+def test_near_duplicates_are_not_chosen_together() -> None:
+    """A single step along a fine grid: one cell explains it, its neighbours add nothing."""
+    p = np.ones(400)
+    p[200:] = 3.0
+    p /= p.sum()
+    eta_hat = np.cumsum(p[::-1])[::-1]
+    eta = np.cumsum(np.full(400, 1 / 400)[::-1])[::-1]
+    allowed = np.arange(400) > 0
+    assert pick(eta, eta_hat, allowed, 5, 1e-6).tolist() == [[200]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
+        (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
+        (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"needs counts"),
+        (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),
+        (lambda: ld.decompose([[1e300, 1.0]], ld.adaptive("cv")), r"X sums to 1e\+300; events are dealt out"),
+        (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),
+        (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
+        (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
+        (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2) | ld.B1()), r"adaptive\(\.\.\.\) stands alone"),
+        (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, start="B1")), r"the start already has 4 parameters"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts"),
+        (lambda: ld.decompose([[1.0, 2.0]], "B1").at(1), r"was not grown"),
+    ],
+)
+def test_bad_requests(make: object, message: str) -> None:
+    with pytest.raises(ld.LegendreError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_at_needs_a_size_on_the_path() -> None:
+    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], ld.adaptive(2))
+    with pytest.raises(ld.InvalidSetting, match=r"at\(9\): the path has 0 to 2 parameters"):
+        fit.at(9)
+
+
+def test_the_string_form() -> None:
+    fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], "adaptive(2, start='B1')")
+    assert fit.recipe == "adaptive(2, start='B1')"
+    assert fit.n_params == 2

@@ -1,0 +1,679 @@
+"""Messages between cliques against enumeration, the reference engine, and closed forms of Markov chains of order 100."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import Case
+from legendre.core.memory import size_name
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.sparse import Sparse, observe_rows
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.engines.junction import JunctionEngine
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.cliques.closed import closed_form, excess, saturated
+from legendre.model.cliques.graph import clique_tree
+from legendre.model.cliques.sums import clique_sums, tables_of
+from legendre.model.cliques.tables import Tables
+from legendre.model.model import Model
+from legendre.model.problem import Problem
+from legendre.results.on_cliques import Law
+from oracles import distribution, fisher_matrix, normaliser
+from strategies import problems, seeds
+
+Edges = list[tuple[int, int]]
+
+
+@pytest.fixture
+def on_cliques(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small problems take the way of those that no grid can hold."""
+    monkeypatch.setattr("legendre.model.model.CLIQUES_FROM", 0)
+    monkeypatch.setattr("legendre.model.model.CLIQUES_GAIN", 0)
+    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", 0)
+
+
+def model_of(shape: tuple[int, ...], basis: IntArray) -> Model:
+    return Model.of(Support(shape), None, basis)
+
+
+def chain(n: int) -> Edges:
+    return [(i, i + 1) for i in range(n - 1)]
+
+
+def lattice(rows: int, columns: int) -> Edges:
+    across = [(r * columns + c, r * columns + c + 1) for r in range(rows) for c in range(columns - 1)]
+    return across + [(r * columns + c, (r + 1) * columns + c) for r in range(rows - 1) for c in range(columns)]
+
+
+def partial_tree(n: int, k: int, rng: np.random.Generator, share: float = 1.0) -> Edges:
+    """Draw a k-tree, in which each new node is joined to a clique of k nodes; keep a share of its edges."""
+    edges = list(combinations(range(k + 1), 2))
+    cliques = [list(range(k + 1))]
+    for node in range(k + 1, n):
+        chosen = sorted(rng.permutation(cliques[rng.integers(len(cliques))])[:k].tolist())
+        edges += [(other, node) for other in chosen]
+        cliques.append([*chosen, node])
+    return [edge for edge in edges if rng.random() < share]
+
+
+def pairwise(n: int, edges: Edges) -> IntArray:
+    cells = np.zeros((n + len(edges), n), dtype=np.int64)
+    cells[range(n), range(n)] = 1
+    for row, edge in zip(cells[n:], edges, strict=True):
+        row[list(edge)] = 1
+    return cells
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> tuple[BoolArray, list[int]]:
+    n = draw(st.integers(1, 9))
+    levels = draw(st.lists(st.integers(1, 4), min_size=n, max_size=n))
+    graph = np.zeros((n, n), dtype=np.bool_)
+    for i, j in draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=14)):
+        graph[i, j] = graph[j, i] = True
+    return graph, levels
+
+
+# ---------------------------------------------------------------- the tree
+
+
+@given(graphs())
+def test_cliques_cover_the_graph_and_meet_along_the_tree(drawn: tuple[BoolArray, list[int]]) -> None:
+    graph, levels = drawn
+    tree = clique_tree(graph, levels)
+    sets = [set(clique.modes) for clique in tree.cliques]
+    coupled = [k for k, length in enumerate(levels) if length > 1]
+    for i, j in combinations(coupled, 2):
+        assert not graph[i, j] or any({i, j} <= modes for modes in sets)
+    assert not any(one < other for one in sets for other in sets)
+    for c, clique in enumerate(tree.cliques):
+        assert clique.parent < c
+        assert clique.shape == tuple(levels[k] for k in clique.modes)
+        common = clique.modes[: clique.shared]
+        above = () if clique.parent < 0 else tree.cliques[clique.parent].modes
+        assert common == tuple(k for k in above if k in clique.modes)
+        earlier = set().union(*sets[:c]) & set(clique.modes)
+        assert earlier == set(common)  # the running intersection property
+    own = [k for clique in tree.cliques for k in clique.modes[clique.shared :]]
+    assert sorted(own) == coupled
+    assert [int(tree.home[k]) >= 0 for k in range(len(levels))] == [length > 1 for length in levels]
+
+
+@pytest.mark.parametrize(
+    ("n", "edges", "width"),
+    [
+        (100, chain(100), 2),
+        (100, [(0, k) for k in range(1, 100)], 2),
+        (100, [*chain(100), (0, 99)], 3),
+        (100, lattice(5, 20), 6),
+        (100, partial_tree(100, 5, np.random.default_rng(0)), 6),
+        (70, [], 1),
+    ],
+)
+def test_widths_of_known_graphs(n: int, edges: Edges, width: int) -> None:
+    """Chains and stars have treewidth 1, cycles 2, a 5 x 20 lattice 5 and 5-trees 5: cliques have one mode more."""
+    tree = model_of((2,) * n, pairwise(n, edges)).cliques
+    assert max(len(clique.modes) for clique in tree.cliques) == width
+
+
+def test_the_cheaper_of_two_orders_counts() -> None:
+    """A cycle of four with two long modes: the chord goes between the short ones."""
+    graph = np.zeros((4, 4), dtype=np.bool_)
+    for i in range(4):
+        graph[i, (i + 1) % 4] = graph[(i + 1) % 4, i] = True
+    assert clique_tree(graph, [50, 2, 50, 2]).n_cells == 2 * 50 * 2 * 2
+
+
+def test_names_of_sizes() -> None:
+    assert size_name(999) == "999"
+    assert size_name(10**15) == "1.0e15"
+    assert size_name(2**20000) == "4.0e6020"
+
+
+# ---------------------------------------------------------------- the five questions
+
+
+@given(problems(full_grid=True), seeds)
+def test_the_answers_are_those_of_the_definition(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    engine = JunctionEngine(model_of(case.X.shape, case.basis))
+    theta, x = 2 * rng.normal(size=(2, len(case.basis)))
+    point = engine.at(theta)
+    q = distribution(case.Z, theta, case.r)
+    assert point.psi == pytest.approx(normaliser(case.Z, theta, case.r), abs=1e-12)
+    assert_allclose(point.eta, case.Z.T @ q, atol=1e-13)
+    G = fisher_matrix(case.omega, case.basis, q)
+    assert_allclose(engine.fisher(point), G, atol=1e-13)
+    assert_allclose(engine.fisher_product(point, x), G @ x, atol=1e-12)
+    change = case.Z @ x
+    assert engine.swing(x) == pytest.approx(np.ptp(change), abs=1e-12)
+    assert_allclose(np.exp(engine.log_probabilities(point)).sum(), 1.0, rtol=1e-12)
+
+
+@given(seeds)
+def test_the_answers_are_those_of_the_grid_engine(seed: int) -> None:
+    """Ten modes with up to 6 levels of which some merge, coupled in twos and threes."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.choice([1, 2, 2, 2, 3, 6], size=10).tolist())
+    basis = np.zeros((25, 10), dtype=np.int64)
+    for cell in basis:
+        modes = rng.choice(10, size=rng.integers(1, 4), replace=False)
+        cell[modes] = rng.integers(0, np.array(shape)[modes])
+    basis = np.unique(basis[basis.any(axis=1)], axis=0)
+    model = model_of(shape, rng.permutation(basis))
+    junction, grid = JunctionEngine(model), ReferenceEngine(model)
+    theta, x = rng.normal(size=(2, model.n_params))
+    here, there = junction.at(theta), grid.at(theta)
+    assert here.psi == pytest.approx(there.psi, abs=1e-12)
+    assert_allclose(here.eta, there.eta, atol=1e-13)
+    G = grid.fisher(there)
+    assert_allclose(junction.fisher(here), G, atol=1e-13)
+    assert_array_equal(junction.fisher(here), junction.fisher(here).T)
+    assert_allclose(junction.fisher_product(here, x), G @ x, atol=1e-12)
+    assert junction.swing(x) == pytest.approx(grid.swing(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("block", [1, 40])
+def test_blocks_do_not_change_the_fisher_matrix(
+    block: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    model = model_of((2,) * 9, pairwise(9, partial_tree(9, 2, rng)))
+    monkeypatch.setattr("legendre.model.cliques.covariance.BLOCK", block)
+    junction, grid, theta = JunctionEngine(model), ReferenceEngine(model), rng.normal(size=model.n_params)
+    out = np.full((model.n_params, model.n_params), np.nan)
+    assert junction.fisher(junction.at(theta), out) is out
+    assert_allclose(out, grid.fisher(grid.at(theta)), atol=1e-13)
+
+
+@pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
+def test_no_theta_overflows(size: float) -> None:
+    engine = JunctionEngine(model_of((2,) * 100, pairwise(100, chain(100))))
+    point = engine.at(np.full(engine.n_params, size))
+    assert np.isfinite(point.psi)
+    assert np.isfinite(point.eta).all()
+    assert np.isfinite(engine.fisher(point)).all()
+    cell = np.full((1, 100), int(size > 0))
+    assert Law(engine.model, point.theta).log_prob(cell)[0] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_point_of_another_engine_will_do(rng: np.random.Generator) -> None:
+    model = model_of((2, 3, 2), np.array([[1, 1, 0], [0, 2, 1]]))
+    theta = rng.normal(size=2)
+    point = ReferenceEngine(model).at(theta)
+    assert_allclose(JunctionEngine(model).fisher(point), ReferenceEngine(model).fisher(point), atol=1e-14)
+
+
+def test_the_engine_is_chosen_by_size_and_width() -> None:
+    assert isinstance(engine_for(model_of((2,) * 100, pairwise(100, chain(100)))), JunctionEngine)
+    assert isinstance(engine_for(model_of((2,) * 21, pairwise(21, chain(21)))), JunctionEngine)
+    assert isinstance(engine_for(model_of((2,) * 12, pairwise(12, chain(12)))), ReferenceEngine)
+    assert isinstance(engine_for(model_of((2,) * 21, pairwise(21, list(combinations(range(21), 2))))), ReferenceEngine)
+
+
+# ---------------------------------------------------------------- questions to Q
+
+
+@given(problems(full_grid=True, max_cells=24), seeds)
+def test_marginals_and_conditionals_by_enumeration(case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    theta = 2 * rng.normal(size=len(case.basis))
+    q = distribution(case.Z, theta, case.r).reshape(case.X.shape)
+    law = Law(model_of(case.X.shape, case.basis), theta)
+    assert_allclose(law.log_prob(case.omega), np.log(q).ravel(), atol=1e-12)
+    order = q.ndim
+    modes = rng.permutation(order)[: rng.integers(1, order + 1)].tolist()
+    others = tuple(k for k in range(order) if k not in modes)
+    assert_allclose(law.marginal(modes), _transposed(q.sum(axis=others), modes), atol=1e-13)
+    event = {k: int(rng.integers(q.shape[k])) for k in others[: len(others) - 1]}
+    left = [k for k in range(order) if k not in event]
+    part = q[tuple(event.get(k, slice(None)) for k in range(order))]
+    part = part.sum(axis=tuple(i for i, k in enumerate(left) if k not in modes)) / part.sum()
+    assert_allclose(law.given(event).marginal([left.index(k) for k in modes]), _transposed(part, modes), atol=1e-12)
+    assert math.exp(law.log_square()) == pytest.approx(float((q**2).sum()), rel=1e-11)
+
+
+def _transposed(q: FloatArray, modes: list[int]) -> FloatArray:
+    return np.transpose(q, [sorted(modes).index(k) for k in modes])
+
+
+@given(problems(full_grid=True, max_cells=24), seeds)
+def test_the_mode_is_the_first_largest_cell(case: Case, seed: int) -> None:
+    """Small whole parameters make for many ties."""
+    theta = np.random.default_rng(seed).integers(-1, 2, size=len(case.basis)).astype(np.float64)
+    largest = int(np.argmax(case.Z @ theta))  # the first of several, in C order
+    assert Law(model_of(case.X.shape, case.basis), theta).mode(1e-12) == tuple(case.omega[largest].tolist())
+
+
+def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:
+    shape = (3, 2, 4, 2)
+    model = model_of(shape, np.array([[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 2, 0], [0, 0, 3, 1], [0, 0, 0, 1]]))
+    law, n = Law(model, rng.normal(size=5)), 40_000
+    drawn = law.sample(n, np.random.default_rng(0))
+    q = np.exp(law.log_prob(np.array(list(np.ndindex(shape)))))
+    counts = np.bincount(np.ravel_multi_index(tuple(drawn.T), shape), minlength=q.size)
+    chi_square = float(((counts - n * q) ** 2 / (n * q)).sum())
+    assert chi_square < q.size - 1 + 5 * math.sqrt(2 * q.size)
+    assert_array_equal(drawn, law.sample(n, np.random.default_rng(0)))
+
+
+def test_impossible_states_are_never_drawn() -> None:
+    model = model_of((2, 2), np.array([[1, 0], [1, 1]]))
+    drawn = Law(model, np.array([800.0, -1600.0])).sample(1000, np.random.default_rng(0))
+    assert_array_equal(drawn, np.tile([1, 0], (1000, 1)))
+
+
+# ---------------------------------------------------------------- rows
+
+
+def expectations(rows: Sparse, model: Model) -> FloatArray:
+    tables = tables_of(model)
+    return tables.sums_above(clique_sums(rows, tables))
+
+
+@given(problems(full_grid=True, zeros=True), st.booleans())
+def test_rows_have_the_expectations_of_their_table(case: Case, weighted: bool) -> None:
+    cells = case.omega if weighted else np.repeat(case.omega, case.on_omega(case.X).astype(int), axis=0)
+    values = case.on_omega(case.X) if weighted else np.ones(len(cells))
+    model = model_of(case.X.shape, case.basis)
+    rows = observe_rows(cells, values, case.X.shape)
+    assert_allclose(expectations(rows, model), case.eta_hat, atol=1e-14)
+    mass = Problem.of(ld.plan(case.X, "B1").problem.data, case.basis).mass
+    assert_allclose(rows.merged(model.quotient) / rows.total, mass, atol=1e-14)
+    p = case.p[case.p > 0]
+    assert rows.negentropy() == pytest.approx(float(p @ np.log(p)), abs=1e-13)
+
+
+def test_modes_of_many_levels(rng: np.random.Generator) -> None:
+    """More levels than a byte holds, and a mode of as many that merge into two."""
+    shape = (300, 300, 2)
+    basis = np.array([[k, 0, 0] for k in range(1, 300)] + [[0, 150, 0], [299, 150, 0], [0, 150, 1]])
+    cells = np.stack([rng.integers(0, n, size=500) for n in shape], axis=1)
+    eta_hat = [(cells >= u).all(axis=1).mean() for u in basis]
+    assert_allclose(expectations(observe_rows(cells, np.ones(500), shape), model_of(shape, basis)), eta_hat, atol=1e-14)
+
+
+@pytest.mark.usefixtures("on_cliques")
+@pytest.mark.parametrize("even", [0.0, 3.0])
+@pytest.mark.parametrize("solver", ["auto", "natural", "natural-cg"])
+def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Generator) -> None:
+    shape, basis = (3, 2, 4, 2), ld.interactions([(0, 1), (1, 2), (2, 3)])
+    cells = np.stack([rng.integers(0, n, size=3000) for n in shape], axis=1)
+    cells[:, 1] |= (cells[:, 0] > 1) & (rng.random(3000) < 0.5)
+    table = np.zeros(shape)
+    np.add.at(table, tuple(cells.T), 1.0)
+    rows = observe_rows(cells, np.ones(len(cells)), shape, even)
+    fit = ld.decompose(rows, basis, solver=solver, tol=1e-12)
+    twin = _on_the_grid(table + even / table.size, basis)
+    assert (fit.status, fit.total) == (ld.Status.CONVERGED, twin.total)
+    assert_allclose(fit.theta, twin.theta, atol=1e-9)
+    assert_allclose([fit.psi, fit.kl, fit.rmse], [twin.psi, twin.kl, twin.rmse], rtol=1e-9)
+    assert_allclose(fit.marginal([3, 0]), twin.marginal([3, 0]), atol=1e-11)
+    assert_allclose(fit.marginal([3], given={0: 2}), twin.marginal([3], given={0: 2}), atol=1e-11)
+    assert_allclose(fit.condition({0: 2, 1: 1}), twin.condition({0: 2, 1: 1}), atol=1e-11)
+    assert fit.mode() == twin.mode()
+    assert_allclose(fit.fisher(), twin.fisher(), atol=1e-11)
+
+
+def _on_the_grid(table: FloatArray, basis: ld.Basis) -> ld.Decomposition:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("legendre.model.model.CLIQUES_FROM", 1 << 20)
+        fit = ld.decompose(table, basis, tol=1e-12)
+        assert not fit.model.by_cliques
+    return fit
+
+
+def test_small_tables_of_rows_take_the_grid(rng: np.random.Generator) -> None:
+    """Where the merged grid is small everything is as for a tensor: faces are found, margins scaled."""
+    cells = rng.integers(0, 2, size=(200, 4))
+    cells[:, 3] = 0
+    table = np.zeros((2, 2, 2, 2))
+    np.add.at(table, tuple(cells.T), 1.0)
+    rows = observe_rows(cells, np.ones(200), table.shape)
+    for basis in (ld.interactions([(0, 1), (1, 2), (2, 3)]), ld.B1()):
+        fit, twin = ld.decompose(rows, basis), ld.decompose(table, basis)
+        assert (fit.status, fit.solver) == (twin.status, twin.solver)
+        assert fit.status is ld.Status.AT_BOUNDARY
+        assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
+        assert_allclose([fit.kl, fit.rmse], [twin.kl, twin.rmse], rtol=1e-8)
+
+
+@pytest.mark.usefixtures("on_cliques")
+def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
+    """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
+    cells = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    basis = ld.boltzmann([(0, 1), (1, 2), (0, 2)])
+    assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.Status.CONVERGED
+    never = np.array([[0, 0], [0, 1], [1, 0]])
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
+        fit = ld.decompose(observe_rows(never, np.ones(3), (2, 2)), ld.boltzmann([(0, 1)]))
+    assert fit.status is ld.Status.UNDECIDED
+    assert_allclose(np.exp(fit.log_prob(never)), 1 / 3, atol=1e-8)
+    corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
+        fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
+    assert fit.status is ld.Status.UNDECIDED
+
+
+# ---------------------------------------------------------------- order 100
+
+
+@pytest.fixture(scope="module")
+def markov() -> IntArray:
+    """Draw 2000 rows of a chain of 100 binary variables."""
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 2, size=(2000, 100))
+    for k in range(1, 100):
+        copy = rng.random(2000) < 0.4
+        rows[copy, k] = rows[copy, k - 1]
+    return rows
+
+
+def pair_margins(rows: IntArray) -> FloatArray:
+    return np.array([[[np.mean((rows[:, k] == a) & (rows[:, k + 1] == b)) for b in (0, 1)] for a in (0, 1)]
+                     for k in range(rows.shape[1] - 1)])  # fmt: skip
+
+
+def test_a_chain_of_order_100_is_its_closed_form(markov: IntArray) -> None:
+    """``q = prod p(x_k, x_k+1) / prod p(x_k)`` over the inner nodes."""
+    machine = ld.BoltzmannMachine(chain(100)).fit(markov)
+    fit = machine.decomposition_
+    assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.Status.CONVERGED, "closed", True)
+    newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.boltzmann(chain(100)), solver="natural")
+    assert_allclose(newton.theta, fit.theta, atol=1e-11)
+    p = pair_margins(markov)
+    log_pairs = np.log(p)[np.arange(99), markov[:, :-1], markov[:, 1:]].sum(axis=1)
+    log_nodes = np.log(p.sum(axis=2))[np.arange(1, 99), markov[:, 1:-1]].sum(axis=1)
+    assert_allclose(machine.score_samples(markov), log_pairs - log_nodes, atol=1e-10)
+    odds = np.log(p[:, 1, 1] * p[:, 0, 0] / p[:, 0, 1] / p[:, 1, 0])
+    assert_allclose(np.array([machine.weights_[edge] for edge in chain(100)], dtype=np.float64), odds, atol=1e-10)
+    _, counts = np.unique(markov, axis=0, return_counts=True)
+    entropy = -float(counts @ np.log(counts / 2000)) / 2000
+    assert fit.kl == pytest.approx(-entropy - float(np.mean(log_pairs - log_nodes)), abs=1e-10)
+
+
+def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> None:
+    machine = ld.BoltzmannMachine(chain(100)).fit(markov)
+    p = pair_margins(markov)
+    step = p / p.sum(axis=2, keepdims=True)
+    first = p[10].sum(axis=1)
+    joint = np.diag(first) @ np.linalg.multi_dot(list(step[10:40]))
+    assert_allclose(machine.conditional(of=[10, 40]), joint, atol=1e-12)
+    assert_allclose(machine.conditional({10: 1}, of=40), joint[1] / joint[1].sum(), atol=1e-12)
+    fit = machine.decomposition_
+    covariance = joint[1, 1] - joint[1].sum() * joint[:, 1].sum()
+    assert fit.fisher()[10, 40] == pytest.approx(covariance, rel=1e-8)
+    assert fit.expectation(lambda i, j: i * j, modes=[40, 10]) == pytest.approx(joint[1, 1], abs=1e-12)
+    assert fit.expectation(np.array([0.0, 1.0]), modes=10) == pytest.approx(first[1], abs=1e-12)
+    proba = machine.predict_proba(markov[:50], of=10)
+    around = step[9, markov[:50, 9]] * step[10, :, markov[:50, 11]]
+    assert_allclose(proba, around / around.sum(axis=1, keepdims=True), atol=1e-12)
+    drawn = machine.sample(20_000, random_state=0)
+    assert np.abs(drawn.mean(axis=0) - markov.mean(axis=0)).max() < 5 * 0.5 / math.sqrt(20_000)
+    best, score = [], np.zeros(2)  # Viterbi
+    for matrix in [np.log(p[0]), *np.log(step[1:])]:
+        best.append((score[:, None] + matrix).argmax(axis=0))
+        score = (score[:, None] + matrix).max(axis=0)
+    path = [int(score.argmax())]
+    for choice in reversed(best):
+        path.append(int(choice[path[-1]]))
+    assert fit.mode() == tuple(reversed(path))
+
+
+def test_solvers_agree_at_order_100(rng: np.random.Generator) -> None:
+    edges = partial_tree(100, 2, rng, 0.7)
+    model = model_of((2,) * 100, pairwise(100, edges))
+    truth = Law(model, 0.3 * rng.normal(size=model.n_params))
+    rows = observe_rows(truth.sample(3000, rng), np.ones(3000), (2,) * 100, 1.0)
+    newton = ld.decompose(rows, ld.boltzmann(edges))
+    products = ld.decompose(rows, ld.boltzmann(edges), solver="natural-cg")
+    assert newton.solver == "natural"
+    assert (newton.status, products.status) == (ld.Status.CONVERGED, ld.Status.CONVERGED)
+    assert newton.gap < 1e-20
+    assert_allclose(products.theta, newton.theta, atol=1e-6)
+    one_body = ld.decompose(rows, "B1")
+    assert (one_body.solver, one_body.n_iter) == ("closed", 0)
+
+
+def test_many_levels() -> None:
+    """Thirty variables of six levels in a chain: whole pairs are fitted, and kept."""
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 6, size=(5_000, 30))
+    for k in range(1, 30):
+        copy = rng.random(len(rows)) < 0.3
+        rows[copy, k] = rows[copy, k - 1]
+    fit = ld.decompose(observe_rows(rows, np.ones(len(rows)), (6,) * 30), ld.interactions(chain(30)), tol=1e-11)
+    assert (fit.n_params, fit.status) == (30 * 5 + 29 * 25, ld.Status.CONVERGED)
+    pair = np.zeros((6, 6))
+    np.add.at(pair, (rows[:, 7], rows[:, 8]), 1 / len(rows))
+    assert_allclose(fit.marginal([7, 8]), pair, atol=1e-11)
+
+
+@given(seeds)
+def test_the_closed_form_on_trees(seed: int) -> None:
+    """Margins of any positive distribution on the cliques of a random tree; the excess is a divergence."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 4, size=5).tolist())
+    edges = [(int(rng.integers(k)), k) for k in range(1, 5)]
+    cells = ld.interactions([*((k,) for k in range(5)), *edges]).select(
+        observe_rows(np.zeros((1, 5), dtype=np.int64), np.ones(1), shape)
+    )
+    model = model_of(shape, rng.permutation(cells))
+    assert saturated(model)
+    for bias in np.flatnonzero((model.basis > 0).sum(axis=1) == 1):
+        assert not saturated(model.with_columns(np.delete(np.arange(model.n_params), bias)))
+    tables = Tables(model, model.cliques)
+    p = rng.random(shape) + 0.1
+    sums = clique_sums(observe_rows(np.array(list(np.ndindex(shape))), p.ravel(), shape), tables)
+    theta = closed_form(tables, sums)
+    engine, other = JunctionEngine(model), theta + 0.01 * rng.normal(size=model.n_params)
+    point = engine.at(other)
+    assert_allclose(engine.at(theta).cache.margins, sums, atol=1e-13)
+    m, q = (np.exp(ReferenceEngine(model).at(t).cache.log_q) for t in (theta, other))
+    gap, tilt = excess(tables, sums, point.cache.margins)
+    assert gap == pytest.approx(float((m * np.log(m / q)).sum()), abs=1e-13)
+    assert tilt >= np.abs(m / q - 1).max() - 1e-12
+
+
+def test_reports_of_order_100(markov: IntArray, tmp_path: Path) -> None:
+    rows = observe_rows(markov, np.ones(2000), (2,) * 100)
+    fit = ld.decompose(rows, ld.boltzmann(chain(100)))
+    assert "2x2x...x2 (order 100), sum 2000" in fit.summary()
+    assert "1.3e30 of 1.3e30 cells, merged into 1.3e30" in fit.summary()
+    assert len(fit.summary()) < 2500
+    assert str(ld.plan(rows, ld.boltzmann(chain(100)))).splitlines()[:4] == [
+        "1.3e30 cells in the sample space, merged into 1.3e30",
+        "199 parameters, 199 of them independent",
+        "solver closed, then natural on the junction engine",
+        "99 cliques, the largest of 4 cells",
+    ]
+    fit.save(tmp_path / "fit.npz")
+    loaded = ld.load(tmp_path / "fit.npz")
+    assert_array_equal(loaded.eta, fit.eta)
+    assert (loaded.kl, loaded.rmse, loaded.mode()) == (fit.kl, fit.rmse, fit.mode())
+
+
+def test_pseudo_counts_at_order_100(markov: IntArray) -> None:
+    """Spread over 2^100 cells, they move expectations towards those of the uniform distribution."""
+    machine = ld.BoltzmannMachine(chain(100), alpha=500.0).fit(markov, sample_weight=np.ones(2000))
+    joint = markov[:, 3] * markov[:, 4]
+    assert machine.conditional(of=[3, 4])[1, 1] == pytest.approx((joint.sum() + 500 / 4) / 2500, abs=1e-12)
+    assert np.isfinite(machine.decomposition_.kl)
+    assert machine.decomposition_.rmse > 0
+
+
+@pytest.mark.usefixtures("on_cliques")
+def test_a_machine_is_the_same_on_the_grid_and_beyond(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    rows = rng.integers(0, 3, size=(4000, 5))
+    rows[:, 3] = np.minimum(rows[:, 2] + (rng.random(4000) < 0.5), 2)
+    edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
+    machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("legendre.model.model.CLIQUES_FROM", 1 << 20)
+        patch.setattr("legendre.data.observation.LARGEST_GRID", 1 << 24)
+        grid = ld.BoltzmannMachine(**machine.get_params()).fit(rows)
+    monkeypatch.setattr("legendre.tasks.estimators.grid.MOST_CELLS", 100)
+    machine.fit(rows)
+    assert isinstance(machine.decomposition_.data, Sparse)
+    assert list(machine.weights_) == list(grid.weights_)
+    for key, weight in machine.weights_.items():
+        assert_allclose(weight, grid.weights_[key], atol=1e-8)
+    assert machine.psi_ == pytest.approx(grid.psi_, abs=1e-9)
+    assert machine.log_likelihood(rows) == pytest.approx(grid.log_likelihood(rows), rel=1e-10)
+    given: dict[Any, int] = {"a": 2, "d": 1}
+    assert_allclose(machine.conditional(given), grid.conditional(given), atol=1e-10)
+    assert_allclose(machine.conditional(given, of=["e", "b"]), grid.conditional(given, of=["e", "b"]), atol=1e-10)
+    assert_allclose(machine.predict_proba(rows[:9], of="c"), grid.predict_proba(rows[:9], of="c"), atol=1e-10)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_wide_bases_are_refused_with_their_cliques() -> None:
+    everything = list(combinations(range(40), 2))
+    text = r"tables of 1,099,511,627,776 cells, .* largest of 1 cliques holds 40 modes \(0, 1, 2, 3, 4, 5, \.\.\.\)"
+    model = model_of((2,) * 40, pairwise(40, everything))
+    with pytest.raises(ld.InvalidBasis, match=text):
+        engine_for(model)
+    with pytest.raises(ld.InvalidBasis, match=text):
+        JunctionEngine(model)
+    with pytest.raises(ld.InvalidBasis, match=text):
+        expectations(observe_rows(np.zeros((1, 40), dtype=np.int64), np.ones(1), (2,) * 40), model)
+    with pytest.raises(ld.InvalidSamples, match=r"100 variables .* narrow edges: the basis couples modes so widely"):
+        ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
+
+
+@pytest.fixture(scope="module")
+def large(markov: IntArray) -> ld.Decomposition:
+    return ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.boltzmann(chain(100)))
+
+
+REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
+    ("tensor", (), r"tensor: Q has 1\.3e30 cells in 100 modes, and is never formed"),
+    ("theta_tensor", (), r"theta_tensor: Q has 1\.3e30 cells.* Its entries are theta"),
+    ("eta_tensor", (), r"eta_tensor: Q has 1\.3e30 cells"),
+    ("condition", ({0: 1},), r"the joint distribution of 99 modes has 6\.3e29 cells; at most 134,217,728"),
+    ("expectation", (lambda *_: 1,), r"Name the modes that f depends on: expectation\(f, modes=\.\.\.\)"),
+    ("inference", (), r"inference needs every cell of X in memory, but X is sparse of shape"),
+    ("log_prob", (np.full((1, 100), 2),), "is outside the grid"),
+]
+
+
+def test_many_modes_in_one_clique_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too wide in any case is not worked out; the tree holds every mode and every edge all the same."""
+    monkeypatch.setattr("legendre.model.cliques.graph.MANY", 3)
+    n = 40
+    graph = np.zeros((n, n), dtype=bool)
+    graph[5:, 5:] = True
+    graph[np.arange(5), np.arange(1, 6)] = graph[np.arange(1, 6), np.arange(5)] = True
+    tree = clique_tree(graph, [2] * n)
+    assert not tree.fits
+    assert tree.largest.n_cells == 2**35
+    for a, b in np.argwhere(np.triu(graph, 1)):
+        assert any({a, b} <= set(clique.modes) for clique in tree.cliques)
+
+
+@pytest.mark.parametrize(("name", "arguments", "text"), REFUSED, ids=[name for name, *_ in REFUSED])
+def test_what_cannot_be_formed_is_refused(
+    name: str, arguments: tuple[Any, ...], text: str, large: ld.Decomposition
+) -> None:
+    with pytest.raises(ld.LegendreError, match=text):
+        getattr(large, name)(*arguments)
+
+
+def test_asked_and_given_modes_differ(large: ld.Decomposition) -> None:
+    with pytest.raises(ld.InvalidQuery, match="mode 3 is asked for and given"):
+        large.marginal([3, 4], given={3: 0})
+    small = ld.decompose([[1, 2], [3, 4]], ld.full())
+    with pytest.raises(ld.InvalidQuery, match="mode 1 is asked for and given"):
+        small.marginal(1, given={1: 0})
+
+
+def test_joint_distributions_of_far_modes_may_be_too_wide() -> None:
+    """The table of the answer fits, the tables on the way to it do not."""
+    edges = lattice(6, 6)
+    law = Law(model_of((2,) * 36, pairwise(36, edges)), np.zeros(36 + len(edges)))
+    with pytest.raises(ld.InvalidQuery, match="since the basis couples them through many others"):
+        law.marginal([*range(0, 36, 2), 1, 35, 3, 33, 5, 31, 7])
+
+
+@pytest.mark.parametrize(
+    ("basis", "error", "text"),
+    [
+        (ld.B3(1), ld.InvalidBasis, r"couples modes so widely"),
+        (ld.full(), ld.InvalidBasis, r"full\(\) has a parameter for every cell, and there are about 10\^30"),
+        (ld.adaptive(5), ld.InvalidBasis, r"adaptive\(5\): candidates are scored on a grid, and one of 100 modes"),
+    ],
+    ids=["B3", "full", "adaptive"],
+)
+def test_bases_that_need_a_tensor_say_so(basis: ld.Basis, error: type[Exception], text: str, markov: IntArray) -> None:
+    with pytest.raises(error, match=text):
+        ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), basis)
+
+
+def test_few_of_many_modes() -> None:
+    """A hundred modes of which two are coupled: few merged cells, and yet no grid of so many axes."""
+    rows = np.zeros((8, 100), dtype=np.int64)
+    rows[:, 7], rows[:, 50] = [0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 1, 0, 1, 1, 1]
+    data = observe_rows(rows, np.ones(8), (2,) * 100)
+    fit = ld.decompose(data, pairwise(100, [(7, 50)])[[7, 50, 100]])
+    assert_allclose(fit.marginal([7, 50]), [[3 / 8, 1 / 8], [1 / 8, 3 / 8]], atol=1e-12)
+    assert fit.log_prob(rows[:1])[0] == pytest.approx(math.log(3 / 8) - 98 * math.log(2), abs=1e-10)
+    assert fit.mode() == (0,) * 100
+    assert_allclose(fit.condition({k: 0 for k in range(100) if k != 7}), [3 / 4, 1 / 4], atol=1e-12)
+    assert fit.condition(dict.fromkeys(range(100), 0)) == 1.0
+    uniform = ld.decompose(data, ld.empty())
+    assert uniform.status is ld.Status.CONVERGED
+    assert uniform.psi == pytest.approx(100 * math.log(2), abs=1e-12)
+    assert uniform.kl == pytest.approx(100 * math.log(2) - 0.75 * math.log(8 / 3) - 0.25 * math.log(8), abs=1e-10)
+
+
+@pytest.mark.usefixtures("on_cliques")
+def test_the_closed_form_needs_whole_tables() -> None:
+    cells = np.array(list(product((0, 1), repeat=4)))
+    rows = observe_rows(cells, np.ones(16), (2,) * 4)
+    with pytest.raises(ld.InvalidSetting, match="the closed form is for one-body bases such as B1"):
+        ld.decompose(rows, ld.boltzmann([(0, 1), (1, 2), (2, 3), (0, 3)]), solver="closed")
+
+
+@pytest.mark.parametrize("solver", ["scaling", "m-projection"])
+def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
+    rows = observe_rows(markov, np.ones(2000), (2,) * 100)
+    with pytest.raises(ld.InvalidSetting, match=r"Use solver='natural'"):
+        ld.decompose(rows, ld.boltzmann(chain(100)), solver=solver)
+    engine = JunctionEngine(model_of((2,) * 100, pairwise(100, chain(100))))
+    point = engine.at(np.zeros(engine.n_params))
+    with pytest.raises(ld.InvalidSetting, match=r"1\.3e30 probabilities, which are never formed"):
+        engine.log_probabilities(point)
+
+
+def test_patterns_beyond_sixty_three_modes() -> None:
+    from legendre.model.margins import fitted_margins, margins_that_are_the_model
+
+    for n in (62, 63, 64, 100):
+        model = model_of((2,) * n, pairwise(n, chain(n)))
+        assert fitted_margins(model) == chain(n)
+        assert margins_that_are_the_model(model) == chain(n)
+
+
+def test_empty_models() -> None:
+    engine = JunctionEngine(model_of((3, 4), np.empty((0, 2), dtype=np.int64)))
+    point = engine.at(np.zeros(0))
+    assert point.psi == pytest.approx(math.log(12), abs=1e-14)
+    assert engine.fisher(point).shape == (0, 0)
+    law = Law(engine.model, point.theta)
+    assert_allclose(law.marginal([1]), [0.25] * 4)
+    assert law.mode(1e-12) == (0, 0)
+    assert set(map(tuple, law.sample(500, np.random.default_rng(0)).tolist())) == set(product(range(3), range(4)))

@@ -1,0 +1,161 @@
+"""The paper's misprints, one test each, and the traps into which other implementations fell."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import legendre as ld
+from legendre.core.sums.zeta import zeta
+from oracles import FloatArray
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> FloatArray:
+    return rng.uniform(0.1, 2.0, size=(3, 4, 2))
+
+
+def kl_at(fit: ld.Decomposition, X: FloatArray, theta: FloatArray) -> float:
+    grid = np.zeros(X.shape)
+    grid[tuple(fit.basis.T)] = theta
+    return ld.kl(X, ld.from_theta(grid))
+
+
+def test_the_hessian_of_kl_is_plus_g(X: FloatArray) -> None:
+    """The paper prints -G: KL would then have a maximum at the decomposition."""
+    fit = ld.decompose(X, "B1 + B3(1)")
+    h = 1e-4
+    for k, g in enumerate(np.diagonal(fit.fisher())):
+        step = np.zeros(fit.n_params)
+        step[k] = h
+        ends = [kl_at(fit, X, fit.theta + sign * step) for sign in (-1, 1)]
+        assert (ends[0] - 2 * fit.kl + ends[1]) / h**2 == pytest.approx(g, abs=1e-5)
+        assert g > 0
+
+
+def test_the_bottom_is_minus_psi(X: FloatArray) -> None:
+    """The paper prints 1 / exp(psi), which is the value of q there, not of theta."""
+    fit = ld.decompose(X, "B1 + B2(1)")
+    T, q = fit.theta_tensor(), fit.tensor() / fit.total
+    assert T[0, 0, 0] == -fit.psi
+    assert q[0, 0, 0] == pytest.approx(np.exp(-fit.psi))
+    assert_allclose(zeta(T), np.log(q), atol=1e-12)
+
+
+def test_existence_needs_positive_tensors() -> None:
+    """A zero margin has no finite theta: the paper's P > 0 is needed, and what there is without it is a limit."""
+    X = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
+    fit = ld.decompose(X, "B1")
+    assert fit.status is ld.Status.AT_BOUNDARY
+    thetas = [ld.decompose(X + eps, "B1").theta_tensor()[1, 0] for eps in (1e-2, 1e-4, 1e-6, 1e-8)]
+    assert all(after < before - 4 for before, after in pairwise(thetas))
+
+
+def test_computing_q_does_not_cost_the_basis() -> None:
+    """O(N |Omega|) by prefix sums, where the paper states O(|Omega| |B|): a dense zeta would be 8 TB here."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(100, 100, 100))
+    assert ld.from_theta(theta / 1000).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("basis", ["B1", "B3(2)", "full", "empty"])
+def test_q_sums_to_one(X: FloatArray, basis: str) -> None:
+    """An epsilon added after normalising makes the sum of Q grow with the tensor."""
+    fit = ld.decompose(X, basis)
+    assert fit.tensor().sum() == pytest.approx(X.sum(), rel=1e-12)
+    large = ld.decompose(np.ones((60, 60, 60)), "B1")
+    assert large.tensor().sum() == pytest.approx(60.0**3, rel=1e-12)
+
+
+def test_there_is_no_hidden_epsilon() -> None:
+    """Entries of 1e-9 keep their share: what limits it is tol, which the caller sets."""
+    X = np.array([[1.0, 1e-9], [1e-8, 1e-7]])
+    assert_allclose(ld.decompose(X, "full", tol=1e-14).tensor(), X, rtol=1e-4)
+
+
+def test_the_first_basis_element_is_not_dropped(X: FloatArray) -> None:
+    fit = ld.decompose(X, [(0, 0, 1)])
+    assert fit.n_params == 1
+    assert fit.theta[0] != 0.0
+    assert_allclose(fit.tensor().sum(axis=(0, 1)), X.sum(axis=(0, 1)), rtol=1e-9)
+    for basis in ("B1", "B3(2)"):
+        every = ld.decompose(X, basis)
+        assert (every.theta != 0).all()
+
+
+def test_a_residual_that_rises_does_not_end_the_run() -> None:
+    """Newton's steps lower KL, not the residual: a program that stops when it rises returns an unfinished answer."""
+    rose = False
+    for seed in range(4, 16):
+        wide = np.random.default_rng(seed).lognormal(sigma=4.0, size=(5, 5, 5))
+        fit = ld.decompose(wide, ld.interactions(2))
+        rose |= any(after.residual > before.residual for before, after in pairwise(fit.history))
+        assert fit.status is ld.Status.CONVERGED
+    assert rose
+
+
+def test_the_result_is_not_the_input() -> None:
+    """Giving up and returning X would have KL = 0; the answer's is the minimum over the model."""
+    wide = np.random.default_rng(4).lognormal(sigma=4.0, size=(5, 5, 5))
+    fit = ld.decompose(wide, ld.interactions(2))
+    assert fit.kl > 1e-4
+    theta = ld.to_theta(fit.tensor())
+    outside = np.argwhere((np.indices(wide.shape) > 0).all(axis=0))
+    assert np.abs(theta[tuple(outside.T)]).max() < 1e-5
+
+
+def test_nan_in_is_not_nan_out(X: FloatArray) -> None:
+    X[1, 2, 0] = np.nan
+    fit = ld.decompose(X, "B1 + B3(1)")
+    assert np.isfinite(fit.tensor()).all()
+    assert np.isfinite(fit.kl)
+    assert np.isfinite(fit.rmse)
+
+
+def test_the_bottom_need_not_be_in_omega(X: FloatArray) -> None:
+    """The authors' program forces it in."""
+    X[0, 0, 0] = 0.0
+    fit = ld.decompose(X, "B1", support="nonzero")
+    assert fit.tensor()[0, 0, 0] == 0.0
+    assert fit.model.support.n_cells == X.size - 1
+    assert fit.status is ld.Status.CONVERGED
+
+
+def test_b2_uses_all_slices_and_starts_at_the_papers_first_row() -> None:
+    """The authors' program uses l of the slices only, and rows from 0 on."""
+    cells = ld.decompose(np.ones((4, 4, 3)), "B2(2)").basis.tolist()
+    assert {cell[2] for cell in cells} == {0, 1, 2}
+    assert {cell[0] for cell in cells} | {cell[1] for cell in cells} == {0, 1, 3}
+    assert [0, 0, 1] not in cells
+
+
+def test_b3_is_the_top_l_and_not_a_draw(X: FloatArray) -> None:
+    """The authors' default draws indices at random; here the same input selects the same cells, the largest."""
+    first, second = ld.decompose(X, "B3(2)"), ld.decompose(X.copy(), "B3(2)")
+    assert first.basis.tolist() == second.basis.tolist()
+    for j in range(X.shape[2]):
+        largest = sorted(X[:, :, j].ravel())[-2:]
+        chosen = [X[tuple(cell)] for cell in first.basis if cell[2] == j]
+        assert set(chosen) <= set(largest)
+
+
+def test_natural_gradient_is_newton(X: FloatArray) -> None:
+    """Algorithm 2 converges quadratically: the residual's exponent about doubles in the last steps."""
+    residuals = [step.residual for step in ld.decompose(X, "B1 + B3(1)", tol=1e-12).history]
+    small = [r for r in residuals if 1e-12 < r < 1e-2]
+    assert all(after < 10 * before**1.7 for before, after in pairwise(small))
+
+
+def test_algorithm_1_is_one_coordinate_after_the_other() -> None:
+    """As printed: eta is computed anew after each single update."""
+    X = np.array([[1.0, 2.0], [3.0, 5.0]])
+    with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
+        fit = ld.decompose(X, [(0, 1), (1, 0), (1, 1)], solver=ld.Gradient(learning_rate=0.5), max_iter=1)
+    theta = np.zeros((2, 2))
+    eta_hat = ld.to_eta(X)
+    for cell in [(0, 1), (1, 0), (1, 1)]:
+        theta[cell] -= 0.5 * (ld.to_eta(ld.from_theta(theta))[cell] - eta_hat[cell])
+    assert_allclose(fit.theta, [theta[0, 1], theta[1, 0], theta[1, 1]], atol=1e-14)

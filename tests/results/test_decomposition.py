@@ -1,0 +1,397 @@
+"""The result: every view of it against its definition, and the way to a file and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import NAMED, SMALL, Case
+from oracles import below, distribution, divergence, fisher_matrix
+from strategies import problems
+
+NAN = float("nan")
+X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 1.0], [2.0, 2.0, 7.0]])
+
+
+@given(problems(weighted=True))
+def test_every_view_is_its_definition(case: Case) -> None:
+    fit = case.fit()
+    q = distribution(case.Z, fit.theta, case.r)
+    assert fit.total == pytest.approx(case.total, rel=1e-14)
+    assert fit.psi == pytest.approx(-float(np.log(q / case.r)[0] - case.Z[0] @ fit.theta), abs=1e-10)
+    assert_allclose(case.on_omega(fit.tensor()), fit.total * q, rtol=1e-10)
+    assert (fit.tensor()[~case.mask] == 0).all()
+    assert fit.kl == pytest.approx(divergence(case.p, q), abs=1e-11)
+    assert_allclose(fit.log_prob(case.omega), np.log(q), atol=1e-10)
+    assert fit.residual == np.abs(fit.eta - fit.eta_hat).max(initial=0.0)
+
+
+@given(problems(max_cells=20, max_params=6, weighted=True))
+def test_fisher(case: Case) -> None:
+    fit = case.fit()
+    assert_allclose(fit.fisher(), fisher_matrix(case.omega, case.basis, case.q(fit)), atol=1e-12)
+
+
+@given(problems(max_cells=24))
+def test_eta_tensor(case: Case) -> None:
+    fit = case.fit()
+    q, eta = fit.tensor() / fit.total, fit.eta_tensor()
+    for u in np.ndindex(case.X.shape):
+        assert eta[u] == pytest.approx(sum(q[v] for v in np.ndindex(q.shape) if below(u, v)), abs=1e-12)
+    assert_allclose(eta[tuple(fit.basis.T)], fit.eta, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_theta_tensor(name: str) -> None:
+    fit = SMALL[name].fit()
+    T = fit.theta_tensor()
+    assert_array_equal(T[tuple(fit.basis.T)], fit.theta)
+    assert T[(0,) * T.ndim] == -fit.psi
+    assert np.count_nonzero(T) <= fit.n_params + 1
+
+
+def test_rmse_is_over_every_number_of_x() -> None:
+    """Cells outside the support count, with Q = 0; missing cells do not."""
+    x = np.array([[1.0, 2.0, NAN], [3.0, 9.0, 4.0]])
+    mask = np.array([[True, True, True], [True, False, True]])
+    fit = ld.decompose(x, "B1", support=mask)
+    q = np.where(mask, fit.tensor(), 0.0)
+    squares = [(x[v] - q[v]) ** 2 for v in np.ndindex(x.shape) if not np.isnan(x[v])]
+    assert len(squares) == 5
+    assert fit.rmse == pytest.approx(float(np.sqrt(sum(squares) / 5)), rel=1e-12)
+
+
+def test_missing_cells_get_the_models_value() -> None:
+    """One missing corner of a 2 x 2 table under independence: d = b c / a."""
+    fit = ld.decompose([[1.0, 2.0], [3.0, NAN]], "B1")
+    assert_allclose(fit.tensor(), [[1, 2], [3, 6]], rtol=1e-9)
+    assert fit.total == 6.0
+    assert fit.kl == pytest.approx(0.0, abs=1e-12)
+    assert fit.log_prob([1, 1]).tolist() == [-np.inf]
+
+
+def test_outside_the_support_is_zero_unless_extended() -> None:
+    x = np.array([[1.0, 2.0], [3.0, 100.0]])
+    mask = np.array([[True, True], [True, False]])
+    fit = ld.decompose(x, "B1", support=mask)
+    assert fit.tensor()[1, 1] == 0.0
+    assert_allclose(fit.tensor(extend=True), [[1, 2], [3, 6]], rtol=1e-9)
+
+
+def test_missing_and_outside_at_once() -> None:
+    x = np.array([[1.0, 2.0, 1.0], [3.0, NAN, 50.0]])
+    mask = np.array([[True, True, True], [True, True, False]])
+    fit = ld.decompose(x, "B1", support=mask)
+    assert_allclose(fit.tensor(), [[1, 2, 1], [3, 6, 0]], rtol=1e-9)
+    assert_allclose(fit.tensor(extend=True), [[1, 2, 1], [3, 6, 3]], rtol=1e-9)
+
+
+def test_extension_with_a_base_measure() -> None:
+    base = np.array([[1.0, 2.0], [3.0, 5.0]])
+    mask = np.array([[True, True], [True, False]])
+    fit = ld.decompose(base, "B1", support=mask, base=base)
+    assert_allclose(fit.tensor(extend=True), base, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("scale", [1e-307, 1e-290, 1e306])
+def test_units_of_x_and_base_may_be_far_apart(unit: float, scale: float, rng: np.random.Generator) -> None:
+    x, base = rng.uniform(1.0, 9.0, (3, 4)), rng.uniform(1.0, 9.0, (3, 4))
+    plain, fit = ld.decompose(x, "B1", base=base), ld.decompose(unit * x, "B1", base=scale * base)
+    assert_allclose(fit.tensor() / unit, plain.tensor(), rtol=1e-8)
+    assert_allclose(fit.tensor(extend=True) / unit, plain.tensor(), rtol=1e-8)
+    assert fit.rmse / unit == pytest.approx(plain.rmse, rel=1e-8)
+
+
+def test_extension_at_the_boundary() -> None:
+    """Where theta diverges the model's value is 0, or undetermined (NaN), never a number made up."""
+    x = np.array([[1.0, 1.0, NAN], [0.0, 0.0, NAN]])
+    fit = ld.decompose(x, [(1, 0), (0, 1)])
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert_allclose(fit.tensor(extend=True), [[1, 1, 1], [0, 0, 0]], atol=1e-9)
+
+
+def test_log_prob_of_one_cell_and_of_none() -> None:
+    fit = ld.decompose(X, "B1")
+    assert fit.log_prob([1, 2]).shape == (1,)
+    assert fit.log_prob(np.empty((0, 2), dtype=int)).shape == (0,)
+    assert_allclose(np.exp(fit.log_prob([[0, 0], [2, 2]])) * fit.total, fit.tensor()[[0, 2], [0, 2]], rtol=1e-12)
+
+
+def test_log_prob_where_q_vanishes() -> None:
+    fit = ld.decompose([[1.0, 1.0], [0.0, 0.0]], "B1")
+    assert fit.log_prob([[1, 0], [1, 1]]).tolist() == [-np.inf, -np.inf]
+    assert_allclose(fit.log_prob([[0, 0], [0, 1]]), np.log(0.5), atol=1e-9)
+
+
+BAD_CELLS: list[tuple[Any, str]] = [
+    ([[0, 3]], r"cell \[0, 3\] is outside the grid \(3, 3\)\. Indices start at 0"),
+    ([[0, 0], [-1, 0]], r"cell \[-1, 0\] is outside the grid"),
+    ([0], r"cells must be integers, k x 2; got shape \(1, 1\), dtype int64"),
+    ([[0.0, 1.0]], r"cells must be integers, k x 2; got shape \(1, 2\), dtype float64"),
+    (np.zeros((1, 1, 2), dtype=int), r"got shape \(1, 1, 2\)"),
+]
+
+
+@pytest.mark.parametrize(("cells", "message"), BAD_CELLS, ids=str)
+def test_cells_that_are_not_there(cells: Any, message: str) -> None:
+    with pytest.raises(ld.InvalidBasis, match=message):
+        ld.decompose(X, "B1").log_prob(cells)
+
+
+def test_blocks_do_not_change_the_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = NAMED["weighted_hole"].fit()
+    whole = fit.tensor(), fit.eta_tensor(), fit.kl, fit.rmse
+    monkeypatch.setattr("legendre.core.memory.BLOCK", 1)
+    again = NAMED["weighted_hole"].fit()
+    assert_array_equal(again.tensor(), whole[0])
+    assert_array_equal(again.eta_tensor(), whole[1])
+    assert (again.kl, again.rmse) == pytest.approx(whole[2:], rel=1e-12)
+
+
+def test_summary_says_what_was_asked_and_how_it_ended() -> None:
+    text = ld.decompose(X, "B1").summary()
+    rows = dict(line.split("  ", 1) for line in text.splitlines()[2:])
+    fit = ld.decompose(X, "B1")
+    assert text.startswith("Legendre decomposition\n---")
+    assert "3x3, sum 27" in rows["tensor"]
+    assert "9 of 9 cells, merged into 9" in rows["support"]
+    assert rows["basis"].strip() == "B1()"
+    assert rows["parameters"].strip() == "4"
+    assert rows["KL(P, Q)"].strip() == f"{fit.kl:.10g}"
+    assert rows["status"].strip().startswith("CONVERGED: max|eta - eta_hat| <= tol")
+    assert "vanishing cells" not in rows
+
+
+def test_summary_of_a_boundary_with_missing_cells() -> None:
+    text = ld.decompose([[1.0, 1.0, 3.0], [0.0, 0.0, NAN]], "B1").summary()
+    assert "5 of 6 cells, 1 missing" in text
+    assert "vanishing cells     2\n" in text
+    assert "AT_BOUNDARY: " in text
+    assert "(rank 2)" in text
+
+
+def test_repr() -> None:
+    assert repr(ld.decompose(X, "B1")).startswith("<Decomposition of 3x3: 4 parameters, CONVERGED after ")
+    assert repr(ld.decompose([1, 2], "B1")).startswith("<Decomposition of 2 vector: 1 parameters, CONVERGED")
+
+
+def boundary_case() -> Case:
+    x = np.array([[[2.0, 0.0], [0.0, 0.0]], [[1.0, 3.0], [0.0, 0.0]]])
+    return Case(x, np.ones(x.shape, dtype=np.bool_), np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]))
+
+
+STORED = dict(NAMED) | {"boundary": boundary_case()}
+
+
+def fitted(name: str) -> ld.Decomposition:
+    return STORED[name].fit()
+
+
+@pytest.mark.parametrize("name", sorted(STORED))
+def test_save_and_load_keep_everything(name: str, tmp_path: Path) -> None:
+    fit = fitted(name)
+    fit.save(tmp_path / "fit.npz")
+    same(ld.load(tmp_path / "fit.npz"), fit)
+
+
+def same(back: ld.Decomposition, fit: ld.Decomposition) -> None:
+    for field in ("theta", "eta_hat", "basis", "vanishing_cells", "recession", "alive"):
+        assert_array_equal(getattr(back, field), getattr(fit, field), err_msg=field)
+    scalars = ("total", "status", "rank", "gap", "solver", "tol", "recipe", "shape", "n_iter", "history", "kl", "rmse")
+    for field in scalars:
+        assert getattr(back, field) == getattr(fit, field), field
+    for view in ("tensor", "theta_tensor", "eta_tensor", "fisher", "summary", "__repr__"):
+        assert_array_equal(getattr(back, view)(), getattr(fit, view)(), err_msg=view)
+    assert_array_equal(back.tensor(extend=True), fit.tensor(extend=True))
+    assert back.psi == fit.psi
+    assert back.data is None
+    assert (back.missing is None) == (fit.missing is None)
+
+
+@settings(max_examples=30)
+@given(problems(zeros=True, max_cells=24))
+def test_random_fits_survive_the_file(tmp_path_factory: pytest.TempPathFactory, case: Case) -> None:
+    path = tmp_path_factory.mktemp("fits") / "fit.npz"
+    fit = case.fit()
+    fit.save(path)
+    same(ld.load(path), fit)
+
+
+def test_missing_cells_survive_the_file(tmp_path: Path) -> None:
+    fit = ld.decompose([[1.0, 2.0], [3.0, NAN]], "B1")
+    fit.save(str(tmp_path / "fit.npz"))
+    back = ld.load(str(tmp_path / "fit.npz"))
+    same(back, fit)
+    assert back.missing is not None
+    assert back.missing.tolist() == [[False, False], [False, True]]
+
+
+def test_an_unfinished_fit_survives_the_file(tmp_path: Path) -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
+        fit = ld.decompose(X, "B1", solver="natural", max_iter=1)
+    fit.save(tmp_path / "fit.npz")
+    assert ld.load(tmp_path / "fit.npz").status is ld.Status.OUT_OF_STEPS
+
+
+def test_a_loaded_fit_can_be_saved_again(tmp_path: Path) -> None:
+    fit = fitted("weighted_hole")
+    fit.save(tmp_path / "one.npz")
+    ld.load(tmp_path / "one.npz").save(tmp_path / "two.npz")
+    same(ld.load(tmp_path / "two.npz"), fit)
+
+
+def test_the_name_is_taken_as_it_is(tmp_path: Path) -> None:
+    """No .npz is added behind the caller's back."""
+    fitted("matrix").save(tmp_path / "result")
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+    assert ld.load(tmp_path / "result").converged
+
+
+def test_truncated_files(tmp_path: Path) -> None:
+    path = tmp_path / "fit.npz"
+    fitted("cube").save(path)
+    whole = path.read_bytes()
+    for size in sorted({0, 1, 2, 4, 10, 30, *range(50, len(whole), 97), len(whole) - 1}):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ld.InvalidFile, match=r"cannot read .*fit\.npz: "):
+            ld.load(path)
+
+
+def test_corrupt_files(tmp_path: Path) -> None:
+    """One flipped byte: refused, or, where it carries no content, read as it was."""
+    path = tmp_path / "fit.npz"
+    fit = fitted("cube")
+    fit.save(path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 61):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            assert_array_equal(ld.load(path).theta, fit.theta)
+        except ld.InvalidFile:
+            refused += 1
+    assert refused > 10
+
+
+def altered(path: Path, **changes: Any) -> Path:
+    """Rewrite a saved fit with some arrays replaced, or left out where the value is None."""
+    fitted("one_hole").save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive) | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "newer": ({"version": 99}, r"its format version is 99, this library reads up to 1\. Update legendre"),
+    "other_format": ({"format": "something-else"}, r"not a saved decomposition \(it holds basis, eta_hat,"),
+    "no_format": ({"format": None}, r"not a saved decomposition"),
+    "no_theta": ({"theta": None}, r"a saved decomposition, but a damaged one \('theta'"),
+    "no_version": ({"version": None}, r"damaged one \('version'"),
+    "short_theta": ({"theta": np.zeros(1)}, r"its parts do not fit together"),
+    "short_eta": ({"eta_hat": np.zeros(1)}, r"its parts do not fit together"),
+    "short_support": ({"support": np.zeros(0, dtype=np.uint8)}, r"its support has 0 bytes"),
+    "short_recession": ({"recession": np.ones(1)}, r"its parts do not fit together"),
+    "unknown_status": ({"status": "FINE"}, r"damaged one \('FINE'"),
+    "basis_outside": ({"basis": np.array([[9, 9], [1, 1], [2, 0]])}, r"cannot read"),
+    "basis_of_other_order": ({"basis": np.array([[1], [2], [3]])}, r"cannot read"),
+    "text_for_rank": ({"rank": "many"}, r"damaged one"),
+    "no_history": ({"history": np.zeros((0, 4))}, r"cannot read"),
+    "nan_theta": ({"theta": np.full(3, NAN)}, r"cannot read"),
+    "text_for_theta": ({"theta": np.array(["a", "b", "c"])}, r"cannot read"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_files_whose_parts_are_wrong(name: str, tmp_path: Path) -> None:
+    changes, message = DAMAGED[name]
+    with pytest.raises(ld.InvalidFile, match=message):
+        ld.load(altered(tmp_path / "fit.npz", **changes))
+
+
+def test_the_altered_file_is_good_without_a_change(tmp_path: Path) -> None:
+    same(ld.load(altered(tmp_path / "fit.npz")), fitted("one_hole"))
+
+
+def test_files_that_are_something_else(tmp_path: Path) -> None:
+    other = tmp_path / "other.npz"
+    np.savez(other, a=np.ones(3))
+    with pytest.raises(ld.InvalidFile, match=r"cannot read .*other\.npz: not a saved decomposition \(it holds a\)"):
+        ld.load(other)
+    np.savez(other)
+    with pytest.raises(ld.InvalidFile, match=r"it holds nothing"):
+        ld.load(other)
+    np.save(tmp_path / "array.npy", np.ones(3))
+    with pytest.raises(
+        ld.InvalidFile, match=r"array\.npy holds a single array; a saved decomposition is an \.npz file"
+    ):
+        ld.load(tmp_path / "array.npy")
+    (tmp_path / "text.npz").write_text("hello")
+    with pytest.raises(ld.InvalidFile, match=r"cannot read .*text\.npz: .*not a NumPy file at all"):
+        ld.load(tmp_path / "text.npz")
+
+
+def test_pickles_are_not_opened(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pickled.npz", format=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(ld.InvalidFile, match=r"cannot read .*pickled\.npz"):
+        ld.load(tmp_path / "pickled.npz")
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(ld.InvalidFile, match=r"cannot read .*nowhere\.npz: No such file or directory"):
+        ld.load(tmp_path / "nowhere.npz")
+    with pytest.raises(ld.InvalidFile, match=r"cannot read .*: Is a directory"):
+        ld.load(tmp_path)
+
+
+def test_saving_to_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        ld.InvalidFile, match=r"cannot write .*: it is a directory\. Give a file name, e\.g\. .*fit\.npz"
+    ):
+        fitted("matrix").save(tmp_path)
+
+
+def test_saving_where_there_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(ld.InvalidFile, match=r"cannot write .*: No such file or directory\. Choose a folder"):
+        fitted("matrix").save(tmp_path / "missing" / "fit.npz")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ld.InvalidFile, match=r"cannot write .*: Not a directory"):
+        fitted("matrix").save(tmp_path / "file" / "fit.npz")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_an_existing_file_survives_a_failed_write(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "fit.npz"
+    fitted("matrix").save(path)
+    before = path.read_bytes()
+
+    def fail(stream: Any, **arrays: Any) -> None:  # noqa: ARG001 - the signature of savez_compressed
+        stream.write(b"half a file")
+        raise error
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    expected = ld.InvalidFile if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected, match="No space left on device" if isinstance(error, OSError) else None):
+        fitted("cube").save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    fitted("matrix").save(tmp_path / "fit.npz")
+    (tmp_path / "plain").write_text("x")
+    assert (tmp_path / "fit.npz").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_the_status_is_its_own_message() -> None:
+    assert {status.name for status in ld.Status if status.converged} == {"CONVERGED", "AT_BOUNDARY", "UNDECIDED"}
+    assert all(status.value.endswith(".") for status in ld.Status)

@@ -1,0 +1,382 @@
+"""Inference for counts against R's loglin and glm, and against dense matrices written from the definitions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from math import lgamma
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import legendre as ld
+from cases import BoolArray, Case
+from oracles import FloatArray, cells_that_vanish
+from strategies import problems
+
+FOLDER = Path(__file__).parents[1] / "oracles"
+LOGLIN: dict[str, Any] = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
+GLM: dict[str, Any] = json.loads((FOLDER / "glm_oracle.json").read_text())["tables"]
+TABLES = dict(np.load(FOLDER / "contingency.npz", allow_pickle=False))
+NAN = float("nan")
+DRUGS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
+
+
+@cache
+def fits(table: str) -> list[tuple[ld.Inference, dict[str, Any], dict[str, Any]]]:
+    """Fit every model of a table; give R's two answers along with ours."""
+    X, found = TABLES[table], []
+    for loglin, glm in zip(LOGLIN[table]["models"], GLM[table], strict=True):
+        support = {"full": "all", "support": "nonzero"}.get(loglin["omega"], ~np.eye(len(X), dtype=np.bool_))
+        fit = ld.decompose(X, ld.interactions(loglin["margins"]), support=support)
+        found.append((fit.inference(), loglin, glm))
+    return found
+
+
+def floats(values: list[float | None]) -> FloatArray:
+    return np.array([NAN if value is None else value for value in values], dtype=np.float64)
+
+
+@pytest.mark.parametrize("table", sorted(LOGLIN))
+def test_tests_of_fit_are_those_of_r(table: str) -> None:
+    for tests, loglin, glm in fits(table):
+        told = f"{table}: margins {loglin['margins']} on omega {loglin['omega']}"
+        positive = np.count_nonzero(loglin["fit"])
+        assert tests.g2 == pytest.approx(loglin["G2"], rel=1e-6, abs=1e-6), told
+        assert tests.x2 == pytest.approx(loglin["X2"], rel=1e-6, abs=1e-6), told
+        assert tests.df == positive - loglin["rank"], told
+        if loglin["omega"] == "full" and loglin["mle_exists"]:
+            assert tests.df == loglin["df_loglin"], told
+        assert tests.aic == pytest.approx(glm["aic"], rel=1e-8), told
+        # the same with log N for 2
+        assert tests.bic == pytest.approx(glm["aic"] + glm["rank"] * (np.log(loglin["N"]) - 2), rel=1e-8), told
+        if tests.df:
+            for statistic, p in ((tests.g2, tests.g2_p_value), (tests.x2, tests.x2_p_value)):
+                assert p == pytest.approx(float(stats.chi2.sf(statistic, tests.df)), rel=1e-9), told
+        else:
+            assert np.isnan([tests.g2_p_value, tests.x2_p_value]).all(), told
+
+
+def treatment_contrasts(basis: Any) -> FloatArray:
+    """Map theta to R's coefficients: b_w is the sum of theta_u over u <= w with the same non-zero coordinates.
+
+    log mu_v is the sum of theta_u over u <= v, and the sum of b_w over the w that agree with v or are 0 in each
+    coordinate. Fix a set of modes and take the alternating sum over its subsets of log mu at v with the other
+    coordinates set to 0: on the one side only b_v is left, on the other the theta_u that have all these coordinates.
+    """
+    same = ((basis[:, None] > 0) == (basis[None] > 0)).all(axis=2)
+    below = (basis[None] <= basis[:, None]).all(axis=2)
+    return np.asarray(same & below, dtype=np.float64)
+
+
+@pytest.mark.parametrize("table", sorted(LOGLIN))
+def test_coefficients_and_standard_errors_are_those_of_glm(table: str) -> None:
+    compared = 0
+    for tests, loglin, glm in fits(table):
+        told = f"{table}: margins {loglin['margins']} on omega {loglin['omega']}"
+        M, open_ = treatment_contrasts(tests.fit.basis), np.isnan(tests.standard_errors)
+        known = ~(M[:, open_] > 0).any(axis=1)  # R's coefficients that are sums of identified theta
+        coef, se = floats(glm["coef"]), floats(glm["se"])
+        if not np.isnan(se).any():
+            assert known.all(), told
+        variance = np.diagonal(M @ np.nan_to_num(tests.covariance()) @ M.T)
+        assert_allclose((M @ tests.fit.theta)[known], coef[known], rtol=1e-6, atol=1e-6, err_msg=told)
+        assert_allclose(np.sqrt(variance)[known], se[known], rtol=1e-6, err_msg=told)
+        single = known & (M.sum(axis=1) == 1)  # there theta is the coefficient, and so is its Wald test
+        z = coef[single] / se[single]
+        assert_allclose(tests.z[single], z, rtol=1e-5, atol=1e-5, err_msg=told)
+        assert_allclose(tests.p_values[single], 2 * stats.norm.sf(np.abs(z)), rtol=1e-3, atol=1e-6, err_msg=told)
+        compared += int(known.sum())
+    assert compared >= 0.4 * sum(len(glm["coef"]) for glm in GLM[table])
+
+
+@pytest.mark.parametrize("table", sorted(LOGLIN))
+def test_residuals_are_those_of_glm(table: str) -> None:
+    X, seen = TABLES[table], 0
+    for tests, loglin, glm in fits(table):
+        if loglin["all_kway"] is None:
+            continue
+        seen += 1
+        mu = np.array(loglin["fit"]).reshape(X.shape)
+        inside, alive = tests.counts.support, mu > 0
+        for kind in ("pearson", "deviance", "adjusted"):
+            assert np.isnan(tests.residuals(kind)[~inside]).all()
+        assert_allclose(tests.residuals()[alive], ((X - mu)[alive] / np.sqrt(mu[alive])), atol=1e-5)
+        assert (tests.residuals()[inside & ~alive] == 0).all()
+        assert (tests.residuals("deviance")[inside & ~alive] == 0).all()
+        # in a saturated cell R is left with the square root of a rounding error
+        assert_allclose(tests.residuals("deviance").ravel()[alive.ravel()], floats(glm["deviance"])[alive.ravel()],
+                        rtol=1e-6, atol=1e-5)  # fmt: skip
+        assert_allclose(tests.residuals("adjusted").ravel(), floats(glm["adjusted"]), rtol=1e-6, atol=1e-5)
+    assert seen > 0
+
+
+def dense(case: Case) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """Cells that stay, the features on them and their singular vectors of value 0, constant left out."""
+    stays = ~cells_that_vanish(case.Z, case.p)
+    Z = case.Z[stays]
+    _, s, right = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=True)
+    return stays, Z, right[int((s > 1e-9).sum()) :]
+
+
+@given(problems(max_cells=20, max_params=8, zeros=True, weighted=True))
+@settings(max_examples=40)
+def test_everything_from_the_definitions(case: Case) -> None:
+    fit = case.fit()
+    tests = fit.inference()
+    stays, Z, null = dense(case)
+    n, mu = case.on_omega(case.X)[stays], (case.total * case.q(fit))[stays]
+    N, seen = case.total, n > 0
+    assert tests.df == len(n) - 1 - (len(case.basis) - len(null))
+    assert tests.g2 == pytest.approx(2 * float(n[seen] @ np.log(n[seen] / mu[seen])), abs=1e-8)
+    assert tests.x2 == pytest.approx(float(((n - mu) ** 2 / mu).sum()), abs=1e-8)
+    ways = lgamma(N + 1) - sum(lgamma(count + 1) for count in n)
+    assert tests.log_likelihood == pytest.approx(ways + float(n @ np.log(mu / N)), abs=1e-8)
+    poisson = float(np.sum(stats.poisson.logpmf(n, mu)))
+    assert tests.aic == pytest.approx(-2 * poisson + 2 * (len(n) - tests.df), abs=1e-7)
+    gap = {2 * float(stats.poisson.logpmf(N, N)), -(tests.aic - 2 - 2 * fit.rank + 2 * tests.log_likelihood)}
+    assert max(gap) == pytest.approx(min(gap), abs=1e-7)
+
+    A = np.hstack([np.ones((len(n), 1)), Z])
+    open_ = (np.abs(null) > 1e-7).any(axis=0) if len(null) else np.zeros(len(case.basis), dtype=np.bool_)
+    assert_array_equal(np.isnan(tests.standard_errors), open_)
+    assert_array_equal([bool(reason) for reason in tests.reasons], open_)
+    inverse = np.linalg.pinv(A.T @ (mu[:, None] * A), rcond=1e-12, hermitian=True)
+    covariance = tests.covariance()
+    assert_allclose(covariance[np.ix_(~open_, ~open_)], inverse[1:, 1:][np.ix_(~open_, ~open_)], rtol=1e-6, atol=1e-8)
+    assert np.isnan(covariance[open_]).all()
+    assert np.isnan(covariance[:, open_]).all()
+
+    hat = np.einsum("ij,jk,ik->i", A, inverse, A) * mu
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = np.where(hat < 1 - 1e-7, (n - mu) / np.sqrt(mu * (1 - hat)), NAN)
+    adjusted = np.full(len(stays), NAN)
+    adjusted[stays] = expected
+    assert_allclose(case.on_omega(tests.residuals("adjusted")), adjusted, rtol=1e-6, atol=1e-6)
+    deviance = case.on_omega(tests.residuals("deviance"))
+    assert float((deviance**2).sum()) == pytest.approx(tests.g2, abs=1e-8)
+    assert_array_equal(np.sign(deviance[stays])[np.abs(n - mu) > 1e-6], np.sign(n - mu)[np.abs(n - mu) > 1e-6])
+    assert isinstance(tests.summary(), str)
+
+
+def test_parameters_that_diverge_are_named() -> None:
+    fit = ld.decompose([[10, 20, 30], [0, 0, 0]], "B1")
+    tests = fit.inference()
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert tests.df == 0
+    row = fit.basis.tolist().index([1, 0])
+    assert tests.reasons[row] == "runs to infinity along fit.recession: the minimum is not attained"
+    assert np.isnan(tests.standard_errors[row])
+    assert np.isfinite(np.delete(tests.standard_errors, row)).all()
+    assert any(line.split()[:4] == ["[1,", "0]", "-inf", "-"] for line in tests.summary().splitlines())
+    assert "1 without s.e.: runs to infinity" in tests.summary()
+
+
+def test_parameters_that_are_not_identified_are_named() -> None:
+    fit = ld.decompose([[0, 5], [7, 0]], [[0, 1], [1, 0]], support=np.array([[False, True], [True, False]]))
+    assert fit.rank == 1
+    assert [reason[:14] for reason in fit.inference().reasons] == ["not identified"] * 2
+    assert "2 without s.e.: not identified" in fit.inference().summary()
+
+
+def test_summary() -> None:
+    text = ld.decompose(DRUGS, ld.interactions(2)).inference().summary()
+    assert text.split("\n\n")[0].splitlines() == [
+        "Log-linear model of counts",
+        "-----------------------------------------",
+        "table           2x2x2, N = 2276",
+        "cells           8",
+        "model           interactions(2)",
+        "parameters      6",
+        "G2 (deviance)   0.3740 on 1 df, p = 0.541",
+        "X2 (Pearson)    0.4011 on 1 df, p = 0.527",
+        "log-likelihood  -19.925  (multinomial)",
+        "AIC             63.417",
+        "BIC             103.529",
+    ]
+    assert str(ld.decompose(DRUGS, ld.interactions(2)).inference()) == text
+
+
+def test_long_summaries_keep_what_stands_out() -> None:
+    X = np.random.default_rng(3).poisson(20, size=(12, 12))
+    X[4:, 5:] += 40
+    tests = ld.decompose(X, ld.full(), support="nonzero").inference()
+    lines = tests.summary(rows=10).splitlines()
+    shown = [line.split("]")[0] + "]" for line in lines if line.startswith("[")]
+    loudest = np.sort(np.argsort(-np.abs(tests.z))[:10])
+    assert shown == [str(tests.fit.basis[i].tolist()) for i in loudest]
+    assert "... and 133 more with smaller |z|" in lines
+    assert len(tests.summary().splitlines()) < 60
+
+
+def test_a_model_without_parameters() -> None:
+    tests = ld.decompose([3, 5, 4], ld.empty()).inference()
+    assert tests.df == 2
+    assert tests.x2 == pytest.approx(0.5)
+    assert tests.standard_errors.shape == (0,)
+    assert_allclose(tests.residuals("adjusted"), np.array([-1, 1, 0]) / 2 / np.sqrt(2 / 3), atol=1e-12)
+    assert "cell" not in tests.summary().splitlines()[-1]
+
+
+def test_notes_in_the_summary() -> None:
+    assert "the data chose the basis" in ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
+    undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
+    assert "was not decided" in undecided.inference().summary()
+    for rows in (0, True):
+        with pytest.raises(ld.InvalidQuery, match=rf"rows={rows}\): rows must be an integer >= 1"):
+            undecided.inference().summary(rows=rows)
+
+
+def test_likelihood_ratio() -> None:
+    chain, pairs = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 2), (1, 2)], 2))
+    test = ld.likelihood_ratio(chain, pairs)
+    assert test.statistic == pytest.approx(chain.inference().g2 - pairs.inference().g2, rel=1e-12)
+    assert test.df == 1
+    assert test.p_value == pytest.approx(float(stats.chi2.sf(test.statistic, 1)), rel=1e-9)
+    against_all = ld.likelihood_ratio(chain, ld.decompose(DRUGS, ld.full()))
+    assert against_all.statistic == pytest.approx(chain.inference().g2, abs=1e-9)
+    assert against_all.df == chain.inference().df
+    same = ld.likelihood_ratio(pairs, pairs)
+    assert (same.statistic, same.df) == (0.0, 0)
+    assert np.isnan(same.p_value)
+
+
+def test_all_nested_pairs_of_a_table() -> None:
+    """Differences of R's G2 and of the numbers of parameters."""
+    models = [m for m in LOGLIN["MSPatients"]["models"] if m["omega"] == "full"]
+    made = [ld.decompose(TABLES["MSPatients"], ld.interactions(m["margins"])) for m in models]
+    nested = 0
+    for small, m in zip(made, models, strict=True):
+        for large, other in zip(made, models, strict=True):
+            if all(any(set(a) <= set(b) for b in other["margins"]) for a in m["margins"]):
+                test = ld.likelihood_ratio(small, large)
+                assert test.statistic == pytest.approx(m["G2"] - other["G2"], abs=1e-6)
+                if m["mle_exists"]:
+                    assert test.df == large.n_params - small.n_params
+                nested += 1
+            else:
+                with pytest.raises(ld.InvalidQuery, match="nested"):
+                    ld.likelihood_ratio(small, large)
+    assert nested > 40
+
+
+@given(problems(max_cells=12, max_params=5, zeros=True))
+@settings(max_examples=30)
+def test_nesting_is_a_question_of_spans(case: Case) -> None:
+    fit, other = case.fit(), Case(case.X, case.mask, case.basis[: len(case.basis) // 2]).fit()
+    more = np.array([v for v in np.ndindex(case.X.shape) if any(v)][:5], dtype=np.int64).reshape(-1, case.X.ndim)
+    third = Case(case.X, case.mask, more)
+    ones = np.ones((len(case.omega), 1))
+    inside = np.linalg.matrix_rank(np.hstack([ones, third.Z, case.Z])) == np.linalg.matrix_rank(
+        np.hstack([ones, third.Z])
+    )
+    assert ld.likelihood_ratio(other, fit).df >= 0
+    if inside:
+        stays = ~cells_that_vanish(case.Z, case.p)
+        ranks = [np.linalg.matrix_rank(np.hstack([ones, Z])[stays]) for Z in (case.Z, third.Z)]
+        assert ld.likelihood_ratio(fit, third.fit()).df == ranks[1] - ranks[0]
+    else:
+        with pytest.raises(ld.InvalidQuery, match="nested"):
+            ld.likelihood_ratio(fit, third.fit())
+
+
+def test_pairs_that_cannot_be_compared() -> None:
+    one, two = ld.decompose(DRUGS, "B1"), ld.decompose(DRUGS, ld.interactions(2))
+    with pytest.raises(ld.InvalidQuery, match="compares two results of decompose, got a ndarray"):
+        ld.likelihood_ratio(one, DRUGS)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidQuery, match="nested the other way round"):
+        ld.likelihood_ratio(two, one)
+    a, b = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 1), (2,)], [(0,), (1, 2)]))
+    with pytest.raises(ld.InvalidQuery, match=r"not nested: small has .*, e.g. the one of cell \[1, 1, 0\]"):
+        ld.likelihood_ratio(a, b)
+    with pytest.raises(ld.InvalidQuery, match=r"one has shape \(2, 2, 2\), the other \(2, 2\)"):
+        ld.likelihood_ratio(one, ld.decompose(DRUGS[0], "B1"))
+    changed = DRUGS.copy()
+    changed[1, 0, 1] = 44
+    with pytest.raises(ld.InvalidQuery, match=r"the tables differ, first at \[1, 0, 1\]: 43 and 44"):
+        ld.likelihood_ratio(one, ld.decompose(changed, ld.interactions(2)))
+    with pytest.raises(ld.InvalidQuery, match=r"the supports differ, first at \[0, 0, 0\]: True and False"):
+        ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), support=DRUGS < 900))
+    with pytest.raises(ld.InvalidQuery, match=r"the base measures differ, first at \[0, 0, 0\]: 1.0 and 2.0"):
+        ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), base=np.full(DRUGS.shape, 2.0)))
+
+
+def test_x_must_hold_counts(tmp_path: Path) -> None:
+    X = np.array([[1.0, 2.0], [2.5, 4.25]])
+    with pytest.raises(ld.InvalidTensor, match=r"needs counts, .* but X\[1, 0\] = 2.5 \(2 of 4 cells are not whole\)"):
+        ld.decompose(X, "B1").inference()
+    with pytest.raises(ld.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
+        ld.decompose([[1, -2], [2, 4]], "B1")
+    fit = ld.decompose(X, "B1", support=X != 2.5)
+    with pytest.raises(ld.InvalidTensor, match=r"X\[1, 1\] = 4.25 \(1 of 3"):
+        fit.inference()
+    assert ld.decompose([[1.0, 2.0], [NAN, 4.0]], ld.interactions(1)).inference().df == 0
+    with pytest.raises(
+        ld.InvalidTensor, match=r"needs counts, but X\[0, 1\] = 2e\+300: from 2\*\*53 on every floating"
+    ):
+        ld.decompose([[1.0, 2e300], [3e300, 4e300]], "B1").inference()
+    assert ld.decompose([[10**17, 2 * 10**17], [10**17, 3 * 10**17]], "B1").inference().df == 1  # integers are exact
+    fit.save(tmp_path / "fit.npz")
+    with pytest.raises(ld.InvalidQuery, match="inference needs X, which a loaded decomposition does not hold"):
+        ld.load(tmp_path / "fit.npz").inference()
+
+
+def test_the_fit_must_be_the_maximum() -> None:
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose(DRUGS, ld.interactions(2), solver="gradient", max_iter=1)
+    with pytest.raises(
+        ld.InvalidQuery, match="inference needs the maximum of the likelihood, but the fit ended OUT_OF"
+    ):
+        fit.inference()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+def test_intervals_are_those_of_the_normal_distribution(level: float) -> None:
+    tests = ld.decompose(DRUGS, ld.interactions(2)).inference()
+    low, high = tests.intervals(level).T
+    for bound, other in ((low, high), (high, low)):
+        assert_allclose(stats.norm.cdf(np.abs(bound - tests.fit.theta), scale=tests.standard_errors), (1 + level) / 2)
+        assert_allclose(bound + other, 2 * tests.fit.theta, atol=1e-12)
+    assert (low < high).all()
+
+
+def test_parameters_without_standard_errors_have_no_interval() -> None:
+    tests = ld.decompose([[5, 3], [0, 0]], "B1").inference()
+    assert_array_equal(np.isnan(tests.intervals()).all(axis=1), [reason != "" for reason in tests.reasons])
+    assert np.isnan(tests.intervals()).any()
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, "95 %", None, float("nan")])
+def test_levels_that_are_none(level: Any) -> None:
+    with pytest.raises(ld.InvalidQuery, match=r"intervals\(level=.*\): the level is a number between 0 and 1"):
+        ld.decompose(DRUGS, "B1").inference().intervals(level)
+
+
+def test_unknown_residuals() -> None:
+    with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals 'person'; did you mean 'pearson'\?"):
+        ld.decompose(DRUGS, "B1").inference().residuals("person")
+    with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals '\[\]'"):
+        ld.decompose(DRUGS, "B1").inference().residuals(np.array([]))  # type: ignore[arg-type]
+
+
+def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.results.inference.wald.LARGEST_MATRIX", 2)
+    tests = ld.decompose(DRUGS, "B1").inference()
+    assert tests.df == 4
+    with pytest.raises(ld.InvalidQuery, match="a Fisher matrix of 3 x 3; at most 2 parameters"):
+        _ = tests.standard_errors
+    monkeypatch.setattr("legendre.results.inference.ratio.LARGEST_MATRIX", 2)
+    with pytest.raises(ld.InvalidQuery, match="not checked beyond 2 parameters"):
+        ld.likelihood_ratio(tests.fit, ld.decompose(DRUGS, [[1, 1, 0]]))
+
+
+def test_leverages_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ld.decompose(DRUGS, "B1").inference().residuals("adjusted")
+    monkeypatch.setattr("legendre.results.inference.wald.ROWS", 7)
+    assert_allclose(ld.decompose(DRUGS, "B1").inference().residuals("adjusted"), whole, rtol=1e-13)

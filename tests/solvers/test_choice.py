@@ -1,0 +1,256 @@
+"""What is chosen before the first step, what the plan says of it, and how one solver takes over from another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import legendre as ld
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.engines.product import ProductEngine
+from legendre.model.model import Model
+from legendre.solvers.choose import choose
+from oracles import IntArray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+# the package exports a function of the same name
+CHOICE = sys.modules["legendre.solvers.choose"]
+RNG = np.random.default_rng(0)
+CUBE = RNG.uniform(0.1, 1.0, size=(5, 5, 5))
+
+
+def named(decided: ld.Plan) -> tuple[list[str], str]:
+    """Name the solvers and the engine."""
+    engine = type(decided.target.engine).__name__.removesuffix("Engine").lower()
+    return [solver.name for solver in decided.solvers], engine
+
+
+CHOICES: dict[str, tuple[Callable[[], ld.Plan], list[str], str]] = {
+    "one_body": (lambda: ld.plan(CUBE, "B1"), ["closed", "natural"], "product"),
+    "one_body_in_part": (lambda: ld.plan(CUBE, [[2, 0, 0], [0, 4, 0]]), ["closed", "natural"], "product"),
+    "one_body_masked": (lambda: ld.plan(CUBE, "B1", support=CUBE > 0.5), ["natural"], "reference"),
+    "one_body_weighted": (lambda: ld.plan(CUBE, "B1", base=CUBE), ["natural"], "reference"),
+    "small": (lambda: ld.plan(CUBE, "B3(3)"), ["natural"], "reference"),
+    "few_pairs": (lambda: ld.plan(CUBE, ld.interactions(2)), ["natural"], "reference"),
+    "decomposable": (lambda: ld.plan(CUBE, ld.interactions([(0, 1), (1, 2)])), ["scaling", "natural"], "reference"),
+    "full": (lambda: ld.plan(CUBE, "full"), ["scaling", "natural"], "reference"),
+    "many_pairs": (lambda: ld.plan(np.ones((11, 11, 11)), ld.interactions(2)), ["scaling", "natural"], "reference"),
+    "many_but_no_margins": (lambda: ld.plan(RNG.random((11, 11, 11)), ld.B3(30)), ["natural"], "reference"),
+    "empty": (lambda: ld.plan(CUBE, "empty"), ["natural"], "reference"),
+    "asked": (lambda: ld.plan(CUBE, "B1", solver="natural"), ["natural"], "product"),
+    "asked_otherwise": (lambda: ld.plan(CUBE, "B3(3)", solver="natural-cg"), ["natural-cg"], "reference"),
+    "asked_by_object": (lambda: ld.plan(CUBE, "B3(3)", solver=ld.Gradient()), ["gradient"], "reference"),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_typical_problems(name: str) -> None:
+    make, solvers, engine = CHOICES[name]
+    assert named(make()) == (solvers, engine)
+
+
+def some_cells(shape: tuple[int, ...], count: int) -> IntArray:
+    return np.argwhere(np.ones(shape))[1 : count + 1].astype(np.int64)
+
+
+def on_thousand_rows(shape: tuple[int, ...], basis: IntArray, *, masked: bool = False) -> Model:
+    mask = np.ones(shape, dtype=np.bool_)
+    mask[-1] = False
+    return Model.of(Support(shape, mask if masked else None), None, basis)
+
+
+LARGE: list[tuple[Model, str, str]] = [
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_500)), "natural", "ReferenceEngine"),
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501)), "natural", "SlabEngine"),
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501), masked=True), "natural", "DenseEngine"),
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 10_000)), "natural", "SlabEngine"),
+    (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 10_001)), "natural-cg", "DenseEngine"),
+]
+
+
+@pytest.mark.parametrize(("model", "solver", "engine"), LARGE, ids=lambda part: part if isinstance(part, str) else "")
+def test_large_bases(model: Model, solver: str, engine: str) -> None:
+    assert [chosen.name for chosen in choose(model)] == [solver]
+    assert type(engine_for(model, products=solver == "natural-cg")).__name__ == engine
+
+
+def test_products_are_never_asked_of_the_stream() -> None:
+    model = on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), 1_501))
+    assert type(engine_for(model, products=True)).__name__ == "DenseEngine"
+
+
+def test_solvers_are_told_the_tolerance() -> None:
+    few, many = (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), n)) for n in (60, 10_001))
+    assert ld.plan(CUBE, "B3(3)", tol=1e-7).target.tol == 1e-7
+    assert choose(few) == [ld.Natural()]
+    assert choose(many) == [ld.NaturalCG()]
+
+
+def test_the_plan_of_a_newton_fit() -> None:
+    assert str(ld.plan(np.ones((20, 10, 5)), [[1, 1, 0], [10, 0, 3]])).splitlines() == [
+        "1,000 cells in the sample space, merged into 12",
+        "2 parameters, 2 of them independent",
+        "solver natural on the reference engine",
+        "one sweep: 3.6e+01 additions",
+        "one step: a Fisher matrix of 0.0 MiB, 2.7e+00 flops to factor",
+    ]
+
+
+def test_the_plan_of_a_closed_form() -> None:
+    assert str(ld.plan(CUBE, "B1")).splitlines() == [
+        "125 cells in the sample space, merged into 125",
+        "12 parameters, 12 of them independent",
+        "solver closed, then natural on the product engine",
+        "one sweep: 3.8e+02 additions",
+    ]
+
+
+def test_the_plan_names_all_solvers_in_their_order() -> None:
+    assert "solver scaling, then natural on the reference engine" in str(
+        ld.plan(np.ones((11, 11, 11)), ld.interactions(2))
+    )
+
+
+def test_the_plan_counts_what_is_left() -> None:
+    mask = np.array([[False, False], [True, True]])
+    text = str(ld.plan(np.ones((2, 2)), [[0, 1], [1, 0], [1, 1]], support=mask))
+    assert "2 cells in the sample space, merged into 2" in text
+    assert "3 parameters, 1 of them independent" in text
+
+
+def test_a_plan_takes_no_step_and_checks_its_input() -> None:
+    assert ld.plan(CUBE, "B1", tol=1e-3).tol == 1e-3
+    with pytest.raises(ld.InvalidTensor, match="negative"):
+        ld.plan(-CUBE, "B1")
+    with pytest.raises(ld.InvalidSetting, match="tol must be a number >= 0"):
+        ld.plan(CUBE, "B1", tol=-1.0)
+    with pytest.raises(ld.InvalidSetting, match="unknown solver 'newton'"):
+        ld.plan(CUBE, "B1", solver="newton")
+
+
+CLOSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "pairs": ("interactions(2)", {}),
+    "masked": ("B1", {"support": CUBE > 0.5}),
+    "weighted": ("B1", {"base": CUBE}),
+    "empty": ("empty", {}),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_the_closed_form_is_refused_where_there_is_none(name: str) -> None:
+    basis, arguments = CLOSED[name]
+    refusal = (
+        "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
+        "Use solver='auto'."
+    )
+    with pytest.raises(ld.InvalidSetting) as told:
+        ld.decompose(CUBE, basis, solver="closed", **arguments)
+    assert str(told.value) == refusal
+
+
+def test_empty_margins_have_no_closed_form() -> None:
+    X = np.array([[1.0, 0.0], [2.0, 0.0]])
+    with pytest.raises(ld.InvalidSetting, match="without zeros in its margins"):
+        ld.decompose(X, "B1", solver="closed")
+    assert ld.decompose(X, "B1").status is ld.Status.AT_BOUNDARY
+
+
+def test_the_closed_form_needs_no_step() -> None:
+    fit = ld.decompose(CUBE, "B1")
+    assert (fit.n_iter, fit.solver) == (0, "closed")
+    assert 0 <= fit.gap < 1e-20
+
+
+def test_the_closed_form_is_finished_by_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rounding left more than tol; here an answer that is not quite right stands for rounding."""
+    exact = ProductEngine.closed_form
+    monkeypatch.setattr(ProductEngine, "closed_form", lambda *given: exact(*given) + 0.01)
+    fit = ld.decompose(CUBE, "B1")
+    assert (fit.solver, fit.status) == ("closed", ld.Status.CONVERGED)
+    assert fit.n_iter >= 1
+    assert_allclose(fit.tensor(), ld.decompose(CUBE, "B1", solver="natural").tensor(), rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+def test_the_gap_of_the_closed_form_is_an_upper_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = ld.decompose(CUBE, "B1").kl
+    exact = ProductEngine.closed_form
+    for error in (1e-4, 0.01, 0.1, 3.0):
+        wrong = partial(lambda error, *given: exact(*given) + error, error)
+        monkeypatch.setattr(ProductEngine, "closed_form", lambda *given, wrong=wrong: wrong(*given))
+        early = ld.decompose(CUBE, "B1", max_iter=0)
+        assert 0 < early.kl - best <= early.gap
+
+
+@pytest.fixture
+def _one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let scaling begin every fit of margins, and give up after one cycle."""
+    monkeypatch.setattr(CHOICE, "SCALING_FROM", 1)
+    monkeypatch.setattr(CHOICE, "SCALING_CYCLES", 1)
+
+
+@pytest.mark.usefixtures("_one_cycle")
+def test_natural_takes_over_from_scaling() -> None:
+    fit = ld.decompose(CUBE, ld.interactions(2))
+    reference = ld.decompose(CUBE, ld.interactions(2), solver="natural")
+    assert (fit.solver, fit.status) == ("natural", ld.Status.CONVERGED)
+    assert [step.iteration for step in fit.history] == list(range(fit.n_iter + 1))
+    assert fit.n_iter >= 2
+    assert_allclose(fit.tensor(), reference.tensor(), rtol=1e-8)
+    assert fit.history[0] == reference.history[0]
+    scaled = ld.decompose(CUBE, ld.interactions(2), solver="scaling")
+    assert fit.history[1] == scaled.history[1]
+    # it goes on from there, so that the objective falls all the way
+    objective = np.array([step.objective for step in fit.history])
+    assert (np.diff(objective) <= 1e-14).all()
+
+
+@pytest.mark.usefixtures("_one_cycle")
+def test_scaling_that_is_enough_needs_no_other() -> None:
+    fit = ld.decompose(CUBE, ld.interactions([(0, 1), (1, 2)]))
+    assert (fit.solver, fit.n_iter) == ("scaling", 1)
+
+
+@pytest.mark.usefixtures("_one_cycle")
+def test_the_budget_is_shared() -> None:
+    for budget in (0, 1, 2, 3):
+        with pytest.warns(ld.ConvergenceWarning, match=f"{budget} steps"):
+            fit = ld.decompose(CUBE, ld.interactions(2), max_iter=budget, tol=1e-15)
+        assert fit.n_iter == budget
+        assert fit.solver == ("natural" if budget > 1 else "scaling")
+
+
+@pytest.mark.usefixtures("_one_cycle")
+def test_the_callback_sees_the_history_across_solvers() -> None:
+    """Called with a `Step` at the start and after every step, says `decompose`: once each, numbered on."""
+    seen: list[ld.Step] = []
+    fit = ld.decompose(CUBE, ld.interactions(2), callback=seen.append)
+    assert tuple(seen) == fit.history
+
+
+@pytest.mark.usefixtures("_one_cycle")
+def test_a_callback_stops_for_good() -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="The callback asked to stop"):
+        fit = ld.decompose(CUBE, ld.interactions(2), callback=lambda step: step.iteration == 1)
+    assert (fit.solver, fit.n_iter) == ("scaling", 1)
+
+
+def test_slow_scaling_is_left_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skewed data on which cycles over pairs crawl."""
+    monkeypatch.setattr(CHOICE, "SCALING_FROM", 1)
+    X = np.random.default_rng(2).lognormal(sigma=3.0, size=(6, 6, 6))
+    fit = ld.decompose(X, ld.interactions(2))
+    assert fit.solver == "natural"
+    assert fit.converged
+    assert [step.iteration for step in fit.history] == list(range(fit.n_iter + 1))
+    assert_allclose(
+        fit.tensor() / X.sum(), ld.decompose(X, ld.interactions(2), solver="natural").tensor() / X.sum(), atol=1e-9
+    )

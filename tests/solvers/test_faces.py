@@ -1,0 +1,212 @@
+"""Zeros in P: is the minimum attained, and which cells vanish in the limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import Case
+from legendre.core.sums.zeta import zeta
+from legendre.data.dense import observe
+from legendre.model.problem import Problem
+from legendre.solvers.before import faces as existence
+from legendre.solvers.before.faces import distinct, find_face, interior_point
+from oracles import FloatArray, IntArray, cells_that_vanish
+from strategies import count_tables, problems, shapes
+
+
+def vanishing(case: Case) -> IntArray:
+    return case.omega[cells_that_vanish(case.Z, case.p)]
+
+
+def unreachable_parameter() -> Case:
+    """No cell of Omega lies above (2, 0): its feature is 0 on Omega, which is no reason for anything to vanish."""
+    X = np.array([[1.0, 2.0], [0.0, 3.0], [0.0, 0.0]])
+    mask = np.array([[True, True], [True, True], [False, False]])
+    return Case(X, mask, np.array([[0, 1], [1, 0], [2, 0]]))
+
+
+@settings(max_examples=150)
+@given(problems(zeros=True, max_cells=24))
+@example(unreachable_parameter())
+def test_the_cells_that_vanish_are_those_of_the_definition(case: Case) -> None:
+    expected = vanishing(case)
+    fit = case.fit()
+    assert_array_equal(fit.vanishing_cells, expected)
+    assert fit.status is (ld.Status.AT_BOUNDARY if len(expected) else ld.Status.CONVERGED)
+
+
+@settings(max_examples=100)
+@given(shapes(max_cells=24, min_order=2, max_order=4), st.data())
+def test_interactions_on_sparse_tables(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """Hierarchical models, where zeros without an empty margin matter most."""
+    X = data.draw(count_tables(shape))
+    fit = ld.decompose(X, ld.interactions(2))
+    case = Case(X, np.ones(shape, dtype=np.bool_), fit.basis)
+    assert_array_equal(fit.vanishing_cells, vanishing(case))
+
+
+@settings(max_examples=80)
+@given(problems(zeros=True, max_cells=24))
+def test_the_limit_has_the_expectations_and_is_a_distribution(case: Case) -> None:
+    q = case.q(case.fit())
+    assert_allclose(case.Z.T @ q, case.eta_hat, atol=1e-9)
+    assert q.sum() == pytest.approx(1.0, abs=1e-12)
+    assert_array_equal(q == 0, cells_that_vanish(case.Z, case.p))
+
+
+@settings(max_examples=80)
+@given(problems(zeros=True, max_cells=24))
+def test_kl_falls_along_the_recession(case: Case) -> None:
+    """The direction lowers the cells that vanish and leaves all others as they are among each other."""
+    fit = case.fit()
+    fall = case.Z @ fit.recession
+    gone = cells_that_vanish(case.Z, case.p)
+    top = fall[~gone].max()
+    assert_allclose(fall[~gone], top, atol=1e-6)
+    assert (fall[gone] < top - 1e-3).all()
+
+
+@settings(max_examples=60)
+@given(problems(zeros=True, max_cells=24))
+def test_leaving_out_the_vanishing_cells_gives_the_same_q(case: Case) -> None:
+    fit = case.fit()
+    inside = case.mask.copy()
+    inside[tuple(fit.vanishing_cells.T)] = False
+    ordinary = case.fit(support=inside)
+    assert ordinary.status is ld.Status.CONVERGED
+    assert_allclose(ordinary.tensor(), fit.tensor(), rtol=1e-7, atol=1e-12)
+    assert ordinary.kl == pytest.approx(fit.kl, abs=1e-10)
+
+
+def test_the_designs_example() -> None:
+    """Damped Newton meets any tolerance here while theta heads for -infinity: the residual alone is no proof."""
+    fit = ld.decompose([[1, 1], [0, 0]], [(1, 0), (0, 1)])
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.vanishing_cells.tolist() == [[1, 0], [1, 1]]
+    assert_allclose(fit.tensor(), [[1, 1], [0, 0]], atol=1e-12)
+    assert np.isfinite(fit.theta).all()
+    assert fit.recession[0] < 0 == fit.recession[1]
+
+
+def corners() -> FloatArray:
+    """Two empty corners of a cube: no two-way margin is empty, and yet no finite theta attains the minimum."""
+    X = np.arange(1.0, 9.0).reshape(2, 2, 2)
+    X[0, 0, 0] = X[1, 1, 1] = 0.0
+    return X
+
+
+BOUNDARY: dict[str, tuple[FloatArray, str | ld.Basis]] = {
+    "empty_row": (np.array([[1.0, 1.0], [0.0, 0.0]]), "B1"),
+    "opposite_corners": (corners(), ld.interactions(2)),
+    "empty_top": (np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0], [4.0, 0.0, 0.0]]), ld.cells([(1, 2), (2, 1)])),
+    "full_basis": (np.array([2.0, 0.0, 1.0, 0.0]), "full"),
+    "empty_bottom": (np.array([[0.0, 2.0], [3.0, 4.0]]), "full"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDARY))
+def test_q_is_the_limit_of_positive_tensors(name: str) -> None:
+    X, basis = BOUNDARY[name]
+    limit = ld.decompose(X, basis)
+    assert limit.status is ld.Status.AT_BOUNDARY
+    q = limit.tensor() / limit.total
+    distances = []
+    for eps in (1e-1, 1e-3, 1e-5, 1e-7):
+        near = ld.decompose(X + eps, basis)
+        distances.append(float(np.abs(near.tensor() / near.total - q).max()))
+        assert near.status is ld.Status.CONVERGED
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 1e-3
+
+
+@pytest.mark.parametrize("name", sorted(BOUNDARY))
+def test_q_is_the_limit_along_the_recession(name: str) -> None:
+    X, basis = BOUNDARY[name]
+    fit = ld.decompose(X, basis)
+    grid = np.zeros(X.shape)
+    grid[tuple(fit.basis.T)] = fit.theta + 60.0 * fit.recession
+    assert_allclose(ld.from_theta(grid), fit.tensor() / fit.total, atol=1e-9)
+    assert ld.kl(X, ld.from_theta(grid)) == pytest.approx(fit.kl, abs=1e-9)
+
+
+def test_no_two_way_margin_is_empty_at_the_opposite_corners() -> None:
+    X = corners()
+    assert all((X.sum(axis=k) > 0).all() for k in range(3))
+    assert ld.decompose(X, ld.interactions(2)).vanishing_cells.tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_zeros_that_harm_nothing() -> None:
+    fit = ld.decompose(np.array([[0.0, 1.0], [1.0, 1.0]]), "B1")
+    assert fit.status is ld.Status.CONVERGED
+    assert fit.vanishing_cells.shape == (0, 2)
+    assert not fit.recession.any()
+    assert (fit.tensor() > 0).all()
+
+
+def test_an_unreachable_parameter_is_no_boundary() -> None:
+    fit = unreachable_parameter().fit()
+    assert fit.status is ld.Status.CONVERGED
+    assert len(fit.vanishing_cells) == 0
+    assert fit.rank == 2
+
+
+def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
+        fit = ld.decompose(corners(), ld.interactions(2), tol=1e-6)
+    assert fit.status is ld.Status.UNDECIDED
+    assert fit.converged
+    assert len(fit.vanishing_cells) == 0
+    limit = ld.decompose(BOUNDARY["empty_row"][0], "B1")  # margins decide this one without a program
+    assert limit.status is ld.Status.AT_BOUNDARY
+
+
+def test_undecided_q_is_near_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = ld.decompose(corners(), ld.interactions(2))
+    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    with pytest.warns(ld.ConvergenceWarning, match="support='nonzero' rules that out"):
+        fit = ld.decompose(corners(), ld.interactions(2), tol=1e-8)
+    assert_allclose(fit.tensor() / fit.total, limit.tensor() / limit.total, atol=1e-6)
+
+
+def test_support_nonzero_is_always_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    fit = ld.decompose(corners(), ld.interactions(2), support="nonzero")
+    assert fit.status is ld.Status.CONVERGED
+
+
+@settings(max_examples=60)
+@given(problems(zeros=True, max_cells=20, weighted=True))
+def test_the_interior_point_is_positive_with_the_expectations(case: Case) -> None:
+    data = observe(case.X, case.mask, case.base)
+    problem = Problem.of(data, case.basis)
+    face = find_face(problem)
+    reduced = problem.reduced(face.alive, np.arange(len(case.basis)))
+    q = interior_point(reduced)
+    design = existence.features(reduced.model, reduced.model.alive)
+    assert (q > 0).all()
+    assert q.sum() == pytest.approx(1.0, abs=1e-12)
+    assert_allclose(design.T @ q, case.eta_hat, atol=1e-12)
+
+
+def test_features_are_rows_of_zeta() -> None:
+    case = Case(np.ones((3, 4)), np.ones((3, 4), dtype=np.bool_), np.array([[0, 1], [2, 0], [1, 3]]))
+    problem = Problem.of(observe(case.X), case.basis)
+    rows = existence.features(problem.model, problem.model.alive)
+    for column, position in zip(rows.T, problem.model.positions, strict=True):
+        indicator = np.zeros(problem.model.weights.shape)
+        indicator[tuple(position)] = 1.0
+        assert_array_equal(column, zeta(indicator).ravel())
+
+
+def test_different_rows_that_share_their_number_stay_apart() -> None:
+    a, b = np.random.default_rng(0).standard_normal(2)
+    rows = np.array([[0.0, 0.0], [b, -a], [0.0, 0.0], [1.0, 2.0]])
+    found, where = distinct(rows)
+    assert len(found) == 3
+    assert_array_equal(found[where], rows)

@@ -1,0 +1,260 @@
+"""The natural gradient by conjugate gradients: the same Q as with a factorised Fisher matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import NAMED, SMALL, BoolArray, Case
+from legendre.data.support import Support
+from legendre.engines.dense import DenseEngine
+from legendre.engines.preconditioner import Vecchia
+from legendre.engines.protocol import Engine
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.model import Model
+from legendre.solvers.loop import Outcome, run
+from legendre.solvers.protocol import Target
+from legendre.solvers.status import Status
+from oracles import FloatArray
+from strategies import problems
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ENGINES: list[type[ReferenceEngine] | type[DenseEngine]] = [ReferenceEngine, DenseEngine]
+"""With the diagonal preconditioner, and with the sparse inverse factor."""
+PLAIN = ld.NaturalCG()
+
+
+def solve(
+    case: Case, engine: type[ReferenceEngine] | type[DenseEngine], tol: float = 1e-13, cg: ld.NaturalCG = PLAIN
+) -> Outcome:
+    """Fit with the given engine, whatever the size, with all parameters, dependent or not."""
+    decided = ld.plan(case.X, case.basis, support=case.mask, base=case.base)
+    target = Target(engine(decided.problem.model), decided.problem, tol)
+    return run(cg, target, np.zeros(len(case.basis)), tol=tol, max_iter=500)
+
+
+def q_of(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], outcome: Outcome) -> FloatArray:
+    """List Q in the order of Omega."""
+    model = Model.of(Support(case.X.shape, case.mask), case.base, case.basis)
+    made: Engine = engine(model)
+    with np.errstate(invalid="ignore"):
+        density = np.exp(made.log_probabilities(made.at(outcome.point.theta))) / model.weights
+    return case.on_omega(model.quotient.spread(density)) * case.r
+
+
+def agree(case: Case, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
+    outcome = solve(case, engine)
+    reference = case.fit(solver="natural", tol=1e-12)
+    assert outcome.status is Status.CONVERGED
+    assert np.isfinite(outcome.point.theta).all()
+    assert_allclose(q_of(case, engine, outcome), case.q(reference), rtol=1e-6, atol=1e-11)
+    assert 0 <= outcome.gap < 1e-12
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@settings(max_examples=40)
+@given(case=problems(weighted=True))
+def test_random_problems(case: Case, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
+    """Random sample spaces leave many parameters dependent: Q is unique all the same."""
+    agree(case, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_named_cases(name: str, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
+    agree(SMALL[name], engine)
+
+
+def skewed(shape: tuple[int, ...], count: int, *, sigma: float = 2.0, holes: float = 0.0, seed: int = 4) -> Case:
+    """Heavy-tailed entries, some cells left out, cells of the basis in no order."""
+    rng = np.random.default_rng(seed)
+    X = rng.lognormal(sigma=sigma, size=shape)
+    mask = np.asarray(rng.random(shape) >= holes)
+    return Case(X, mask, rng.permutation(np.argwhere(np.ones(shape))[1:])[:count])
+
+
+SHAPES = [(30,), (7, 9), (5, 6, 7), (1, 6, 5), (3, 4, 3, 5)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_skewed_data(shape: tuple[int, ...], holes: float, engine: type[ReferenceEngine] | type[DenseEngine]) -> None:
+    agree(skewed(shape, 25, holes=holes), engine)
+
+
+def test_large_interactions(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=2.0, size=(8, 8, 8))
+    fit = ld.decompose(X, ld.interactions(2), solver="natural-cg", tol=1e-13)
+    for axis in range(3):
+        assert_allclose(fit.tensor().sum(axis=axis), X.sum(axis=axis), rtol=1e-8)
+
+
+def slices_gone(shape: tuple[int, ...]) -> BoolArray:
+    mask = np.ones(shape, dtype=np.bool_)
+    mask[:3] = mask[:, 2:5] = mask[:, :, 6:] = False
+    return mask
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine], rng: np.random.Generator) -> None:
+    """Whole slices are left out: many features become equal on what is left, others constant or empty."""
+    X = rng.uniform(0.1, 1.0, size=(8, 8, 8))
+    agree(Case(X, slices_gone(X.shape), rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]), engine)
+
+
+def test_nearly_dependent_parameters(rng: np.random.Generator) -> None:
+    """Cells of measure 1e-13 separate features that are otherwise equal: variances at the level of rounding."""
+    base = np.where(rng.random((5, 5, 5)) < 0.5, 1e-13, 1.0)
+    X = base * rng.lognormal(size=base.shape)
+    case = Case(X, np.ones(X.shape, dtype=np.bool_), np.argwhere(np.ones(X.shape))[1:], base)
+    outcome = solve(case, DenseEngine, tol=1e-9)
+    assert outcome.status is Status.CONVERGED
+    assert_allclose(q_of(case, DenseEngine, outcome), case.p, atol=1e-8)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+def test_the_gap_is_an_upper_bound_on_the_way(engine: type[ReferenceEngine] | type[DenseEngine], sigma: float) -> None:
+    case = skewed((5, 6, 4), 40, sigma=sigma)
+    decided = ld.plan(case.X, case.basis)
+    target = Target(engine(decided.problem.model), decided.problem, 1e-10)
+    best = target.objective(solve(case, ReferenceEngine).point)
+    bounded = 0
+    for steps in range(12):
+        outcome = run(ld.NaturalCG(), target, np.zeros(40), tol=1e-10, max_iter=steps)
+        assert target.objective(outcome.point) - best <= outcome.gap + 1e-13
+        bounded += np.isfinite(outcome.gap)
+    assert bounded >= 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("shape", "count", "seed"), [((200,), 105, 9), ((6, 6, 6), 168, 20), ((12, 12), 140, 1)])
+def test_the_gap_is_an_upper_bound_where_the_fit_ends(
+    shape: tuple[int, ...], count: int, seed: int, engine: type[ReferenceEngine] | type[DenseEngine]
+) -> None:
+    """There eta - eta_hat is below tol, and yet the solve for the gap must not be content with that."""
+    case = skewed(shape, count, sigma=3.0, seed=seed)
+    problem = ld.plan(case.X, case.basis).problem
+    grid = Target(ReferenceEngine(problem.model), problem, 1e-13)
+    newton = run(ld.Natural(), grid, np.zeros(count), tol=1e-13, max_iter=100)
+    for tol in (1e-3, 1e-5, 1e-8):
+        target = Target(engine(problem.model), problem, tol)
+        outcome = run(PLAIN, target, np.zeros(count), tol=tol, max_iter=300)
+        assert outcome.status is Status.CONVERGED
+        assert target.objective(outcome.point) - target.objective(newton.point) <= outcome.gap + 1e-13
+
+
+def test_the_gap_at_the_answer_is_nought() -> None:
+    fit = ld.decompose(np.ones((3, 3)), [[1, 1]], solver="natural-cg")
+    assert (fit.n_iter, fit.gap) == (0, 0.0)
+
+
+def test_the_objective_never_rises() -> None:
+    history = solve(skewed((5, 6, 7), 60), DenseEngine).history
+    objective = np.array([step.objective for step in history])
+    assert (np.diff(objective) <= 1e-12).all()
+
+
+def test_a_warm_start_and_a_budget() -> None:
+    case = skewed((5, 6, 7), 40)
+    fit = case.fit(solver="natural-cg", tol=1e-12)
+    assert case.fit(solver="natural-cg", tol=1e-11, start=fit.theta).n_iter == 0
+    with pytest.warns(ld.ConvergenceWarning, match="Stopped at max_iter"):
+        assert case.fit(solver="natural-cg", tol=1e-12, max_iter=2).n_iter == 2
+
+
+def test_few_products_make_more_steps() -> None:
+    case = skewed((5, 6, 7), 40, sigma=0.5)
+    few = solve(case, ReferenceEngine, tol=1e-9, cg=ld.NaturalCG(max_products=5))
+    many = solve(case, ReferenceEngine, tol=1e-9)
+    assert few.status is many.status is Status.CONVERGED
+    assert len(few.history) > len(many.history)
+
+
+def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: float) -> tuple[Vecchia, FloatArray]:
+    """Build the factor and the Fisher matrix, both for cells sorted by their place."""
+    engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
+    point = engine.at(theta)
+    layout = engine._layout
+    factor = Vecchia(layout.cells, engine.model.quotient.merged_shape, m=m, candidates=candidates, gain=gain)
+    factor.refresh(point.cache.eta, point.eta[layout.order])
+    G = engine.fisher(point)
+    return factor, G[np.ix_(layout.order, layout.order)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_with_all_predecessors_the_factor_is_the_inverse(shape: tuple[int, ...]) -> None:
+    case = skewed(shape, 20)
+    factor, G = vecchia_at(case, np.zeros(20), 20, 20, 0.0)
+    x = np.random.default_rng(3).normal(size=20)
+    assert_allclose(factor.apply(G @ x), x, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("m", [1, 3, 8])
+def test_few_neighbours_make_a_good_preconditioner(m: int) -> None:
+    """It is symmetric and positive definite, and better than the diagonal."""
+    case = skewed((6, 6, 6), 60)
+    factor, G = vecchia_at(case, np.linspace(-0.3, 0.3, 60), m, 30, 0.0)
+    assert np.diff(factor.ptr).max() <= m
+    P = np.stack([factor.apply(unit) for unit in np.eye(60)])
+    assert_allclose(P, P.T, rtol=1e-6, atol=1e-6 * np.abs(P).max())
+    root = np.linalg.cholesky(G)
+    spectrum = np.linalg.eigvalsh(root.T @ P @ root)
+    diagonal = np.linalg.eigvalsh(root.T @ np.diag(1 / np.diagonal(G)) @ root)
+    assert spectrum.min() > 0
+    assert spectrum.max() / spectrum.min() < diagonal.max() / diagonal.min()
+
+
+def test_the_factor_is_renewed_only_as_far_as_eta_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = skewed((6, 6, 6), 60)
+    engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
+    done: list[str] = []
+    select, factor = Vecchia.select, Vecchia.factor
+
+    def watched_select(self: Vecchia, eta_grid: FloatArray, ref: FloatArray) -> None:
+        done.append("select")
+        select(self, eta_grid, ref)
+
+    def watched_factor(self: Vecchia, eta_grid: FloatArray, ref: FloatArray) -> None:
+        done.append("factor")
+        factor(self, eta_grid, ref)
+
+    monkeypatch.setattr(Vecchia, "select", watched_select)
+    monkeypatch.setattr(Vecchia, "factor", watched_factor)
+    pre = engine.preconditioner(engine.at(np.zeros(60)))
+    assert done == ["select", "factor"]
+    one = np.eye(60)[0]
+    pre = engine.preconditioner(engine.at(1e-4 * one), pre)
+    assert done == ["select", "factor"]
+    # one feature moves a little, all the others hardly
+    pre = engine.preconditioner(engine.at(0.2 * one), pre)
+    assert done == ["select", "factor", "factor"]
+    engine.preconditioner(engine.at(np.full(60, 0.5)), pre)
+    assert done[-2:] == ["select", "factor"]
+
+
+def test_candidates_are_found_part_by_part() -> None:
+    case = skewed((6, 6, 6), 60)
+    engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
+    point = engine.at(np.zeros(60))
+    layout = engine._layout
+    whole = Vecchia(layout.cells, (6, 6, 6), m=8, candidates=16)
+    parts = replace(whole)
+    for factor, rows in ((whole, 100), (parts, 7)):
+        factor.select(point.cache.eta, point.eta[layout.order], rows)
+        factor.factor(point.cache.eta, point.eta[layout.order])
+    assert_array_equal(parts.nbr, whole.nbr)
+    assert_array_equal(parts.off, whole.off)
+
+
+def test_one_parameter() -> None:
+    case = Case(NAMED["cube"].X, NAMED["cube"].mask, np.array([[1, 2, 0]]))
+    for engine in ENGINES:
+        agree(case, engine)

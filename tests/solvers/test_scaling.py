@@ -1,0 +1,154 @@
+"""Iterative proportional scaling, for bases that are nothing but margins."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import legendre as ld
+from legendre.data.support import Support
+from legendre.model.margins import fitted_margins, in_running_order, margins_that_are_the_model
+from legendre.model.model import Model
+from oracles import FloatArray
+from strategies import count_tables, masks, positive_tensors, shapes
+
+Sets = list[tuple[int, ...]]
+
+
+@st.composite
+def hierarchical(draw: st.DrawFn) -> tuple[FloatArray, Sets]:
+    shape = draw(shapes(max_cells=40, min_order=2, max_order=4))
+    groups = [group for n in range(1, len(shape) + 1) for group in combinations(range(len(shape)), n)]
+    sets = draw(st.lists(st.sampled_from(groups), min_size=1, max_size=4, unique=True))
+    return draw(positive_tensors(shape)), sets
+
+
+@given(hierarchical())
+def test_scaling_agrees_with_natural(drawn: tuple[FloatArray, Sets]) -> None:
+    X, sets = drawn
+    basis = ld.interactions(sets)
+    if not len(ld.decompose(X, basis).basis):
+        return  # modes of one level have no parameters, and no margins to fit
+    fit, reference = ld.decompose(X, basis, solver="scaling"), ld.decompose(X, basis)
+    assert fit.solver == "scaling"
+    assert_allclose(fit.tensor(), reference.tensor(), rtol=1e-7)
+    assert_allclose(fit.theta, reference.theta, atol=1e-6)
+    assert 0 <= fit.gap < 1e-12
+
+
+@settings(max_examples=40)
+@given(shapes(max_cells=30, min_order=2, max_order=3), st.data())
+def test_scaling_with_a_base_measure(shape: tuple[int, ...], data: st.DataObject) -> None:
+    if max(shape) == 1:
+        return
+    X, base = data.draw(positive_tensors(shape)), data.draw(positive_tensors(shape))
+    fit = ld.decompose(X, ld.interactions(1), base=base, solver="scaling")
+    assert_allclose(fit.tensor(), ld.decompose(X, ld.interactions(1), base=base).tensor(), rtol=1e-7)
+
+
+@settings(max_examples=40)
+@given(shapes(max_cells=24, min_order=2, max_order=3), st.data())
+def test_scaling_with_zeros_or_refusal(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """Zeros and holes may leave parameters dependent: then it says so, else it has the same answer."""
+    X, mask = data.draw(count_tables(shape)), data.draw(masks(shape))
+    mask = mask if X[mask].any() else np.ones(shape, dtype=np.bool_)
+    reference = ld.decompose(X, ld.interactions(1), support=mask)
+    try:
+        fit = ld.decompose(X, ld.interactions(1), support=mask, solver="scaling", tol=1e-8)
+    except ld.InvalidSetting:
+        assert reference.rank < reference.n_params
+    else:
+        assert_allclose(fit.tensor() / fit.total, reference.tensor() / fit.total, atol=1e-5)
+
+
+DECOMPOSABLE: list[Sets] = [
+    [(0,), (1,), (2,), (3,)],
+    [(0, 1), (2, 3), (1, 2)],
+    [(0, 1, 2), (3,)],
+    [(1, 3), (0, 3), (2, 3)],
+]
+
+
+@pytest.mark.parametrize("sets", DECOMPOSABLE, ids=str)
+def test_decomposable_sets_take_one_cycle(sets: Sets, rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.uniform(0.1, 1, size=(3, 2, 4, 2)), ld.interactions(sets), solver="scaling")
+    assert fit.n_iter == 1
+    assert fit.residual <= 1e-12
+
+
+def test_the_answer_does_not_depend_on_the_start(rng: np.random.Generator) -> None:
+    X = rng.uniform(0.1, 1, size=(3, 3, 3))
+    basis = ld.interactions(2)
+    fit = ld.decompose(X, basis, solver="scaling")
+    other = ld.decompose(X, basis, solver="scaling", start=rng.normal(size=fit.n_params))
+    assert_allclose(other.tensor(), fit.tensor(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("basis", [[(1, 1)], [(0, 1), (1, 1)], "full - B1", "empty"], ids=str)
+def test_a_basis_that_is_no_set_of_margins_is_refused(basis: str | list[tuple[int, int]]) -> None:
+    with pytest.raises(ld.InvalidSetting, match="scaling fits whole margins, and this basis is not a set of margins"):
+        ld.decompose(np.ones((2, 2)), basis, solver="scaling")
+
+
+def test_margins_are_found_on_the_merged_grid() -> None:
+    """Cells (2, 0) and (0, 3) cut a 4 x 5 grid into 2 x 2 boxes, where they are both one-body margins."""
+    model = Model.of(Support((4, 5)), None, np.array([[2, 0], [0, 3]]))
+    assert fitted_margins(model) == [(0,), (1,)]
+    assert margins_that_are_the_model(model) == [(0,), (1,)]
+    joined = Model.of(Support((4, 5)), None, np.array([[2, 0], [0, 3], [2, 3]]))
+    assert margins_that_are_the_model(joined) == [(0, 1)]
+    partial = Model.of(Support((4, 5)), None, np.array([[2, 0], [2, 3]]))
+    assert margins_that_are_the_model(partial) is None
+
+
+def test_the_running_order() -> None:
+    assert in_running_order([(0, 1), (2, 3), (1, 2)]) == [(0, 1), (1, 2), (2, 3)]
+    assert sorted(in_running_order([(0,), (1,), (2,)])) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_one_body_bases_take_one_cycle(order: int, rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=2.0, size=(4, 3, 2, 3, 2)[:order])
+    fit = ld.decompose(X, "B1", solver="scaling")
+    assert fit.n_iter == 1
+    assert fit.residual <= 1e-14
+    assert_allclose(fit.tensor(), ld.decompose(X, "B1", solver="natural").tensor(), rtol=1e-8)
+
+
+def test_merged_margins(rng: np.random.Generator) -> None:
+    """Margins of boxes, not of cells."""
+    X = rng.uniform(0.1, 1, size=(6, 5, 4))
+    basis = [(2, 0, 0), (0, 3, 0), (0, 0, 1), (2, 3, 0), (0, 3, 1), (2, 0, 1)]
+    fit = ld.decompose(X, basis, solver="scaling", tol=1e-13)
+    assert_allclose(fit.tensor(), ld.decompose(X, basis, solver="natural").tensor(), rtol=1e-8)
+
+
+def test_margins_on_a_masked_support(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.0, size=(5, 5, 4))
+    mask = rng.random(X.shape) < 0.8
+    mask[0], mask[:, 0], mask[:, :, 0] = True, True, True  # all parameters stay independent
+    fit = ld.decompose(X, ld.interactions(2), support=mask, solver="scaling", tol=1e-12)
+    reference = ld.decompose(X, ld.interactions(2), support=mask, solver="natural")
+    assert fit.rank == fit.n_params
+    assert_allclose(fit.tensor()[mask], reference.tensor()[mask], rtol=1e-7)
+    for axis in range(3):
+        inside = np.where(mask, X, 0).sum(axis=axis)
+        assert_allclose(np.where(mask, fit.tensor(), 0).sum(axis=axis), inside, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0])
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+def test_the_gap_is_an_upper_bound_on_the_way(sigma: float, rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=sigma, size=(5, 4, 3))
+    best = ld.decompose(X, ld.interactions(2), solver="natural", tol=1e-13).kl
+    bounded = 0
+    for cycles in range(1, 30, 3):
+        early = ld.decompose(X, ld.interactions(2), solver="scaling", max_iter=cycles)
+        assert early.kl - best <= early.gap + 1e-13, f"after {cycles} cycles"
+        bounded += np.isfinite(early.gap)
+    assert bounded >= 3

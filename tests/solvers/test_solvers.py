@@ -1,0 +1,401 @@
+"""Every solver finds the same Q, says how it ended, and loses nothing when it did not get there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from cases import NAMED, SMALL, Case
+from legendre.data.dense import observe
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.problem import Problem
+from legendre.solvers.choose import SOLVERS, read_solver
+from legendre.solvers.loop import Outcome
+from legendre.solvers.protocol import Solver, Target
+from oracles import FloatArray
+from strategies import problems, seeds
+
+# Gradient descent may take thousands of steps: too slow to run again and again on ever smaller examples.
+UNSHRUNK = [Phase.explicit, Phase.generate]
+
+SOME = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 1.0], [2.0, 2.0, 7.0]])
+
+
+def agree(case: Case, solver: str | Solver, tol: float = 1e-10) -> None:
+    fit = case.fit(solver=solver, tol=tol)
+    assert fit.converged
+    assert fit.residual <= tol
+    assert_allclose(case.q(fit), case.answer(), atol=1e-7)
+
+
+@given(problems())
+def test_natural_agrees_with_scipy(case: Case) -> None:
+    agree(case, "natural")
+
+
+@settings(max_examples=40)
+@given(problems(max_cells=24))
+def test_m_projection_agrees_with_scipy(case: Case) -> None:
+    agree(case, "m-projection")
+
+
+@settings(max_examples=40, phases=UNSHRUNK)
+@given(problems(max_cells=24, max_params=8))
+def test_batch_gradient_agrees_with_scipy(case: Case) -> None:
+    agree(case, ld.Gradient(form="batch"), tol=1e-9)
+
+
+@settings(max_examples=25, phases=UNSHRUNK)
+@given(problems(max_cells=16, max_params=4))
+def test_gradient_sweep_agrees_with_scipy(case: Case) -> None:
+    agree(case, "gradient", tol=1e-9)
+
+
+@settings(max_examples=25, phases=UNSHRUNK)
+@given(problems(max_cells=16, max_params=4))
+def test_gradient_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
+    """A rate below 2 / max eigenvalue of G converges; k / 4 bounds the eigenvalues of k features of 0 and 1."""
+    agree(case, ld.Gradient(form="batch", learning_rate=4 / max(1, len(case.basis))), tol=1e-9)
+
+
+@settings(max_examples=15, phases=UNSHRUNK)
+@given(problems(max_cells=12, max_params=3))
+def test_gradient_sweep_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
+    agree(case, ld.Gradient(learning_rate=1.5), tol=1e-9)
+
+
+@settings(max_examples=40)
+@given(problems(max_cells=24, weighted=True))
+def test_m_projection_with_a_base_measure(case: Case) -> None:
+    agree(case, "m-projection")
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.Gradient(form="batch")], ids=str)
+def test_named_cases(name: str, solver: str | Solver) -> None:
+    agree(SMALL[name], solver, tol=1e-9)
+
+
+@settings(max_examples=40)
+@given(problems(max_cells=16, zeros=True))
+def test_m_projection_with_zeros_in_p(case: Case) -> None:
+    """P itself is no start where it has zeros: an interior point with the same expectations is."""
+    fit, other = case.fit(), case.fit(solver="m-projection")
+    assert_allclose(case.q(other), case.q(fit), atol=1e-7)
+    assert other.status is fit.status
+
+
+def test_gradient_at_the_boundary() -> None:
+    X = np.array([[3.0, 1.0, 0.0], [2.0, 4.0, 0.0], [1.0, 1.0, 0.0]])
+    for solver in ("gradient", ld.Gradient(form="batch")):
+        fit = ld.decompose(X, "B1", solver=solver, tol=1e-9)
+        assert fit.status is ld.Status.AT_BOUNDARY
+        assert_allclose(fit.tensor(), ld.decompose(X, "B1").tensor(), atol=1e-7)
+
+
+# A heavy-tailed tensor: entries over some ten orders of magnitude, where full Newton steps overshoot.
+WIDE = [
+    ((6, 6, 6), 0),
+    ((6, 6, 6), 1),
+    ((12, 10), 2),
+    ((4, 3, 4, 3), 3),
+    ((40,), 4),
+    ((8, 8, 8), 5),
+    ((5, 5, 5), 3),
+    ((5, 5, 5), 53),
+]
+
+
+def wide_tensor(shape: tuple[int, ...], seed: int) -> FloatArray:
+    return np.random.default_rng(seed).lognormal(sigma=4.0, size=shape)
+
+
+def wide_bases(order: int) -> list[ld.Basis]:
+    return [ld.interactions(min(2, order)), ld.B1() | ld.B3(4), ld.B1()]
+
+
+@pytest.mark.parametrize(("shape", "seed"), WIDE)
+def test_lognormal_tensors_converge(shape: tuple[int, ...], seed: int) -> None:
+    for basis in wide_bases(len(shape)):
+        fit = ld.decompose(wide_tensor(shape, seed), basis)
+        assert fit.status is ld.Status.CONVERGED, basis
+        assert fit.residual <= 1e-10, basis
+        assert np.isfinite(fit.tensor()).all(), basis
+
+
+def undamped_residuals(X: FloatArray, basis: ld.Basis, steps: int) -> list[float]:
+    """Algorithm 2 as printed: full steps, whatever they do."""
+    data = observe(X)
+    problem = Problem.of(data, basis.select(data))
+    engine = ReferenceEngine(problem.model)
+    theta = np.zeros(problem.model.n_params)
+    residuals = []
+    for _ in range(steps):
+        with np.errstate(all="ignore"):
+            point = engine.at(theta)
+        residuals.append(float(np.abs(point.eta - problem.eta_hat).max()))
+        if not np.isfinite(residuals[-1]):
+            break
+        step, *_ = np.linalg.lstsq(engine.fisher(point), problem.eta_hat - point.eta, rcond=None)
+        theta = theta + step
+    return residuals
+
+
+def test_full_steps_alone_diverge_where_ours_converge() -> None:
+    stuck = []
+    for shape, seed in WIDE[:3]:
+        residuals = undamped_residuals(wide_tensor(shape, seed), ld.interactions(2), 30)
+        stuck.append(not residuals[-1] <= max(1e-6, 1e-3 * residuals[0]))
+    assert any(stuck)
+
+
+def test_a_full_step_is_kept_where_it_is_good() -> None:
+    history = ld.decompose(SOME, "B1").history
+    assert [step.step for step in history[1:]] == [1.0] * (len(history) - 1)
+
+
+def test_the_objective_never_rises() -> None:
+    for shape, seed in WIDE[:4]:
+        history = ld.decompose(wide_tensor(shape, seed), ld.interactions(2)).history
+        # psi and theta . eta_hat are of order 100 here, so that 1e-12 is their rounding
+        assert all(b.objective <= a.objective + 1e-12 for a, b in pairwise(history))
+
+
+@pytest.mark.parametrize("solver", ["natural", "gradient", ld.Gradient(form="batch")], ids=str)
+def test_out_of_steps_warns_and_returns(solver: str | Solver) -> None:
+    with pytest.warns(
+        ld.ConvergenceWarning, match=r"Stopped at max_iter .* above tol\. .*tol = 1e-10, 2 steps"
+    ) as told:
+        fit = ld.decompose(SOME, "B1", solver=solver, max_iter=2)
+    assert told[0].filename == __file__
+    assert fit.status is ld.Status.OUT_OF_STEPS
+    assert not fit.converged
+    assert fit.n_iter == 2
+    assert f"{fit.residual:.2e}" in str(told[0].message)
+    assert fit.tensor().sum() == pytest.approx(SOME.sum())
+
+
+def test_no_steps_returns_the_start() -> None:
+    start = np.array([0.1, 0.2, -0.3, 0.4])
+    with pytest.warns(ld.ConvergenceWarning, match="0 steps"):
+        fit = ld.decompose(SOME, "B1", solver="natural", max_iter=0, start=start)
+    assert_array_equal(fit.theta, start)
+    assert len(fit.history) == 1
+
+
+def test_tol_zero_stalls_at_rounding() -> None:
+    X = wide_tensor((5, 5, 5), 7)
+    with pytest.warns(ld.ConvergenceWarning, match=r"What remains is rounding error.*tol = 0, "):
+        fit = ld.decompose(X, ld.interactions(2), tol=0)
+    assert fit.status is ld.Status.STALLED
+    assert fit.residual < 1e-14
+    assert_allclose(fit.tensor(), ld.decompose(X, ld.interactions(2)).tensor(), rtol=1e-6)
+
+
+def test_the_callback_sees_every_step_and_may_stop() -> None:
+    seen: list[ld.Step] = []
+
+    def third(step: ld.Step) -> bool:
+        seen.append(step)
+        return step.iteration == 2
+
+    with pytest.warns(ld.ConvergenceWarning, match="The callback asked to stop"):
+        fit = ld.decompose(SOME, "B1", solver="natural", callback=third)
+    assert fit.status is ld.Status.STOPPED
+    assert [step.iteration for step in seen] == [0, 1, 2]
+    assert fit.history == tuple(seen)
+
+
+def test_a_callback_that_returns_nothing_changes_nothing() -> None:
+    seen: list[ld.Step] = []
+    fit = ld.decompose(SOME, "B1", callback=seen.append)
+    assert_array_equal(fit.theta, ld.decompose(SOME, "B1").theta)
+    assert fit.history == tuple(seen)
+
+
+def test_a_callback_that_stops_at_the_minimum_has_not_stopped_it() -> None:
+    fit = ld.decompose(SOME, "B1", callback=lambda step: step.residual <= 1e-10)
+    assert fit.status is ld.Status.CONVERGED
+
+
+@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.Gradient(form="batch")], ids=str)
+def test_the_history_records_the_way(solver: str | Solver) -> None:
+    case = NAMED["cube"]
+    fit = case.fit(solver=solver, tol=1e-9)
+    assert [step.iteration for step in fit.history] == list(range(fit.n_iter + 1))
+    last, first = fit.history[-1], fit.history[0]
+    assert last.residual <= 1e-9 < first.residual
+    assert first.step == 0.0
+    assert all(step.step > 0 for step in fit.history[1:])
+    assert all(step.residual <= step.residual_norm * (1 + 1e-12) for step in fit.history)
+    # the objective is KL(P, Q) less a constant of the data, -entropy
+    assert last.objective + float(case.p @ np.log(case.p)) == pytest.approx(fit.kl, abs=1e-10)
+
+
+def test_the_first_record_is_the_uniform_distribution() -> None:
+    fit = ld.decompose(SOME, "B1", solver="natural")
+    uniform = ld.to_eta(np.ones((3, 3)))[tuple(fit.basis.T)]
+    assert fit.history[0].objective == pytest.approx(np.log(9))
+    assert fit.history[0].residual == pytest.approx(np.abs(uniform - fit.eta_hat).max())
+    assert fit.history[0].residual_norm == pytest.approx(np.linalg.norm(uniform - fit.eta_hat))
+
+
+@given(problems())
+def test_the_gap_of_a_converged_fit_is_tiny(case: Case) -> None:
+    assert 0 <= case.fit().gap < 1e-15
+
+
+@settings(max_examples=40)
+@given(problems(max_cells=24, weighted=True), seeds)
+def test_the_gap_bounds_kl_above_its_minimum_near_it(case: Case, seed: int) -> None:
+    best = case.fit()
+    start = best.theta + 1e-3 * np.random.default_rng(seed).normal(size=len(case.basis))
+    early = case.fit(start=start, tol=1.0)
+    assert early.kl - best.kl <= early.gap + 1e-14
+
+
+@pytest.mark.parametrize("X", [[1e-6, 1.0], [1.0, 2.0], [1.0, 1e3, 1.0], [5.0, 1.0, 1e-3]], ids=str)
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+def test_the_gap_bounds_kl_above_its_minimum_on_the_way(X: list[float]) -> None:
+    """`gap` is documented, and shown by `summary`, as a bound, wherever the run ended."""
+    best = ld.decompose(X, ld.full())
+    for steps in range(best.n_iter):
+        early = ld.decompose(X, ld.full(), max_iter=steps)
+        assert early.kl - best.kl <= early.gap + 1e-12, f"after {steps} steps"
+
+
+@pytest.mark.parametrize("solver", ["gradient", "m-projection", ld.Gradient(form="batch")], ids=str)
+def test_every_solver_reports_a_gap(solver: str | Solver) -> None:
+    fit = ld.decompose(SOME, "B1", solver=solver, tol=1e-8)
+    assert 0 <= fit.gap < 1e-12
+
+
+def test_dependent_parameters() -> None:
+    """On two cells one of three features is enough: Q is unique, theta is chosen once and for all."""
+    case = NAMED["dependent"]
+    fit = case.fit()
+    assert (fit.n_params, fit.rank) == (3, 1)
+    assert_allclose(case.q(fit), case.p, rtol=1e-9)
+    assert np.count_nonzero(fit.theta) == 1
+    assert_array_equal(case.fit().theta, fit.theta)
+
+
+@given(problems())
+def test_the_rank_is_that_of_the_features(case: Case) -> None:
+    centred = case.Z - case.Z.mean(axis=0)
+    fit = case.fit()
+    assert fit.rank == (np.linalg.matrix_rank(centred) if centred.size else 0)
+    assert np.count_nonzero(fit.theta) <= fit.rank
+
+
+@given(problems())
+def test_the_same_input_gives_the_same_bits(case: Case) -> None:
+    fit, again = case.fit(), case.fit()
+    assert_array_equal(again.theta, fit.theta)
+    assert again.psi == fit.psi
+    assert_array_equal(again.tensor(), fit.tensor())
+
+
+def test_names_and_settings() -> None:
+    assert {"closed", "gradient", "m-projection", "natural", "natural-cg", "matrix-scaling", "scaling"} == set(SOLVERS)
+    assert read_solver("auto") is None
+    mine = ld.Gradient(form="batch", max_iter=7)
+    assert read_solver(mine) is mine
+    assert ld.decompose(SOME, "B1", solver=ld.Natural()).solver == "natural"
+
+
+def test_the_solver_brings_its_own_budget() -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
+        fit = ld.decompose(SOME, "B1", solver=ld.Natural(max_iter=1))
+    assert fit.n_iter == 1
+
+
+def test_m_projection_refuses_what_is_too_large() -> None:
+    X = np.arange(1.0, 4802.0)
+    with pytest.raises(ld.InvalidSetting, match=r"4,801 merged cells are more than 4,000\. Use solver='natural'"):
+        ld.decompose(X, ld.full(), solver="m-projection")
+
+
+def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[ld.Step] = []
+    fit = ld.decompose(SOME, "B1", progress=True, callback=seen.append)
+    assert fit.history == tuple(seen)
+    assert capsys.readouterr().out == ""
+
+
+@dataclass
+class Counting:
+    """An engine that counts how often it is asked for the Fisher matrix: every time it is factorised."""
+
+    engine: Engine
+    asked: list[Point] = field(default_factory=list)
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        self.asked.append(point)
+        return self.engine.fisher(point, out)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+def counted(X: FloatArray, basis: ld.Basis, *, chords: bool) -> tuple[Outcome, int]:
+    """Fit to 1e-10; a solver that is told to meet the data exactly takes no chord step, for none promises that."""
+    decided = ld.plan(X, basis, solver="natural", tol=1e-10)
+    engine: Any = Counting(decided.target.engine)
+    watched = replace(decided, target=Target(engine, decided.target.problem, 1e-10 if chords else 0.0))
+    outcome, _ = watched.run(np.zeros(len(decided.columns)), None, None)
+    return outcome, len(engine.asked)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_chord_step_saves_a_factorisation(seed: int) -> None:
+    X = np.random.default_rng(seed).lognormal(size=(6, 6, 6))
+    plain, all_factors = counted(X, ld.B3(6), chords=False)
+    chord, factors = counted(X, ld.B3(6), chords=True)
+    assert plain.status is chord.status is ld.Status.CONVERGED
+    assert chord.history[-1].residual <= 1e-10
+    assert factors <= all_factors
+    assert all_factors == len(plain.history) - 1
+    assert_allclose(chord.point.eta, plain.point.eta, atol=2e-10)
+
+
+def test_chord_steps_are_taken() -> None:
+    saved = 0
+    for seed in range(6):
+        X = np.random.default_rng(seed).lognormal(size=(6, 6, 6))
+        saved += counted(X, ld.B3(6), chords=False)[1] - counted(X, ld.B3(6), chords=True)[1]
+    assert saved >= 3
+
+
+def test_a_chord_step_never_costs_a_step() -> None:
+    for shape, seed in WIDE[:4]:
+        plain, _ = counted(wide_tensor(shape, seed), ld.B1() | ld.B3(4), chords=False)
+        chord, _ = counted(wide_tensor(shape, seed), ld.B1() | ld.B3(4), chords=True)
+        assert len(chord.history) <= len(plain.history)
+        assert chord.history[:-1] == plain.history[: len(chord.history) - 1]
+
+
+@pytest.mark.parametrize("X", [[1e-30, 1.0], [1.0, 1e-20, 1.0], [[1.0, 1e-20, 1.0], [2.0, 1e-20, 2.0]]], ids=str)
+def test_closed_form_of_margins_below_rounding(X: FloatArray) -> None:
+    """Positive margins that are lost in the rounding of eta: their logarithm is not to be had from eta."""
+    fit, reference = ld.decompose(X, "B1"), ld.decompose(X, "B1", solver="natural")
+    assert fit.status is ld.Status.CONVERGED
+    assert np.isfinite(fit.theta).all()
+    assert_allclose(fit.tensor(), reference.tensor(), atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["natural", "natural-cg", "scaling", "closed"], ids=str)
+@pytest.mark.parametrize("sigma", [1.0, 4.0, 8.0])
+def test_solvers_of_one_body_bases_agree(solver: str | Solver, sigma: float) -> None:
+    X = np.random.default_rng(5).lognormal(sigma=sigma, size=(7, 6, 5))
+    fit = ld.decompose(X, "B1", solver=solver, tol=1e-12)
+    product = np.multiply.outer(np.multiply.outer(X.sum((1, 2)), X.sum((0, 2))), X.sum((0, 1))) / X.sum() ** 2
+    assert_allclose(fit.tensor() / X.sum(), product / X.sum(), atol=1e-11)

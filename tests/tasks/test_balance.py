@@ -1,0 +1,528 @@
+"""Balancing against plain proportional fitting, linear programs, SciPy's minimiser and closed forms."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import linprog
+
+import legendre as ld
+from legendre.basis.interactions import interactions
+from legendre.data.dense import observe
+from legendre.data.support import Support
+from legendre.engines.matrix import MatrixEngine
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.model import Model
+from legendre.model.problem import Problem
+from legendre.solvers.matrix_scaling import reduced_newton
+from legendre.solvers.rate import relaxation
+from legendre.tasks.balance import feasible, projection
+from legendre.tasks.balance.margins import margin_of
+from legendre.tasks.balance.program import Program
+from oracles import FloatArray, IntArray, nearest, zeta_matrix
+from strategies import count_tables, positive_tensors, shapes
+
+Modes = tuple[int, ...]
+Given = dict[Modes, FloatArray]
+
+
+def ipf(X: FloatArray, margins: Given, cycles: int = 20_000) -> FloatArray:
+    """Plain proportional fitting from the definition, until nothing moves any more."""
+    q = np.asarray(X, dtype=np.float64).copy()
+    for _ in range(cycles):
+        before = q.copy()
+        for modes, wanted in margins.items():
+            for index in np.ndindex(wanted.shape):
+                where: list[Any] = [slice(None)] * q.ndim
+                for k, i in zip(modes, index, strict=True):
+                    where[k] = i
+                total = q[tuple(where)].sum()
+                if total > 0:
+                    q[tuple(where)] *= wanted[index] / total
+        if np.abs(q - before).max() <= 1e-15 * q.max():
+            break
+    return q
+
+
+def design(shape: tuple[int, ...], margins: Given) -> FloatArray:
+    """Margins' entries x cells, from the definition."""
+    entries = [(modes, index) for modes, wanted in margins.items() for index in np.ndindex(wanted.shape)]
+    cells = list(np.ndindex(shape))
+    return np.array([[float(tuple(cell[k] for k in modes) == index) for cell in cells] for modes, index in entries])
+
+
+def largest_values(X: FloatArray, margins: Given) -> FloatArray | None:
+    """Find each cell's largest value over all tensors with the margins, a program each; None if there are none."""
+    A, b = design(X.shape, margins), np.concatenate([m.ravel() for m in margins.values()])
+    bounds = [(0.0, None if x > 0 else 0.0) for x in X.ravel()]
+    best = np.zeros(X.size)
+    for i in range(X.size):
+        cost = np.zeros(X.size)
+        cost[i] = -1.0
+        answer = linprog(cost, A_eq=A, b_eq=b, bounds=bounds, method="highs")
+        if answer.status != 0 or answer.x is None:
+            return None
+        best[i] = answer.x[i]
+    return best.reshape(X.shape)
+
+
+def margins_of(tensor: FloatArray, sets: list[Modes]) -> Given:
+    return {modes: margin_of(tensor, modes) for modes in sets}
+
+
+@st.composite
+def sets_of_modes(draw: st.DrawFn, order: int) -> list[Modes]:
+    groups = [group for n in range(1, order + 1) for group in combinations(range(order), n)]
+    return draw(st.lists(st.sampled_from(groups), min_size=1, max_size=3, unique=True))
+
+
+@st.composite
+def positive_questions(draw: st.DrawFn) -> tuple[FloatArray, Given]:
+    """X > 0 and the margins of another positive tensor: always feasible, always attained."""
+    shape = draw(shapes(max_cells=30, min_order=1, max_order=4))
+    sets = draw(sets_of_modes(len(shape)))
+    return draw(positive_tensors(shape)), margins_of(draw(positive_tensors(shape)), sets)
+
+
+@st.composite
+def gappy_questions(draw: st.DrawFn) -> tuple[FloatArray, Given]:
+    """X with zeros and the margins of a tensor on a part of its support: feasible, often at the boundary."""
+    shape = draw(shapes(max_cells=20, min_order=2, max_order=3))
+    X = draw(positive_tensors(shape)) * (draw(count_tables(shape)) + draw(count_tables(shape)) > 0)
+    inside = np.where(X > 0, draw(count_tables(shape)), 0.0)
+    if not inside.any():
+        inside = np.where(X > 0, 1.0, 0.0)
+    return X, margins_of(inside, draw(sets_of_modes(len(shape))))
+
+
+@given(positive_questions())
+def test_positive_tensors_agree_with_plain_fitting(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    result = ld.balance(X, margins)
+    assert result.status is ld.Status.CONVERGED
+    assert result.residual <= 1e-10
+    largest = max(m.max() for m in margins.values())
+    assert result.margin_error <= 1e-10 * largest
+    assert_allclose(result.tensor, ipf(X, margins), rtol=1e-8)
+
+
+@given(positive_questions())
+def test_the_tensor_is_x_times_its_factors(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    result = ld.balance(X, margins)
+    product = X.copy()
+    for key, factor in result.factors.items():
+        modes = (key,) if isinstance(key, int) else key
+        product = product * np.expand_dims(factor, tuple(k for k in range(X.ndim) if k not in modes))
+    assert_allclose(result.tensor, product, rtol=1e-12)
+    logs = np.log(result.tensor / X)
+    Z = zeta_matrix(np.array(list(np.ndindex(X.shape))), result.basis)
+    by_theta = (Z @ result.theta).reshape(X.shape)
+    assert_allclose(logs - logs.flat[0], by_theta - by_theta.flat[0], atol=1e-8)
+
+
+@settings(max_examples=25)
+@given(positive_questions())
+def test_scipy_minimises_the_dual(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    cells: IntArray = np.array(list(np.ndindex(X.shape)), dtype=np.int64)
+    sets = list(margins)
+    Z = zeta_matrix(cells, interactions(sets).select(observe(X)))
+    inside = ipf(np.ones(X.shape), margins)  # some tensor with the margins
+    q = nearest(Z, inside.ravel() / inside.sum(), X.ravel() / X.sum())
+    assert_allclose(ld.balance(X, margins).tensor.ravel() / inside.sum(), q, atol=1e-8)
+
+
+@settings(max_examples=40)
+@given(gappy_questions())
+def test_zeros_faces_and_vanishing_cells(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    reachable = largest_values(X, margins)
+    assert reachable is not None
+    result = ld.balance(X, margins)
+    assert result.converged
+    gone = (X > 0) & (reachable < 1e-7)
+    assert result.vanishing_cells.tolist() == np.argwhere(gone).tolist()
+    assert result.status is (ld.Status.AT_BOUNDARY if gone.any() else ld.Status.CONVERGED)
+    assert_allclose(result.tensor, ipf(np.where(gone, 0.0, X), margins), atol=1e-7 * result.tensor.max())
+
+
+@settings(max_examples=60)
+@given(count_tables((3, 4)), st.lists(st.integers(0, 4), min_size=7, max_size=7), st.floats(0.5, 3.0), st.booleans())
+def test_infeasible_margins_are_found_and_proven(X: FloatArray, entries: list[int], unit: float, whole: bool) -> None:
+    rows, columns = np.array(entries[:3], dtype=float), np.array(entries[3:], dtype=float)
+    if rows.sum() == 0 or columns.sum() == 0:
+        return
+    columns *= rows.sum() / columns.sum()
+    scale = 1.0 if whole else unit * np.pi
+    margins: Given = {(0,): rows * scale, (1,): columns * scale}
+    if largest_values(X, margins) is None:
+        with pytest.raises(ld.InvalidMargins):
+            ld.balance(X, margins)
+    else:
+        assert ld.balance(X, margins).converged
+
+
+def never(program: Program) -> bool:  # noqa: ARG001 - whatever the program
+    return False
+
+
+@given(gappy_questions())
+@settings(max_examples=30)
+def test_large_problems_decide_afterwards(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    expected = ld.balance(X, margins)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        patch.setattr(projection.Projection, "_cheap", staticmethod(never))
+        result = ld.balance(X, margins)
+    assert result.status is expected.status
+    assert_allclose(result.tensor, expected.tensor, atol=1e-7 * expected.tensor.max())
+    assert result.vanishing_cells.tolist() == expected.vanishing_cells.tolist()
+
+
+def test_vanishing_cells_are_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near a limit each Newton step takes all of a vanishing cell: a tensor with the margins, but not positive."""
+    X = np.zeros((2, 4, 2))
+    X[0, 2:] = [[1.0, 2.0], [0.0, 1.0]]
+    X[1, 0, 0] = 3.0
+    margins: Given = {(1,): np.array([0.0, 0.0, 1.0, 1.0]), (0, 2): np.array([[1.0, 1.0], [0.0, 0.0]])}
+    for solver in ("auto", "natural", "scaling"):
+        with monkeypatch.context() as patch:
+            patch.setattr(projection.Projection, "_cheap", staticmethod(never))
+            result = ld.balance(X, margins, solver=solver, max_iter=None if solver != "scaling" else 50)
+        assert result.status is ld.Status.AT_BOUNDARY
+        assert result.vanishing_cells.tolist() == [[0, 2, 1], [1, 0, 0]]
+
+
+def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projection.Projection, "_cheap", staticmethod(never))
+    monkeypatch.setattr(feasible, "LARGEST_PROGRAM", 0)
+    X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
+    with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
+        assert ld.balance(X, margins).status is ld.Status.UNDECIDED
+
+
+@pytest.mark.parametrize("solver", ["matrix-scaling", "scaling", "natural", "natural-cg"])
+def test_every_solver_finds_the_same_matrix(solver: str, rng: np.random.Generator) -> None:
+    X = np.exp(rng.normal(size=(6, 9)))
+    margins: Given = {(0,): rng.random(6), (1,): rng.random(9)}
+    margins[(1,)] *= margins[(0,)].sum() / margins[(1,)].sum()
+    result = ld.balance(X, margins, solver=solver)
+    assert result.solver == solver
+    assert_allclose(result.tensor, ipf(X, margins), rtol=1e-8)
+
+
+def test_the_two_by_two_closed_form() -> None:
+    """Balancing keeps the odds ratio ad / bc."""
+    (a, b), (c, d) = X = np.array([[1.0, 7.0], [2.0, 3.0]])
+    p = np.sqrt(a * d) / (np.sqrt(a * d) + np.sqrt(b * c))
+    assert_allclose(ld.balance(X).tensor, [[p, 1 - p], [1 - p, p]], rtol=1e-9)
+
+
+def test_rank_one_tensors_become_the_product_of_the_margins(rng: np.random.Generator) -> None:
+    vectors = [rng.random(n) + 0.1 for n in (3, 4, 5)]
+    wanted = [v / v.sum() for v in (rng.random(n) for n in (3, 4, 5))]
+    X = np.einsum("i,j,k->ijk", *vectors)
+    expected: FloatArray = np.einsum("i,j,k->ijk", *wanted)
+    assert_allclose(ld.balance(X, wanted).tensor, expected, rtol=1e-9)
+
+
+def test_a_triangular_matrix_has_only_its_diagonal_in_the_limit(rng: np.random.Generator) -> None:
+    result = ld.balance(np.triu(rng.random((30, 30)) + 0.1))
+    assert result.status is ld.Status.AT_BOUNDARY
+    assert_allclose(result.tensor, np.eye(30), atol=1e-10)
+    assert len(result.vanishing_cells) == 30 * 29 // 2
+
+
+def test_default_margins_are_ones_where_modes_are_equal() -> None:
+    X = np.arange(1.0, 28.0).reshape(3, 3, 3)
+    for axes in ((0, 1), (0, 2), (1, 2)):
+        assert_allclose(ld.balance(X).tensor.sum(axis=axes), np.ones(3), rtol=1e-9)
+    fibres = ld.balance(X, modes=2).tensor
+    for axis in range(3):
+        assert_allclose(fibres.sum(axis=axis), np.ones((3, 3)), rtol=1e-9)
+    assert_allclose(ld.balance(X, modes=[(0,)], total=6.0).tensor.sum(axis=(1, 2)), [2.0, 2.0, 2.0], rtol=1e-12)
+    assert_allclose(ld.balance(np.ones((2, 4))).tensor, np.full((2, 4), 0.25), rtol=1e-12)
+
+
+def test_a_margin_may_come_with_its_modes_in_any_order(rng: np.random.Generator) -> None:
+    X, other = rng.random((2, 3, 4)), rng.random((2, 3, 4))
+    straight = ld.balance(X, {(0, 2): other.sum(axis=1), 1: other.sum(axis=(0, 2))})
+    turned = ld.balance(X, {(2, 0): other.sum(axis=1).T, 1: other.sum(axis=(0, 2))})
+    assert_allclose(straight.tensor, turned.tensor, rtol=1e-12)
+    assert set(straight.log_factors) == {1, (0, 2)}
+
+
+def test_margins_inside_others_are_checked_and_met(rng: np.random.Generator) -> None:
+    X, other = rng.random((3, 4)), rng.random((3, 4))
+    result = ld.balance(X, {(0, 1): other, 0: other.sum(axis=1)})
+    assert_allclose(result.tensor, other, rtol=1e-9)
+    assert set(result.factors) == {(0, 1)}
+
+
+def test_zero_margins_empty_their_cells() -> None:
+    X = [[1, 2, 0], [3, 0, 5], [1, 1, 1]]
+    result = ld.balance(X, {0: [0, 1, 1], 1: [1, 0.5, 0.5]})
+    assert result.vanishing_cells.tolist() == [[0, 0], [0, 1]]
+    assert result.log_factors[0][0] == -np.inf
+    assert_allclose(result.tensor.sum(axis=0), [1, 0.5, 0.5], rtol=1e-9)
+    empty_anyway = ld.balance([[0, 0], [1, 2]], {0: [0, 1], 1: [0.3, 0.7]})
+    assert empty_anyway.status is ld.Status.CONVERGED
+    assert_allclose(empty_anyway.tensor, [[0.0, 0.0], [0.3, 0.7]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("link", [1e-4, 1e-8, 1e-12])
+def test_nearly_decomposable_matrices_take_few_steps(link: float, rng: np.random.Generator) -> None:
+    X = link * rng.random((40, 40))
+    X[:20, :20], X[20:, 20:] = rng.random((2, 20, 20)) + 0.1
+    rows = np.ones(40)
+    rows[:20] += 1e-3
+    result = ld.balance(X, [rows, np.full(40, rows.sum() / 40)])
+    assert result.status is ld.Status.CONVERGED
+    assert result.n_iter < 50
+    # the blocks exchange what their margins lack
+    assert_allclose(result.tensor[:20, 20:].sum() - result.tensor[20:, :20].sum(), 0.01, rtol=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [30.0, 150.0])
+def test_wild_matrices(sigma: float, rng: np.random.Generator) -> None:
+    """Factors far beyond the range of double precision."""
+    X = np.exp(np.clip(sigma * rng.normal(size=(12, 15)), -600, 600))
+    result = ld.balance(X)
+    assert result.converged
+    assert result.margin_error <= 1e-10
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+def test_units_of_x_do_not_matter(scale: float, rng: np.random.Generator) -> None:
+    X = rng.random((4, 5)) + 0.1
+    assert_allclose(ld.balance(scale * X).tensor, ld.balance(X).tensor, rtol=1e-9)
+
+
+def test_larger_matrices_relax_and_hand_over(rng: np.random.Generator) -> None:
+    X = np.exp(5 * rng.normal(size=(120, 90)))
+    lengths = {step.step for step in ld.balance(X).history[1:]}
+    assert any(1.0 < length < 2.0 for length in lengths)
+    assert_allclose(ld.balance(X).tensor, ld.balance(X, solver="natural").tensor, atol=1e-9)
+
+
+def test_many_parameters_begin_with_scaling(rng: np.random.Generator) -> None:
+    X = np.exp(rng.normal(size=(12, 13, 14)))
+    result = ld.balance(X, modes=2)
+    assert result.solver == "scaling"
+    assert_allclose(result.tensor, ld.balance(X, modes=2, solver="natural").tensor, rtol=1e-8)
+    slow = ld.balance(np.exp(6 * rng.normal(size=(12, 13, 14))), modes=2)
+    assert slow.converged
+    assert slow.solver == "natural"
+
+
+def test_result_and_summary() -> None:
+    result = ld.balance(np.array([[1, 2], [3, 4]]), {0: [30, 70], 1: [50, 50]})
+    assert repr(result).startswith("<Balanced 2x2: CONVERGED after ")
+    text = result.summary()
+    for part in ("2x2, 4 of 4 cells positive", "0, 1; total 100", "matrix-scaling", "CONVERGED", "max margin error"):
+        assert part in text
+    q, x = result.tensor / 100, np.array([[0.1, 0.2], [0.3, 0.4]])
+    assert result.kl == pytest.approx(float((q * np.log(q / x)).sum()), rel=1e-12)
+    assert result.eta.shape == result.eta_hat.shape == (2,)
+    with pytest.raises(ValueError, match="read-only"):
+        result.tensor[0, 0] = 1.0
+
+
+def test_limits_and_callbacks(rng: np.random.Generator) -> None:
+    X = np.exp(3 * rng.normal(size=(30, 30)))
+    with pytest.warns(ld.ConvergenceWarning, match="Raise max_iter"):
+        short = ld.balance(X, max_iter=2)
+    assert short.n_iter == 2
+    with pytest.warns(ld.ConvergenceWarning, match="callback asked"):
+        assert ld.balance(X, callback=lambda step: step.iteration == 3).n_iter == 3
+    assert ld.balance(X, tol=1e-4).n_iter < ld.balance(X).n_iter
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("X", "margins", "text"),
+    [
+        ([[1, -2], [3, 4]], None, r"1 entries that are negative or NaN; the first is X\[0, 1\] = -2"),
+        (np.array([[1, -2], [3, 4]]), None, r"1 entries that are negative or NaN; the first is X\[0, 1\] = -2"),
+        ([[1, 2], [NAN, 4]], None, r"1 entries that are negative or NaN; the first is X\[1, 0\] = nan"),
+        (np.array([[1, 2], [NAN, 4]]), None, r"first is X\[1, 0\] = nan.*must stay empty is 0"),
+        (np.zeros((2, 2)), None, "zero everywhere"),
+    ],
+)
+def test_bad_tensors(X: Any, margins: Any, text: str) -> None:
+    with pytest.raises(ld.InvalidTensor, match=text):
+        ld.balance(X, margins)
+
+
+@pytest.mark.parametrize(
+    ("margins", "text"),
+    [
+        ({0: [1, 1], 1: [1, 2]}, r"margins 0 and 1 have different sums, 2 and 3. .* rescale one"),
+        ({0: [1, -1], 1: [1, 1]}, r"margin 0 is negative at \[1\] = -1"),
+        ({0: [1, NAN]}, r"margin 0 is NaN at \[1\]"),
+        ({1: [INF, 1]}, r"margin 1 is infinite at \[0\]"),
+        ({0: [1, 2, 3]}, r"margin 0 has shape \(3,\); X has shape \(2, 2\).* has shape \(2,\)"),
+        ({(0, 1): [1, 2]}, r"margin \(0, 1\) has shape \(2,\)"),
+        ({0: [0, 0]}, "margin 0 sums to 0"),
+        ({0: ["a", "b"]}, "margin 0 has dtype"),
+        ({0: [[1], [1, 2]]}, "margin 0 is not a rectangular array"),
+        ({2: [1, 1]}, r"\(2,\) names a mode that X has not; X has 2 modes"),
+        ({(0, 0): [1, 1]}, "names a mode twice"),
+        ({"rows": [1, 1]}, "modes are integers"),
+        ({(): 1.0}, "a margin is named by its modes"),
+        ({(0, 1): [[1, 1], [1, 1]], (1, 0): [[1, 1], [1, 1]]}, r"modes \(0, 1\) is given twice"),
+        ({}, "margins is empty"),
+        ([[1, 1]], "a list of 2 one-way margins, one per mode of X; got list of length 1"),
+        (np.ones((2, 2)), "got ndarray"),
+        ({0: [1.5, 0.5], 1: [0.5, 1.5]}, None),
+    ],
+)
+def test_bad_margins(margins: Any, text: str | None) -> None:
+    X = [[1, 2], [3, 4]]
+    if text is None:
+        assert ld.balance(X, margins).converged
+        return
+    with pytest.raises(ld.InvalidMargins, match=text):
+        ld.balance(X, margins)
+
+
+def test_margins_that_disagree_about_what_they_share() -> None:
+    M, K = np.ones((2, 3)), np.ones((3, 4))
+    K[1] *= 0.25
+    K *= M.sum() / K.sum()
+    with pytest.raises(
+        ld.InvalidMargins,
+        match=r"margins \(0, 1\) and \(1, 2\) disagree about their common margin over modes 1: at \[1\] the first sums "
+        r"to 2, the second to 0.666",
+    ):
+        ld.balance(np.ones((2, 3, 4)), {(0, 1): M, (1, 2): K})
+
+
+def test_infeasible_blocks_are_named() -> None:
+    X = [[1, 0, 0], [2, 0, 0], [1, 1, 1]]
+    cut = r"X is 0 on rows \{0, 1\} outside columns \{0\}, yet those rows need 0.6 and those columns have only 0.4"
+    with pytest.raises(ld.InvalidMargins, match=cut):
+        ld.balance(X, {0: [0.3, 0.3, 0.4], 1: [0.4, 0.3, 0.3]})
+    irrational = np.array([0.3, 0.3, 0.4]) * np.pi, np.array([0.4, 0.3, 0.3]) * np.pi
+    with pytest.raises(ld.InvalidMargins, match=r"rows \{0, 1\} outside columns \{0\}, yet those rows need 1.88496"):
+        ld.balance(X, list(irrational))
+    with pytest.raises(ld.InvalidMargins, match=r"margin 0 wants 1 at \[1\], but on all of its cells X is 0"):
+        ld.balance([[1, 2], [0, 0]])
+
+
+def test_infeasible_two_way_margins_name_their_multipliers() -> None:
+    """Pairwise agreement is not enough: three binary variables cannot differ pairwise."""
+    differ = np.array([[0.0, 0.5], [0.5, 0.0]]) + 0.01
+    text = r"no tensor that is 0 where X is 0 has these margins. .*\(0, 1\)\[.*: \+.*multipliers sum to <= 0, yet"
+    with pytest.raises(ld.InvalidMargins, match=text):
+        ld.balance(np.ones((2, 2, 2)), {(0, 1): differ, (1, 2): differ, (0, 2): differ})
+
+
+@pytest.mark.parametrize(
+    ("settings_", "error", "text"),
+    [
+        ({"modes": 3}, ld.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": "rows"}, ld.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": object()}, ld.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": {0: [1, 1]}}, ld.InvalidMargins, "Margins of your own go to margins, e.g. {0: row_sums}"),
+        ({"modes": []}, ld.InvalidMargins, "modes is empty"),
+        ({"total": np.complex128(1 + 2j)}, ld.InvalidMargins, "total must be a finite number > 0"),
+        ({"total": 0}, ld.InvalidMargins, "total must be a finite number > 0, got 0"),
+        ({"total": 2.0, "margins": {0: [1, 1]}}, ld.InvalidMargins, "leave them out when margins are given"),
+        ({"solver": "closed"}, ld.InvalidSetting, "'closed' needs a tensor with the margins"),
+        ({"solver": "m-projection"}, ld.InvalidSetting, "needs a tensor with the margins"),
+        ({"solver": "sinkhorn"}, ld.InvalidSetting, "unknown solver"),
+        ({"tol": -1}, ld.InvalidSetting, "tol must be"),
+        ({"max_iter": 1.5}, ld.InvalidSetting, "max_iter must be"),
+    ],
+)
+def test_bad_settings(settings_: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        ld.balance([[1, 2], [3, 4]], **settings_)
+
+
+def test_potentials_are_for_matrices() -> None:
+    with pytest.raises(ld.InvalidSetting, match="balances matrices"):
+        ld.balance(np.ones((2, 2, 2)), solver="matrix-scaling")
+    assert ld.balance(np.ones((2, 1, 3)), solver="matrix-scaling").converged
+
+
+@given(positive_questions())
+@settings(max_examples=30)
+def test_prescribed_expectations_are_those_of_a_tensor_with_the_margins(drawn: tuple[FloatArray, Given]) -> None:
+    X, margins = drawn
+    data, sets = observe(X), list(margins)
+    basis = interactions(sets).select(data)
+    fitted = Problem.of(data, basis)
+    own = {modes: margin_of(X, modes) / X.sum() for modes in sets}
+    prescribed = Problem.with_margins(data, basis, own)
+    assert_allclose(prescribed.eta_hat, fitted.eta_hat, atol=1e-14)
+    for modes in sets:
+        if all(X.shape[k] == n for k, n in enumerate(fitted.model.quotient.merged_shape)):
+            assert_allclose(prescribed.margin(modes), fitted.margin(modes), atol=1e-14)
+
+
+@pytest.mark.parametrize("size", [1.0, 400.0])
+def test_the_matrix_engine_agrees_with_the_grid_engine(size: float, rng: np.random.Generator) -> None:
+    weights = rng.random((4, 1, 6)) * (rng.random((4, 1, 6)) < 0.8)
+    weights[0, 0, 0] = 1.0
+    basis = interactions(1).select(observe(np.ones((4, 1, 6))))[::-1].copy()
+    model = Model.of(Support((4, 1, 6), weights > 0), weights, basis)
+    assert MatrixEngine.applies(model)
+    ours, twin = MatrixEngine(model), ReferenceEngine(model)
+    theta = size * rng.normal(size=model.n_params)
+    a, b = ours.at(theta), twin.at(theta)
+    assert_allclose(a.eta, b.eta, atol=1e-12)
+    assert a.psi == pytest.approx(b.psi, rel=1e-12)
+    assert_allclose(ours.probabilities(a).ravel(), np.exp(twin.log_probabilities(b)).ravel(), atol=1e-12)
+    assert_allclose(ours.fisher(a), twin.fisher(b), atol=1e-12)
+    vector = rng.normal(size=model.n_params)
+    assert_allclose(ours.fisher_product(a, vector), twin.fisher_product(b, vector), atol=1e-12)
+    assert ours.swing(vector) >= twin.swing(vector) * (1 - 1e-12)
+
+
+def test_a_cycle_meets_the_columns_exactly(rng: np.random.Generator) -> None:
+    weights = rng.random((3, 5))
+    model = Model.of(Support((3, 5)), weights, interactions(1).select(observe(weights)))
+    engine, rows, columns = MatrixEngine(model), np.array([0.2, 0.3, 0.5]), np.full(5, 0.2)
+    point = engine.cycle(engine.at(np.zeros(6)), rows, columns)
+    u = rows / (weights.sum(axis=1))
+    v = columns / (u @ weights)
+    assert_allclose(engine.probabilities(point), u[:, None] * weights * v, rtol=1e-12)
+
+
+def test_the_reduced_newton_step_solves_the_whole_system(rng: np.random.Generator) -> None:
+    q = rng.random((7, 4))
+    q[:3, 2:], q[3:, :2] = 0.0, 0.0  # two blocks: two constants cost nothing
+    H = np.block([[np.diag(q.sum(axis=1)), q], [q.T, np.diag(q.sum(axis=0))]])
+    right = H @ rng.normal(size=11)
+    df, dg = reduced_newton(q, right[:7], right[7:])
+    assert_allclose(H @ np.concatenate([df, dg]), right, atol=1e-12)
+
+
+def test_relaxation_reads_its_own_rate() -> None:
+    """With any omega below the best one, the rate that is seen leads to the same best omega."""
+    rho = 0.9
+    best = relaxation(rho, 1.0)
+    for omega in (1.1, 1.3):
+        mu = np.sqrt(rho)
+        factor = ((omega * mu + np.sqrt(omega**2 * rho - 4 * (omega - 1))) / 2) ** 2
+        assert relaxation(factor, omega) == pytest.approx(best, rel=1e-12)
+
+
+def test_masked_margins_and_callbacks_that_are_none_are_refused() -> None:
+    with pytest.raises(ld.InvalidMargins, match="margin 0 is a masked array"):
+        ld.balance([[1, 2], [3, 4]], {0: np.ma.array([1.0, 1.0], mask=[True, False]), 1: [1.0, 1.0]})
+    with pytest.raises(ld.InvalidSetting, match="callback must be a function of a Step, got 5"):
+        ld.balance([[1, 2], [3, 4]], callback=5)  # type: ignore[arg-type]

@@ -1,0 +1,378 @@
+"""Boltzmann machines against the enumeration of all their states."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+
+import legendre as ld
+from legendre.core.types import FloatArray, IntArray
+from oracles import boltzmann_machine
+
+Group = tuple[int, ...]
+
+
+def ising(rng: np.random.Generator, n_rows: int, n: int) -> IntArray:
+    """Draw rows in which neighbours agree more often than not."""
+    rows = rng.integers(0, 2, size=(n_rows, n))
+    for k in range(1, n):
+        copy = rng.random(n_rows) < 0.4
+        rows[copy, k] = rows[copy, k - 1]
+    return rows
+
+
+def energy(machine: ld.BoltzmannMachine, state: tuple[int, ...]) -> float:
+    """Sum biases and weights from the definition: a weight of levels (a, b) counts once x_i >= a and x_j >= b."""
+    total = 0.0
+    groups: dict[Any, Any] = {(name,): bias for name, bias in machine.biases_.items()} | dict(machine.weights_)
+    for key, weight in groups.items():
+        modes = [machine.names_.index(name) for name in key]
+        array = np.reshape(weight, [machine.levels_[k] - 1 for k in modes])
+        for level in np.ndindex(array.shape):
+            if all(state[k] > a for k, a in zip(modes, level, strict=True)):
+                total += float(array[level])
+    return total
+
+
+def enumerated(machine: ld.BoltzmannMachine) -> FloatArray:
+    """Compute the probability of every state, on the grid."""
+    weight = np.array([np.exp(energy(machine, x)) for x in product(*map(range, machine.levels_))])
+    assert np.log(weight.sum()) == pytest.approx(machine.psi_, abs=1e-10)
+    return np.asarray(weight / weight.sum(), dtype=np.float64).reshape(machine.levels_)
+
+
+CASES: list[tuple[int, Any]] = [
+    (1, 2),
+    (3, 1),
+    (4, 2),
+    (4, 3),
+    (5, [(0, 1), (1, 2), (0, 1, 2)]),
+    (5, [(4, 0), (1, 2, 3)]),
+    (12, [(k, k + 1) for k in range(11)]),
+]
+
+
+@pytest.mark.parametrize(("n", "edges"), CASES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CASES)])
+def test_a_machine_is_its_enumeration(n: int, edges: Any, rng: np.random.Generator) -> None:
+    rows = ising(rng, 400 if n < 12 else 4000, n)
+    machine = ld.BoltzmannMachine(edges).fit(rows)
+    q = enumerated(machine)
+    cells = tuple(rows.T)
+    assert_allclose(machine.score_samples(rows), np.log(q[cells]), atol=1e-10)
+    assert machine.log_likelihood(rows) == pytest.approx(float(np.log(q[cells]).sum()), abs=1e-8)
+    assert machine.score(rows) == pytest.approx(float(np.log(q[cells]).mean()), abs=1e-10)
+    # the gradient of the likelihood: expectations of the data less those of the machine
+    states = np.array(list(product([0, 1], repeat=n)))
+    for group in [(k,) for k in range(n)] + [tuple(machine.names_.index(v) for v in key) for key in machine.weights_]:
+        on = states[:, list(group)].all(axis=1)
+        assert float(q.ravel()[on].sum()) == pytest.approx(rows[:, list(group)].all(axis=1).mean(), abs=1e-10)
+
+
+@given(st.integers(2, 4), st.integers(0, 2**32 - 1), st.data())
+def test_biases_and_weights_are_those_of_gibbs_learning(n: int, seed: int, data: st.DataObject) -> None:
+    every = [tuple(k for k in range(n) if code >> k & 1) for code in range(2**n) if code.bit_count() > 1]
+    edges = data.draw(st.lists(st.sampled_from(every), unique=True, max_size=4))
+    X = np.random.default_rng(seed).uniform(0.2, 3.0, size=(2,) * n)
+    machine = ld.BoltzmannMachine(edges).fit_tensor(X)
+    slow = boltzmann_machine(n, edges, X.ravel() / X.sum())
+    found = np.array([*machine.biases_.values(), *(machine.weights_[edge] for edge in edges)], dtype=np.float64)
+    assert_allclose(found, np.concatenate([slow.biases, slow.weights]), atol=1e-7)
+    assert machine.log_partition_ == pytest.approx(slow.log_z, abs=1e-7)
+    assert_allclose(machine.conditional().ravel(), slow.probability, atol=1e-10)
+
+
+def test_scipy_finds_the_same_maximum(rng: np.random.Generator) -> None:
+    rows = ising(rng, 60, 3)
+    machine = ld.BoltzmannMachine([(0, 1), (1, 2)]).fit(rows)
+
+    def loss(t: FloatArray) -> float:
+        def score(x: Any) -> float:
+            return float(t[0] * x[0] + t[1] * x[1] + t[2] * x[2] + t[3] * x[0] * x[1] + t[4] * x[1] * x[2])
+
+        log_z = np.log(sum(np.exp(score(x)) for x in product([0, 1], repeat=3)))
+        return float(np.mean([log_z - score(x) for x in rows]))
+
+    best = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9, "xrtol": 1e-12})
+    assert -machine.score(rows) <= best.fun + 1e-12
+    found = [*machine.biases_.values(), *machine.weights_.values()]
+    assert_allclose(np.array(found, dtype=np.float64), best.x, atol=1e-5)
+
+
+def test_ordinal_variables_have_arrays(rng: np.random.Generator) -> None:
+    rows = np.column_stack([rng.integers(0, 3, 500), rng.integers(0, 2, 500), rng.integers(0, 4, 500)])
+    rows[:, 2] = np.maximum(rows[:, 2], rows[:, 0])
+    machine = ld.BoltzmannMachine([(2, 0), (0, 1)], levels=[3, 2, 4], alpha=3.0).fit(rows)
+    assert [np.shape(b) for b in machine.biases_.values()] == [(2,), (), (3,)]
+    assert {key: np.shape(w) for key, w in machine.weights_.items()} == {(2, 0): (3, 2), (0, 1): (2, 1)}
+    q = enumerated(machine)
+    assert_allclose(machine.conditional(), q, atol=1e-12)
+    P = np.full((3, 2, 4), 3.0 / 24)
+    np.add.at(P, tuple(rows.T), 1.0)
+    P /= P.sum()
+    for axis in ((1,), (2,)):  # the margins of both edges are fitted whole
+        assert_allclose(q.sum(axis=axis), P.sum(axis=axis), atol=1e-12)
+
+
+def test_all_up_to_an_order_is_interactions(rng: np.random.Generator) -> None:
+    X = rng.gamma(2.0, size=(2, 3, 2, 2))
+    machine = ld.BoltzmannMachine(2, levels=X.shape).fit_tensor(X)
+    assert_allclose(machine.decomposition_.tensor(), ld.decompose(X, ld.interactions(2)).tensor(), rtol=1e-9)
+
+
+def test_conditionals_are_ratios_of_sums(rng: np.random.Generator) -> None:
+    machine = ld.BoltzmannMachine(2, names=["a", "b", "c", "d"]).fit(ising(rng, 300, 4))
+    q = enumerated(machine)
+    assert_allclose(machine.conditional({"b": 1}), q[:, 1] / q[:, 1].sum(), atol=1e-12)
+    given = q[:, 1, 0]
+    assert_allclose(machine.conditional({"c": 0, 1: 1}, of=["d", "a"]), (given / given.sum()).T, atol=1e-12)
+    assert_allclose(machine.conditional(of="c"), q.sum(axis=(0, 1, 3)), atol=1e-12)
+    rows = np.array(list(product([0, 1], repeat=4)))
+    proba = machine.predict_proba(rows, "b")
+    for x, found in zip(rows.tolist(), proba, strict=True):
+        both = [q[x[0], level, x[2], x[3]] for level in (0, 1)]
+        assert_allclose(found, np.array(both) / sum(both), atol=1e-12)
+
+
+def test_the_column_that_is_predicted_is_not_read(rng: np.random.Generator) -> None:
+    rows = ising(rng, 80, 3)
+    machine = ld.BoltzmannMachine().fit(rows)
+    unknown = rows.astype(float)
+    unknown[:, 1] = np.nan
+    assert_array_equal(machine.predict_proba(unknown, 1), machine.predict_proba(rows, 1))
+    assert np.isnan(unknown[:, 1]).all()
+    with pytest.raises(ld.InvalidSamples, match=r"samples\[0, 1\] = nan"):
+        machine.predict_proba(unknown, 0)
+
+
+def test_samples_follow_the_machine(rng: np.random.Generator) -> None:
+    machine = ld.BoltzmannMachine(2).fit(ising(rng, 300, 4))
+    drawn = machine.sample(40_000, random_state=1)
+    assert drawn.dtype == np.int64
+    counted = np.bincount(np.ravel_multi_index(tuple(drawn.T), (2, 2, 2, 2)), minlength=16)
+    q = enumerated(machine).ravel()
+    assert float(((counted - 40_000 * q) ** 2 / (40_000 * q)).sum()) < 37.7  # chi-square, 15 degrees, 0.1 %
+    assert_array_equal(drawn, machine.sample(40_000, random_state=1))
+    assert_array_equal(machine.sample(5, np.random.default_rng(2)), machine.sample(5, 2))
+
+
+def test_states_never_seen_have_infinite_weights() -> None:
+    rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
+    machine = ld.BoltzmannMachine([(0, 1)]).fit(rows)
+    assert machine.decomposition_.status is ld.Status.AT_BOUNDARY
+    assert machine.biases_[2] == -np.inf
+    assert machine.weights_[0, 1] == -np.inf
+    assert_allclose(machine.conditional(of=[0, 1]), [[0.5, 0.25], [0.25, 0.0]], atol=1e-12)
+    assert machine.score([[1, 1, 0]]) == -np.inf
+    assert set(map(tuple, machine.sample(50, 0).tolist())) <= {(0, 0, 0), (1, 0, 0), (0, 1, 0)}
+    with pytest.raises(ld.InvalidSamples, match=r"\{2: 1\}, has probability 0"):
+        machine.conditional({2: 1})
+    with pytest.raises(ld.InvalidSamples, match=r"samples\[0\]: the other variables' levels have probability 0"):
+        machine.predict_proba([[0, 0, 1]], 0)
+    smooth = ld.BoltzmannMachine([(0, 1)], alpha=1.0).fit(rows)
+    finite = np.array([*smooth.biases_.values(), *smooth.weights_.values()], dtype=np.float64)
+    assert np.isfinite(finite).all()
+    assert smooth.conditional(of=2)[1] == pytest.approx(0.5 / 5)
+
+
+def test_weighted_rows_are_repeated_rows(rng: np.random.Generator) -> None:
+    rows, times = ising(rng, 30, 3), rng.integers(0, 4, size=30)
+    weighted = ld.BoltzmannMachine(2).fit(rows, sample_weight=times)
+    assert_allclose(weighted.conditional(), ld.BoltzmannMachine(2).fit(np.repeat(rows, times, axis=0)).conditional())
+
+
+def test_rows_and_tensors_are_the_same_data(rng: np.random.Generator) -> None:
+    rows = ising(rng, 50, 3)
+    X = np.zeros((2, 2, 2))
+    np.add.at(X, tuple(rows.T), 1.0)
+    for alpha in (0.0, 2.0):
+        a, b = ld.BoltzmannMachine(alpha=alpha).fit(rows.astype(float)), ld.BoltzmannMachine(alpha=alpha).fit_tensor(X)
+        assert_array_equal(a.decomposition_.theta, b.decomposition_.theta)
+
+
+def test_names_come_from_columns(rng: np.random.Generator) -> None:
+    frame: Any = pandas.DataFrame(ising(rng, 50, 2), columns=["rain", "wet"])
+    assert list(ld.BoltzmannMachine().fit(frame).weights_) == [("rain", "wet")]
+    assert list(ld.BoltzmannMachine([("wet", "rain")]).fit(frame).weights_) == [("wet", "rain")]
+
+
+def test_columns_in_another_order_are_refused(rng: np.random.Generator) -> None:
+    frame: Any = pandas.DataFrame(ising(rng, 50, 2), columns=["rain", "wet"])
+    machine = ld.BoltzmannMachine().fit(frame)
+    text = r"the columns of samples are \['wet', 'rain'\]; the variables are \['rain', 'wet'\]. Put them in that order"
+    for asked in (machine.score, machine.score_samples, lambda rows: machine.predict_proba(rows, "wet")):
+        with pytest.raises(ld.InvalidSamples, match=text):
+            asked(frame[["wet", "rain"]])
+    with pytest.raises(ld.InvalidSamples, match=text):
+        ld.BoltzmannMachine(names=["rain", "wet"]).fit(frame[["wet", "rain"]])
+    other = ld.BoltzmannMachine(names=["a", "b"]).fit(frame)  # names of one's own
+    assert other.score(frame) == machine.score(frame) == machine.score(frame.to_numpy())
+
+
+ROWS = [[0, 1], [1, 0], [1, 1], [0, 0]]
+TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
+    ({}, [[0, 1], [2, 0]], r"samples\[1, 0\] = 2: variable 0 has 2 levels.* set levels=\[3, 2\]"),
+    ({"names": ["a", "b"]}, [[0, 7], [1, 0]], r"samples\[0, 1\] = 7: variable 'b' .* A tensor of counts goes to"),
+    ({}, [[0, -1], [1, 1]], r"samples\[0, 1\] = -1.*pass \(samples \+ 1\) // 2"),
+    ({}, [[0, 0.5]], r"samples\[0, 1\] = 0.5.*bin continuous"),
+    ({}, [[0, np.nan]], r"samples\[0, 1\] = nan.*NaN is no level"),
+    ({}, [[0, np.inf]], r"samples\[0, 1\] = inf"),
+    ({}, [["a", "b"]], "dtype <U1; levels are whole numbers counted from 0. If they are, pass samples.astype"),
+    ({}, [0, 1], r"must be 2-D, one row per observation; got shape \(2,\)"),
+    ({}, np.zeros((2, 2, 2), dtype=int), r"got shape \(2, 2, 2\)"),
+    ({}, np.zeros((0, 3)), r"0 sample\(s\)"),
+    ({}, [[0, 1], [1]], "samples is not a rectangular array: its rows differ in length"),
+    ({}, np.zeros((3, 40), dtype=int), "40 variables with 2 x 2 x 2 x 2 x 2 x 2 x ... x 2 levels make a grid of 1,09"),
+    ({"levels": 1}, ROWS, "levels must be integers >= 2"),
+    ({"levels": [2, 2, 2]}, ROWS, "levels has 3 entries, the data have 2"),
+    ({"levels": 2.5}, ROWS, "levels must be integers >= 2, one per variable or one for all; got 2.5"),
+    ({"levels": {0: 2, 1: 2}}, ROWS, "levels must be integers >= 2"),
+    ({"names": 5}, ROWS, "names must be different strings, one per variable; got 5"),
+    ({"names": ["a"]}, ROWS, "names has 1 entries, the data have 2"),
+    ({"names": ["a", "a"]}, ROWS, "names must be different strings"),
+    ({"names": "ab"}, ROWS, "names must be different strings"),
+    ({"edges": [(0, 2)]}, ROWS, "there is no variable 2; there are 2, 0 to 1"),
+    ({"edges": [("rain", "wet")], "names": ["rain", "wed"]}, ROWS, "unknown variable 'wet'; did you mean 'wed'"),
+    ({"edges": [("rain", "wet")]}, ROWS, "there is no variable 'rain'"),
+    ({"edges": [(0, 1), (1, 0)]}, ROWS, r"\(1, 0\) stands there twice"),
+    ({"edges": [(0, 0)]}, ROWS, "names a mode twice"),
+    ({"edges": [()]}, ROWS, "an edge has no node"),
+    ({"edges": 0}, ROWS, "order must be at least 1"),
+    ({"edges": "pairs"}, ROWS, "edges='pairs': pass an order"),
+    ({"edges": [1, 2]}, ROWS, "edges must be sets of variables"),
+    ({"alpha": -1}, ROWS, "alpha must be a finite number >= 0, got -1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> None:
+    with pytest.raises(ld.LegendreError, match=text):
+        ld.BoltzmannMachine(**settings).fit(rows)
+
+
+def test_tensors_and_rows_are_not_mistaken(rng: np.random.Generator) -> None:
+    with pytest.raises(ld.InvalidTensor, match=r"X has shape \(50, 2\).*Rows of samples go to fit"):
+        ld.BoltzmannMachine().fit_tensor(ising(rng, 50, 2))
+    with pytest.raises(ld.InvalidTensor, match=r"set levels=\[2, 3\]"):
+        ld.BoltzmannMachine().fit_tensor(np.ones((2, 3)))
+    with pytest.raises(ld.InvalidSamples, match="A tensor of counts goes to fit_tensor"):
+        ld.BoltzmannMachine().fit([[10, 5], [3, 7]])
+    with pytest.raises(ld.InvalidTensor, match="Mode 1 of X has a single level, and so is no variable: leave it out"):
+        ld.BoltzmannMachine().fit_tensor(np.ones((2, 1, 3)))
+    with pytest.raises(ld.InvalidTensor, match="single number"):
+        ld.BoltzmannMachine().fit_tensor(3.0)
+    with pytest.raises(ld.InvalidTensor, match="negative"):
+        ld.BoltzmannMachine().fit_tensor([[1, 2], [-1, 3]])
+
+
+def test_a_state_never_looked_at_is_not_in_the_sample_space() -> None:
+    X = np.array([[4.0, 2.0], [6.0, np.nan]])
+    machine = ld.BoltzmannMachine(1).fit_tensor(X)
+    assert machine.score([[1, 1]]) == -np.inf
+    assert_allclose(machine.conditional().sum(), 1.0)
+    masked = np.ma.masked_invalid(X)
+    assert_array_equal(ld.BoltzmannMachine(1).fit_tensor(masked).conditional(), machine.conditional())
+
+
+def test_questions_out_of_place(rng: np.random.Generator) -> None:
+    with pytest.raises(ld.NotFitted, match=r"this BoltzmannMachine is not fitted yet\. Call fit first"):
+        ld.BoltzmannMachine().sample()
+    with pytest.raises(ld.NotFitted):
+        ld.BoltzmannMachine().score([[0, 1]])
+    machine = ld.BoltzmannMachine(names=["a", "b", "c"]).fit(ising(rng, 60, 3))
+    with pytest.raises(ld.InvalidSamples, match="'a' cannot be 2: its levels are 0 to 1"):
+        machine.conditional({"a": 2})
+    with pytest.raises(ld.InvalidSamples, match="must name variables once each, and none that is given"):
+        machine.conditional({"a": 1}, of=["a", "b"])
+    with pytest.raises(ld.InvalidSamples, match="samples has 2 columns; there are 3 variables"):
+        machine.score([[0, 1]])
+    with pytest.raises(ld.InvalidSetting, match="n_samples must be an integer >= 1, got 0"):
+        machine.sample(0)
+    with pytest.raises(ld.InvalidSetting, match="random_state must be"):
+        machine.sample(1, "seed")
+    with pytest.raises(ld.InvalidSamples, match="sample_weight must hold 4 numbers"):
+        machine.fit(ising(rng, 4, 3), sample_weight=[1, 2])
+    with pytest.raises(ld.InvalidSamples, match=r"sample_weight\[1\] = -2"):
+        machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[1, -2])
+    with pytest.raises(ld.InvalidSamples, match="sample_weight is not a rectangular array"):
+        machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[[1], [1, 2]])
+    with pytest.raises(ld.InvalidSamples, match="every sample_weight is zero"):
+        machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[0, 0])
+
+
+def test_scikit_learn_conventions(rng: np.random.Generator) -> None:
+    from sklearn.base import clone
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import Binarizer
+
+    edges = [(0, 1), (1, 2)]
+    machine = ld.BoltzmannMachine(edges, alpha=1.0)
+    assert machine.get_params() == {"alpha": 1.0, "edges": edges, "levels": None, "names": None, "tol": 1e-10}
+    assert repr(machine) == "BoltzmannMachine(edges=[(0, 1), (1, 2)], alpha=1.0)"
+    rows = ising(rng, 400, 3)
+    assert machine.fit(rows) is machine
+    assert machine.n_features_in_ == 3
+    copy = clone(machine)
+    assert copy.get_params() == machine.get_params()
+    assert not hasattr(copy, "decomposition_")
+    assert_array_equal(pickle.loads(pickle.dumps(machine)).score_samples(rows), machine.score_samples(rows))
+    search = GridSearchCV(ld.BoltzmannMachine(alpha=1.0), {"edges": [1, [(0, 1), (1, 2)], [(0, 2)]]}).fit(rows)
+    assert search.best_params_["edges"] == [(0, 1), (1, 2)]
+    pipe = make_pipeline(Binarizer(threshold=0.5), ld.BoltzmannMachine(2)).fit(
+        rows + rng.uniform(-0.4, 0.4, rows.shape)
+    )
+    assert pipe[-1].score(rows) == pytest.approx(ld.BoltzmannMachine(2).fit(rows).score(rows))
+    with pytest.raises(ld.InvalidSetting, match="unknown parameter of BoltzmannMachine 'edge'; did you mean 'edges'"):
+        machine.set_params(edge=2)
+
+
+def test_many_short_modes_need_no_compiler() -> None:
+    from legendre.data.support import Support
+    from legendre.engines.choose import engine_for
+    from legendre.engines.reference import ReferenceEngine
+    from legendre.model.model import Model
+
+    cells = np.eye(20, dtype=np.int64)
+    cells[0, 1] = 1
+    assert isinstance(engine_for(Model.of(Support((2,) * 20), None, cells)), ReferenceEngine)
+
+
+def test_scikit_learn_is_not_needed() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import legendre as ld\n"
+        "m = ld.BoltzmannMachine(2).set_params(alpha=1.0).fit([[0, 1], [1, 1], [0, 0]])\n"
+        "print(m, m.sample(2, 0).shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "BoltzmannMachine(alpha=1.0) (2, 2)"
+
+
+def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
+    machine = ld.BoltzmannMachine(names=["a", "b"]).fit(ising(rng, 50, 2))
+    assert machine.conditional({"b": 0}, of=np.int64(0)).shape == (2,)  # type: ignore[arg-type]
+    for event, of, text in [
+        ({0: 1, "a": 0}, None, "given names a variable twice"),
+        ({"a": True}, None, "'a' cannot be True"),
+        ("a", None, "given must be a dict"),
+        ({"a": 1}, 1.5, "there is no variable 1.5"),
+        ({"a": 1}, np.array(1), r"there is no variable array\(1\)"),
+        ({"a": 1}, {"b": 0}, "there is no variable {'b': 0}"),
+    ]:
+        with pytest.raises(ld.LegendreError, match=text):
+            machine.conditional(event, of)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidBasis, match="edges is an iterator"):
+        ld.BoltzmannMachine(edge for edge in [(0, 1)]).fit([[0, 1], [1, 0]])
+    with pytest.raises(ld.InvalidBasis, match="1000000001 modes; at most 32"):
+        ld.rbm(10**9, 1)

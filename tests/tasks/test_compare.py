@@ -1,0 +1,442 @@
+"""Comparing: equal numbers of parameters, one yardstick, failures as rows, and a command that loses nothing."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import legendre as ld
+from legendre.cli import main
+from legendre.core import csv_records as table
+from legendre.core.types import FloatArray
+from legendre.data.dense import observe
+from legendre.tasks.compare import peers
+from legendre.tasks.compare.peers import PEERS, Effort, Factors, Peer
+from legendre.tasks.compare.plots import draw
+from legendre.tasks.compare.rows import COMPARED, Row
+from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare.scores import masked, score
+from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
+
+QUICK = Effort(max_iter=3, seconds=5.0)
+
+
+def answer(value: float) -> Peer:
+    """Make a peer that finds the same tensor everywhere."""
+
+    def fit(X: FloatArray, rank: int, _: Effort, seed: int) -> Factors:
+        return Factors(rank * sum(X.shape), 1, lambda: np.full(X.shape, value + seed))
+
+    return Peer("cp-hals", "constant", "numpy", peers.cp_rank, lambda X: X, fit)
+
+
+def troubled(trouble: Callable[[], object]) -> Peer:
+    """Make a peer that gets into trouble and, if it survives, finds ones."""
+
+    def fit(X: FloatArray, rank: int, *_: object) -> Factors:
+        trouble()
+        return Factors(rank, 1, lambda: np.ones(X.shape))
+
+    return Peer("cp-hals", "troubled", "numpy", peers.cp_rank, lambda X: X, fit)
+
+
+def fails(error: Exception) -> Callable[[], object]:
+    def trouble() -> None:
+        raise error
+
+    return trouble
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> FloatArray:
+    made = rng.gamma(2.0, size=(5, 4, 3))
+    made[0, 1, 2] = made[3, 3, 1] = 0.0
+    return made
+
+
+# --- equal numbers of parameters
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(1, 400))
+def test_ranks_are_the_smallest_with_enough_parameters(sides: list[int], n: int) -> None:
+    shape = tuple(sides)
+    rank = peers.cp_rank(shape, n)
+    assert rank * sum(shape) >= n
+    assert rank == 1 or (rank - 1) * sum(shape) < n
+    m = peers.tucker_rank(shape, n)
+    assert peers.tucker_params(shape, m) >= n or m == max(shape)
+    assert m == 1 or peers.tucker_params(shape, m - 1) < n
+
+
+def test_tucker_ranks_stay_within_the_modes() -> None:
+    assert peers.tucker_ranks((2, 7, 3), 5) == [2, 5, 3]
+    assert peers.tucker_params((2, 7, 3), 5) == 2 * 2 + 7 * 5 + 3 * 3 + 2 * 5 * 3
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray) -> None:
+    data = observe(X, support)
+    sizes = [len(FAMILIES[family](size).select(data)) for size in range(1, 21)]  # 20 cells in a slice
+    for n in range(1, 62):
+        fitting = [size for size in sizes if size <= n]
+        found = largest(data, n, family)
+        assert (found.l, found.n_params) == ((0, sizes[0]) if not fitting else (found.l, fitting[-1]))
+        assert found.l == 0 or sizes[found.l - 1] == found.n_params
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((20, 20, 20), (60, 120, 240, 480, 960)), ((28, 28, 500), (556, 1112, 2224, 4448)), ((4000, 3000), (7000,))],
+)
+def test_the_ladder(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    assert ladder(shape) == expected
+
+
+# --- one yardstick
+
+
+def test_scores_are_their_definitions(X: FloatArray, rng: np.random.Generator) -> None:
+    Q = rng.random(X.shape) + 0.1
+    X[2, 2, 2] = np.nan
+    seen = [(x, q) for x, q in zip(X.ravel().tolist(), Q.ravel().tolist(), strict=True) if x == x]
+    total_x, total_q = sum(x for x, _ in seen), sum(q for _, q in seen)
+    found = score(X, Q)
+    assert found.rmse == pytest.approx((sum((x - q) ** 2 for x, q in seen) / 59) ** 0.5, rel=1e-12)
+    assert found.rmse_nonzero == pytest.approx((sum((x - q) ** 2 for x, q in seen if x > 0) / 57) ** 0.5, rel=1e-12)
+    divergence = sum(x / total_x * np.log(x / total_x / (q / total_q)) for x, q in seen if x > 0)
+    assert found.kl == pytest.approx(divergence, rel=1e-12)
+    Q[1, 1, 1] = 0.0
+    assert score(X, Q).kl == np.inf
+    assert score(X, np.zeros(X.shape)).kl == np.inf
+
+
+def test_scores_of_ours_are_those_of_the_decomposition(X: FloatArray) -> None:
+    fit = ld.decompose(X, "B3(2)", support="nonzero")
+    found = score(X, fit.tensor())
+    np.testing.assert_allclose([found.rmse, found.kl], [fit.rmse, fit.kl], rtol=1e-10)
+
+
+def test_a_mask_keeps_the_total(X: FloatArray) -> None:
+    Q = masked(X, np.ones(X.shape))
+    assert Q[0, 1, 2] == Q[3, 3, 1] == 0.0
+    assert Q.sum() == pytest.approx(X.sum(), rel=1e-12)
+    assert not masked(X, np.where(X > 0, 0.0, 1.0)).any()
+
+
+# --- rows
+
+
+def test_ours_never_has_more_parameters_and_a_peer_never_fewer(X: FloatArray) -> None:
+    rows = ld.compare(X, [30, 12], seeds=2, peers=[name for name in COMPARED if PEERS[name].installed], effort=QUICK)
+    assert [row.method for row in rows[:3]] == ["uniform", "paper", "adaptive"]
+    assert sorted({row.asked for row in rows}) == [0, 12, 30]
+    for row in rows:
+        if row.n_params is None:
+            assert row.status in ("SKIPPED", "FAILED"), row
+        elif row.seed is None:
+            assert row.n_params <= row.asked
+            assert row.residual is not None
+            assert row.residual <= 1e-10
+        else:
+            assert row.n_params >= row.asked
+    assert {row.seed for row in rows} == {None, 0, 1}
+
+
+def test_the_paper_s_basis_is_skipped_where_the_smallest_is_too_large(X: FloatArray) -> None:
+    rows = [row for row in ld.compare(X, [3], peers=()) if row.method == "paper"]
+    assert [row.status for row in rows] == ["SKIPPED"]
+    assert rows[0].note == "the smallest basis B1 + B2(l) + B3(l) has 16 parameters"
+
+
+def test_a_seed_reaches_the_peer_and_the_mask_makes_a_second_row(
+    X: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
+    rows = [r for r in ld.compare(X, [12], peers=["cp-hals"], seeds=2, support="nonzero") if r.seed is not None]
+    assert [(row.method, row.seed) for row in rows] == [
+        ("cp-hals", 0), ("cp-hals x mask", 0), ("cp-hals", 1), ("cp-hals x mask", 1)
+    ]  # fmt: skip
+    expected = [float(np.sqrt(((X - level) ** 2).mean())) for level in (2.0, 3.0)]
+    np.testing.assert_allclose([rows[0].rmse or 0.0, rows[2].rmse or 0.0], expected, rtol=1e-12)
+    uniform = ld.decompose(X, "empty", support="nonzero")
+    np.testing.assert_allclose([rows[1].rmse or 0.0, rows[3].kl or 0.0], [uniform.rmse, uniform.kl], rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "status", "note"),
+    [
+        (fails(np.linalg.LinAlgError("SVD did not converge")), "FAILED", "LinAlgError: SVD did not converge"),
+        (fails(ValueError("first\nsecond")), "FAILED", "ValueError: first"),
+        (fails(AssertionError()), "FAILED", "AssertionError: "),
+        (lambda: warnings.warn("divide by zero", RuntimeWarning, 2), "DONE", "RuntimeWarning: divide by zero"),
+    ],
+)
+def test_what_goes_wrong_inside_a_peer_is_a_note(
+    trouble: Callable[[], object], status: str, note: str, X: FloatArray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", troubled(trouble))
+    row = ld.compare(X, [12], peers=["cp-hals"], seeds=1)[-1]
+    assert (row.method, row.status, row.note) == ("cp-hals", status, note)
+    assert row.scored == (status == "DONE")
+
+
+def test_a_reconstruction_that_is_no_number_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", answer(np.nan))
+    row = ld.compare(X, [12], peers=["cp-hals"], seeds=1)[-1]
+    assert (row.status, row.note, row.kl) == ("FAILED", "the reconstruction is not finite", None)
+
+
+def test_a_peer_out_of_iterations_says_so(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", answer(1.0))
+    row = ld.compare(X, [12], peers=["cp-hals"], seeds=1, effort=Effort(max_iter=1))[-1]
+    assert row.note == "stopped at 1 iterations"
+
+
+def test_missing_cells_skip_the_peers_and_not_ours(X: FloatArray) -> None:
+    X[1, 1, 1] = np.nan
+    rows = ld.compare(X, [12], peers=["cp-hals"])
+    if not PEERS["cp-hals"].installed:
+        pytest.skip("tensorly is not installed")
+    assert rows[1].status == "SKIPPED"
+    assert rows[1].note == "X has 1 missing cells, which NN-CP HALS cannot leave out"
+    fit = ld.decompose(X, ld.adaptive(12))
+    np.testing.assert_allclose([rows[-1].rmse or 0.0, rows[-1].kl or 0.0], [fit.rmse, fit.kl], rtol=1e-10)
+
+
+def test_an_absent_peer_is_known_by_name(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PEERS, "cp-apr", replace(PEERS["cp-apr"], package="no_such_package"))
+    rows = [row for row in ld.compare(X, [12, 20], peers=["cp-apr"]) if row.method == "cp-apr"]
+    assert [(row.status, row.note) for row in rows] == [
+        ("NOT INSTALLED", "needs no_such_package: pip install 'legendre[compare]'")
+    ]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_each_peer_lowers_the_error_of_an_easy_tensor(name: str, rng: np.random.Generator) -> None:
+    if not PEERS[name].installed:
+        pytest.skip(f"{PEERS[name].package} is not installed")
+    X = np.einsum("i,j,k->ijk", rng.random(5) + 1, rng.random(4) + 1, rng.random(3) + 1)
+    done = peers.attempt(PEERS[name], X, 12, Effort(max_iter=50), seed=1)
+    assert done.Q is not None, done.note
+    assert done.n_params is not None
+    assert done.n_params >= 12
+    assert score(X, done.Q).rmse < 0.02 * X.mean()
+    again = peers.attempt(PEERS[name], X, 12, Effort(max_iter=50), seed=1)
+    np.testing.assert_array_equal(done.Q, again.Q)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "sentence"),
+    [
+        ({"params": []}, ld.InvalidSetting, "params is empty"),
+        ({"params": [0]}, ld.InvalidSetting, "params: 0 is not a number of parameters; give integers >= 1."),
+        ({"params": [2.5]}, ld.InvalidSetting, "params: 2.5 is not a number"),
+        ({"params": [60]}, ld.InvalidSetting, "60 parameters are too many: the sample space has 60 cells"),
+        ({"seeds": 0}, ld.InvalidSetting, "seeds must be an integer >= 1, got 0."),
+        ({"peers": ["cp-hal"]}, ld.InvalidSetting, "unknown peer 'cp-hal'; did you mean 'cp-hals'?"),
+        ({"support": "nonzeros"}, ld.InvalidSupport, "did you mean 'nonzero'?"),
+        ({"support": np.ones((5, 4, 3), bool)}, ld.InvalidSupport, "make them NaN"),
+    ],
+)
+def test_settings_that_make_no_sense(
+    words: dict[str, object], error: type[Exception], sentence: str, X: FloatArray
+) -> None:
+    with pytest.raises(error) as raised:
+        ld.compare(X, **words)  # type: ignore[arg-type]
+    assert sentence in str(raised.value)
+
+
+# --- files
+
+
+@dataclass(frozen=True)
+class Other:
+    other: int
+
+
+def test_rows_come_back_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    rows = [Row("cp", 3, None, "DONE", kl=np.inf), Row("cp", 3, 1, "FAILED", note='a, "quoted" note')]
+    assert table.read(path, Row) == []
+    for row in rows:
+        table.append(path, row)
+    assert table.read(path, Row) == rows
+    with path.open("a") as stream:
+        stream.write("cp,3,1,DO")  # the machine stopped here
+    assert table.read(path, Row) == rows
+    table.append(path, rows[0])
+    assert table.read(path, Row) == [*rows, rows[0]]
+    table.append(path, Other(1))
+    assert table.read(path, Row) == []
+    assert table.read(path, Other) == [Other(1)]
+    assert table.read(tmp_path / "rows-1.csv", Row) == [*rows, rows[0]]
+
+
+# --- the command
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, X: FloatArray, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    np.save(tmp_path / "X.npy", X)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        given = ["legendre", "compare", str(tmp_path / "X.npy"), "-o", str(tmp_path / "out"), *map(str, words)]
+        monkeypatch.setattr(sys, "argv", given)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return run
+
+
+def absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretend that nothing but what the package requires is installed."""
+    for name, peer in PEERS.items():
+        monkeypatch.setitem(PEERS, name, replace(peer, package="no_such_package"))
+    monkeypatch.setattr("legendre.cli.compare.find_spec", lambda _: None)
+
+
+def test_the_command_works_with_nothing_else_installed(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent(monkeypatch)
+    code, out, err = command("--params", "12,20")
+    assert (code, err) == (0, "")
+    assert "Legendre, adaptive" in out
+    assert "CP-APR: needs no_such_package: pip install 'legendre[compare]'" in out
+    assert "no picture: matplotlib is not installed. Install it with: pip install 'legendre[compare]'" in out
+    assert not (tmp_path / "out" / "compare.png").exists()
+    rows = table.read(tmp_path / "out" / "compare.csv", Row)
+    assert [row.asked for row in rows if row.method == "adaptive"] == [12, 20]
+    assert {row.problem for row in rows} == {"X.npy"}
+
+
+def test_the_command_draws_and_keeps_earlier_rows(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
+    monkeypatch.setattr(sys.modules["legendre.tasks.compare.run"], "COMPARED", ("cp-hals",))
+    for support in ("all", "nonzero"):
+        code, out, err = command("--params", "20", "--seeds", "2", "--support", support)
+        assert code == 0
+        assert "Of several seeds the row shows the best RMSE" in out
+        assert ("NN-CP HALS x mask" in out) == (support == "nonzero")
+    assert "compare-1.csv" in err
+    assert (tmp_path / "out" / "compare.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "out" / "compare-1.csv").open() as stream:
+        assert len(list(csv.reader(stream))) == 1 + 3 + 2
+    assert "NN-CP HALS" not in command("--params", "20", "--no-peers")[1]
+
+
+def test_an_interrupted_run_keeps_its_rows(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Comparison.rows
+
+    def two(self: Comparison, jobs: list[object]) -> Iterator[tuple[Row, ...]]:
+        rows = whole(self, jobs)  # type: ignore[arg-type]
+        yield next(rows)
+        yield next(rows)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Comparison, "rows", two)
+    code, _, err = command("--params", "20", "--no-peers")
+    assert code == 130
+    assert "interrupted after 2 rows; they are kept." in err
+    assert len(table.read(tmp_path / "out" / "compare.csv", Row)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--params", "10,many"), "--params '10,many': give whole numbers with commas between, e.g. 100,300,1000."),
+        (("--params", "0"), "params: 0 is not a number of parameters"),
+        (("--params", ","), "params is empty"),
+        (("--seeds", "0"), "seeds must be an integer >= 1"),
+        (("--support", "none"), "unknown support 'none'"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(
+    words: tuple[str, ...], sentence: str, command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    code, out, err = command(*words)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = command("-o", tmp_path / "file" / "out", "--no-peers", "--params", "12")
+    assert code == 2
+    assert f"cannot make the folder {tmp_path / 'file' / 'out'}: Not a directory." in err
+
+
+def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
+    """On X = mask * (a rank-one tensor) it is exact, while a fit of the zeros cannot be."""
+    rng = np.random.default_rng(2)
+    one = np.einsum("i,j,k->ijk", *(rng.uniform(1, 3, size=n) for n in (5, 4, 3)))
+    X = np.where(rng.random(one.shape) < 0.7, one, 0.0)
+    rows = ld.compare(
+        X, [10], support="nonzero", peers=("cp-hals", "cp-nonzero"), seeds=1, effort=Effort(max_iter=2000)
+    )
+    errors = {row.method: row.rmse for row in rows if row.rmse is not None}
+    assert "cp-nonzero" not in errors
+    assert errors["cp-nonzero x mask"] < 1e-2 < 0.1 < errors["cp-hals x mask"]
+    skipped = [row for row in ld.compare(X, [10], peers=("cp-nonzero",), seeds=1) if row.method == "cp-nonzero"]
+    assert [(row.status, row.note) for row in skipped] == [("SKIPPED", "only with support='nonzero'")]
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+def test_errors_do_not_depend_on_the_unit(unit: float) -> None:
+    X = np.random.default_rng(0).random((4, 4))
+    rows = [ld.compare(unit * X, [4], peers=()), ld.compare(X, [4], peers=())]
+    for scaled, plain in zip(*rows, strict=True):
+        if plain.rmse is not None and scaled.rmse is not None:
+            assert scaled.rmse / unit == pytest.approx(plain.rmse, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda X: ld.compare(X, 5), "params must be a list of numbers"),  # type: ignore[arg-type]
+        (lambda X: ld.compare(X, [3], peers=5), "peers must be names"),  # type: ignore[arg-type]
+        (lambda X: ld.compare(X, [3], peers=[None]), "unknown peer 'None'"),  # type: ignore[list-item]
+        (lambda X: ld.compare(X, [3], peers=[["cp-hals"]]), r"unknown peer '\['cp-hals'\]'"),  # type: ignore[list-item]
+        (lambda X: ld.compare(X, [3], effort=5), "effort must be a legendre.tasks.compare.peers.Effort, got 5"),  # type: ignore[arg-type]
+        (lambda X: ld.compare(X, [3], support="zz"), "unknown support 'zz'; Valid: all, nonzero"),
+    ],
+)
+def test_more_bad_requests(call: Callable[[FloatArray], object], message: str) -> None:
+    with pytest.raises(ld.LegendreError, match=message):
+        call(np.random.default_rng(0).random((4, 4)))
+
+
+@pytest.mark.parametrize("X", [[[5.0]], np.ones((2, 2))], ids=["one cell", "uniform"])
+def test_tensors_without_parameters_can_be_drawn(X: Any, tmp_path: Path) -> None:
+    rows = ld.compare(X, peers=())
+    assert {row.n_params for row in rows} <= {0, None}
+    draw(rows, tmp_path / "compare.png", "nothing to see")  # a warning would be an error
+    assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_params_may_be_an_array_and_a_vector_has_no_peers() -> None:
+    X = np.random.default_rng(0).random(12)
+    rows = ld.compare(X, np.array([3, 5]), peers=("cp-hals",), seeds=1)  # type: ignore[arg-type]
+    assert [row.asked for row in rows if row.method == "adaptive"] == [3, 5]
+    assert {row.note for row in rows if row.method == "cp-hals"} == {"needs a tensor of two or more modes"}

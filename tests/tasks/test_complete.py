@@ -1,0 +1,460 @@
+"""Completion: the convex fit fills in what the observed cells determine, and nothing else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.optimize import linprog
+
+import legendre as ld
+import legendre.tasks.complete.selection as selection
+from cases import BoolArray
+from legendre.data.dense import observe
+from legendre.data.support import Support
+from legendre.fitting.fit import fit_on
+from legendre.model.model import Model
+from legendre.solvers.before import identifiability as identification
+from legendre.solvers.before.identifiability import from_gram, from_tables, identify
+from legendre.tasks.complete.folds import Folding
+from oracles import FloatArray, IntArray, zeta_matrix
+from strategies import bases, count_tables, positive_tensors, shapes
+
+NAN = np.nan
+
+
+def design(shape: tuple[int, ...], basis: IntArray) -> FloatArray:
+    """(1, features) of every cell of the grid, from the definition."""
+    cells = np.array(list(product(*map(range, shape))), dtype=np.int64)
+    return np.hstack([np.ones((len(cells), 1)), zeta_matrix(cells, basis)])
+
+
+def in_row_space(Z: FloatArray, rows: BoolArray) -> BoolArray:
+    """Tell for each row of Z whether it is a combination of the given ones: adding it does not raise the rank."""
+    different, place = np.unique(Z, axis=0, return_inverse=True)
+    rank = np.linalg.matrix_rank(Z[rows]) if rows.any() else 0
+    same = [np.linalg.matrix_rank(np.vstack([Z[rows], row])) == rank for row in different]
+    return np.array(same)[place.reshape(-1)]
+
+
+def in_cone(Z: FloatArray, face: BoolArray, gone: BoolArray) -> BoolArray:
+    """Tell for each row whether it is any combination of face rows plus a nonnegative one of vanishing rows."""
+    different, place = np.unique(Z, axis=0, return_inverse=True)
+    columns = np.vstack([Z[face], -Z[face], Z[gone]]).T
+    cost = np.zeros(columns.shape[1])
+    return np.array([linprog(cost, A_eq=columns, b_eq=row).status == 0 for row in different])[place.reshape(-1)]
+
+
+@st.composite
+def gappy(draw: st.DrawFn, *, zeros: bool = False) -> tuple[FloatArray, IntArray]:
+    """Draw a tensor with NaN in it, and a basis anywhere on the grid."""
+    shape = draw(shapes(30, 4))
+    X = draw(count_tables(shape) if zeros else positive_tensors(shape))
+    seen = draw(hnp.arrays(np.bool_, shape, fill=st.nothing()))
+    X = np.where(seen, X, NAN)
+    if not np.nansum(X) > 0:
+        X[(0,) * X.ndim] = 1.0
+    return X, draw(bases(shape))
+
+
+@given(gappy())
+def test_determined_is_the_row_space(problem: tuple[FloatArray, IntArray]) -> None:
+    X, basis = problem
+    done = ld.complete(X, basis)
+    assert done.determined is not None
+    seen, Z = ~np.isnan(X), design(X.shape, basis)
+    assert done.determined.ravel().tolist() == in_row_space(Z, seen.ravel()).tolist()
+    assert np.array_equal(np.isnan(done.tensor), ~done.determined)
+    assert np.array_equal(done.tensor[seen], X[seen])
+    assert done.rank == np.linalg.matrix_rank(Z[seen.ravel()]) - 1
+
+
+@given(gappy())
+def test_determined_values_do_not_depend_on_theta(problem: tuple[FloatArray, IntArray]) -> None:
+    """Any theta with the same Q on the observed cells says the same elsewhere: here the least-squares one."""
+    X, basis = problem
+    seen = ~np.isnan(X).ravel()
+    Z = design(X.shape, basis)
+    done = ld.complete(X, basis)
+    on_observed = done.fit.tensor().ravel()[seen]
+    other = np.exp(Z @ np.linalg.lstsq(Z[seen], np.log(on_observed), rcond=None)[0])
+    filled = done.determined is not None and done.determined.ravel() & ~seen
+    np.testing.assert_allclose(done.tensor.ravel()[filled], other[filled], rtol=1e-7)
+
+
+@given(gappy(zeros=True))
+def test_boundary_cells_are_in_the_span_or_in_the_cone(problem: tuple[FloatArray, IntArray]) -> None:
+    X, basis = problem
+    done = ld.complete(X, basis)
+    assert done.determined is not None
+    seen = ~np.isnan(X)
+    gone = np.zeros_like(seen)
+    gone[tuple(done.fit.vanishing_cells.T)] = True
+    Z = design(X.shape, basis)
+    span = in_row_space(Z, (seen & ~gone).ravel()).reshape(X.shape)
+    cone = span if not gone.any() else in_cone(Z, (seen & ~gone).ravel(), gone.ravel()).reshape(X.shape)
+    assert np.array_equal(done.determined, span | cone)
+    assert (done.tensor[cone & ~span & ~seen] == 0).all()
+    assert (done.tensor[span & ~seen] > 0).all()
+
+
+@pytest.mark.parametrize("sets", [1, 2, [(0, 1), (1, 2)], [(0, 1), (2,)]])
+@pytest.mark.parametrize("rate", [0.4, 0.7])
+def test_tables_and_the_gram_matrix_agree(sets: int | list[tuple[int, ...]], rate: float) -> None:
+    mask = np.random.default_rng(7).random((6, 5, 4)) > rate
+    data = ld.complete(np.where(mask, 1.0, NAN), ld.interactions(sets)).fit.data
+    assert data is not None
+    model = Model.of(Support(mask.shape, mask), None, ld.interactions(sets).select(data))
+    groups = [(0,), (1,), (2,)] if sets == 1 else [(0, 1), (0, 2), (1, 2)] if sets == 2 else sets
+    by_tables, by_gram = from_tables(list(groups), mask), from_gram(model, mask)  # type: ignore[arg-type]
+    assert by_tables is not None
+    assert by_gram is not None
+    twin = in_row_space(design(mask.shape, model.basis), mask.ravel()).reshape(mask.shape)
+    assert np.array_equal(np.abs(by_tables).max(axis=0) < 1e-7, twin)
+    assert np.array_equal(np.abs(by_gram).max(axis=0) < 1e-7, twin)
+
+
+def test_large_margins_are_checked_without_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((9, 8, 5)) > 0.7, rng.random((9, 8, 5)) + 0.1, NAN)
+    small = ld.complete(X, ld.interactions(2))
+    monkeypatch.setattr(identification, "TABLES_FROM", 0)
+    monkeypatch.setattr(identification, "from_gram", None)
+    large = ld.complete(X, ld.interactions(2))
+    assert small.determined is not None
+    assert large.determined is not None
+    assert not small.determined.all()
+    assert np.array_equal(small.determined, large.determined)
+
+
+def test_margins_that_are_not_clear_go_to_the_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.where(np.random.default_rng(3).random((9, 8, 5)) > 0.7, 1.0, NAN)
+    expected = ld.complete(X, ld.interactions(2)).determined
+    monkeypatch.setattr(identification, "TABLES_FROM", 0)
+    monkeypatch.setattr(identification, "MOST_PRODUCTS", 2)
+    assert expected is not None
+    assert not expected.all()
+    found = ld.complete(X, ld.interactions(2)).determined
+    assert found is not None
+    assert np.array_equal(found, expected)
+
+
+def test_too_large_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identification, "LARGEST_MATRIX", 2)
+    X = np.array([[NAN, 2.0, 3.0], [2.0, 4.0, NAN]])
+    with pytest.warns(ld.ConvergenceWarning, match="the 2 missing cells are determined was not checked: 3 parameters"):
+        done = ld.complete(X, ld.interactions(1))
+    assert done.determined is None
+    assert "2, not checked whether they are determined" in done.summary()
+    assert "not checked" in repr(done)
+    assert "3, rank not computed" in done.summary()
+    np.testing.assert_allclose(done.tensor, [[1, 2, 3], [2, 4, 6]], rtol=1e-8)
+
+
+def two_body(shape: tuple[int, ...], seed: int) -> FloatArray:
+    rng = np.random.default_rng(seed)
+    log_q = np.zeros(shape)
+    for k in range(len(shape)):
+        log_q = log_q + np.expand_dims(rng.normal(size=[n for j, n in enumerate(shape) if j != k]), k) / 2
+    return np.exp(log_q)
+
+
+@pytest.mark.parametrize("length", [8, 30])
+def test_two_body_tensor_is_recovered_from_half_of_its_cells(length: int) -> None:
+    X = two_body((length,) * 3, seed=1)
+    hidden = np.random.default_rng(2).random(X.shape) < 0.5
+    done = ld.complete(np.where(hidden, NAN, X), ld.interactions(2), tol=1e-13 if length == 30 else 1e-12)
+    known = done.determined
+    assert known is not None
+    assert known.mean() > 0.98
+    np.testing.assert_allclose(done.tensor[known], X[known], rtol=1e-6)
+
+
+def test_nothing_missing_returns_x() -> None:
+    X = np.array([[1, 2], [3, 5]])
+    done = ld.complete(X, "B1")
+    assert done.tensor.tolist() == X.tolist()
+    assert done.determined is not None
+    assert done.determined.all()
+    assert "4 cells observed, 0 missing" in done.summary()
+
+
+def test_an_empty_slice_is_named_and_left_open() -> None:
+    X = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 4.0, 8.0])
+    X[:, 2] = NAN
+    X[0, 1] = NAN
+    done = ld.complete(X, ld.interactions(1))
+    assert np.isnan(done.tensor[:, 2]).all()
+    assert done.tensor[0, 1] == pytest.approx(2.0, rel=1e-9)
+    text = done.summary()
+    assert "undetermined      3 cells, left NaN" in text
+    assert "undetermined      mode 1: 1 of 4 slices (2)" in text
+    assert "nothing observed  mode 1: 1 of 4 slices (2)" in text
+    assert "5, rank 4 on the observed cells" in text
+    assert repr(done).startswith("<Completion of 3x4: 4 cells missing, 3 undetermined; <Decomposition")
+
+
+def test_a_basis_that_does_not_need_the_empty_slice_fills_it() -> None:
+    X = np.array([[1.0, 3.0, NAN], [2.0, 6.0, NAN]])
+    done = ld.complete(X, ld.cells([[1, 0], [0, 1]]))
+    np.testing.assert_allclose(done.tensor[:, 2], [3.0, 6.0], rtol=1e-9)
+    assert "nothing observed  mode 1: 1 of 3 slices (2)" in done.summary()
+
+
+def test_open_parameters_count_as_zero_on_request() -> None:
+    X = np.array([[1.0, 3.0, NAN], [2.0, 6.0, NAN]])
+    done = ld.complete(X, ld.interactions(1), undetermined="theta0")
+    np.testing.assert_allclose(done.tensor[:, 2], [3.0, 6.0], rtol=1e-9)
+    assert done.determined is not None
+    assert done.determined.tolist() == [[True, True, False]] * 2
+    assert "2 cells; 2 of them filled in with open parameters at 0" in done.summary()
+
+
+def test_the_papers_bases_keep_the_parameters_of_slices_with_gaps() -> None:
+    """`decompose` drops B1's parameter of a cell that is missing; a completion must not."""
+    X = np.outer([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    X[0, 2] = X[1, 1] = NAN
+    done = ld.complete(X, "B1")
+    assert done.n_params == 4
+    np.testing.assert_allclose(done.tensor, np.outer([1, 2, 3], [1, 2, 4]), rtol=1e-9)
+
+
+def test_zeros_can_mean_missing() -> None:
+    X = np.array([[1, 2], [3, 0]])
+    np.testing.assert_allclose(ld.complete(X, "B1", support="nonzero").tensor, [[1, 2], [3, 6]], rtol=1e-9)
+    np.testing.assert_allclose(ld.complete(X, "B1", support=(X > 0)).tensor, [[1, 2], [3, 6]], rtol=1e-9)
+    assert ld.complete(X, "B1").tensor.tolist() == X.tolist()
+
+
+def test_empty_margins_vanish_where_missing() -> None:
+    """Row 1 is 0 wherever it was observed: in the limit it is 0 everywhere."""
+    X = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, NAN], [2.0, 4.0, 6.0]])
+    done = ld.complete(X, ld.interactions(1))
+    assert done.fit.status is ld.Status.AT_BOUNDARY
+    assert done.tensor[1, 2] == 0.0
+    assert done.determined is not None
+    assert done.determined.all()
+
+
+def test_a_vanishing_row_meets_an_unseen_column() -> None:
+    """0 times what may be infinite is open."""
+    X = np.array([[1.0, 2.0, NAN], [0.0, 0.0, NAN], [2.0, 4.0, NAN]])
+    done = ld.complete(X, ld.interactions(1))
+    assert np.isnan(done.tensor[:, 2]).all()
+
+
+def test_base_measure_is_used_where_cells_are_missing() -> None:
+    rates, exposure = np.outer([1.0, 2.0, 3.0], [1.0, 5.0]), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 0.0]])
+    X = rates * exposure
+    X[1, 1] = X[2, 1] = NAN
+    done = ld.complete(X, ld.interactions(1), base=exposure)
+    assert done.tensor[1, 1] == pytest.approx(40.0, rel=1e-9)
+    assert done.tensor[2, 1] == 0.0
+    assert done.determined is not None
+    assert done.determined.all()
+    exposure[2, 1] = NAN
+    with pytest.raises(ld.InvalidSupport, match=r"base\[2, 1\] = nan at a missing cell"):
+        ld.complete(X, ld.interactions(1), base=exposure)
+
+
+def noisy(seed: int = 0) -> FloatArray:
+    """Draw counts of a one-body model, a fifth of them missing."""
+    rng = np.random.default_rng(seed)
+    mean = 40 * np.multiply.outer(np.outer(rng.uniform(0.5, 2, 7), rng.uniform(0.5, 2, 6)), rng.uniform(0.5, 2, 5))
+    return np.where(rng.random(mean.shape) < 0.2, NAN, rng.poisson(mean))
+
+
+def test_cross_validation_finds_the_model_that_made_the_data() -> None:
+    X = noisy()
+    candidates: list[ld.Basis | str] = ["empty", "interactions(1)", "interactions(2)", ld.full()]
+    done = ld.complete(X, candidates, cv=4)
+    table = done.cv
+    assert table is not None
+    assert [score.basis for score in table.scores][table.best] == "interactions(1)" == done.fit.recipe
+    assert table.held_out == (~np.isnan(X)).sum()
+    assert np.isnan(table.scores[3].deviance)
+    assert table.scores[3].undetermined == table.held_out
+    assert table.scores[1].deviance < table.scores[2].deviance < table.scores[0].deviance
+    assert "*  interactions(1)" in str(table)
+    assert str(table) in done.summary()
+    assert done.n_params == 15
+
+
+def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = noisy()
+    rough = ld.complete(X, ld.interactions(1), cv=3, seed=5).cv
+    monkeypatch.setattr(selection, "ROUGH", 0.0)
+    seen = ~np.isnan(X)
+    table = ld.complete(X, ld.interactions(1), cv=3, seed=5).cv
+    assert table is not None
+    turns = Folding(3, seed=5).deal(seen)
+    squares, deviances = [], []
+    for turn in range(3):
+        held = turns == turn
+        m = ld.decompose(np.where(held, NAN, X), ld.interactions(1)).tensor(extend=True)[held]
+        x = X[held]
+        squares.append(np.sqrt(np.mean((x - m) ** 2)))
+        deviances.append(np.mean([2 * ((a * np.log(a / b) if a else 0.0) - a + b) for a, b in zip(x, m, strict=True)]))
+    score = table.scores[0]
+    assert rough is not None
+    assert rough.scores[0].rmse == pytest.approx(score.rmse, rel=1e-2)
+    assert score.rmse == pytest.approx(np.mean(squares), rel=1e-9)
+    assert score.rmse_se == pytest.approx(np.std(squares, ddof=1) / np.sqrt(3), rel=1e-7)
+    assert score.deviance == pytest.approx(np.mean(deviances), rel=1e-9)
+    assert score.deviance_se == pytest.approx(np.std(deviances, ddof=1) / np.sqrt(3), rel=1e-7)
+    assert score.undetermined == 0
+
+
+def test_fibres_are_held_out_whole() -> None:
+    seen = np.random.default_rng(0).random((6, 5, 4)) < 0.7
+    turns = Folding(3, along=(2,)).deal(seen)
+    assert (turns[~seen] == -1).all()
+    for row, there in zip(turns.reshape(30, 4), seen.reshape(30, 4), strict=True):
+        assert len(set(row[there].tolist())) <= 1
+    counts = [len({i for i, row in enumerate(turns.reshape(30, 4)) if t in row}) for t in range(3)]
+    assert max(counts) - min(counts) <= 1
+
+
+def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
+    """A two-body basis has a parameter for every fibre: with the fibre unseen it says nothing."""
+    table = ld.complete(noisy(), ["interactions(1)", "interactions(2)"], cv=3, folds=2).cv
+    assert table is not None
+    assert table.folds == "fibres along mode 2"
+    assert table.scores[0].undetermined == 0
+    assert table.scores[1].undetermined == table.held_out
+    with pytest.raises(ld.InvalidBasis, match="every candidate leaves more than half of the held-out cells undet"):
+        ld.complete(noisy(), ["interactions(2)", "full"], cv=3, folds=2)
+
+
+def test_the_size_of_an_adaptive_basis_is_chosen() -> None:
+    rng = np.random.default_rng(4)
+    mean = np.full((10, 10), 20.0)
+    mean[4:, 6:] = 90.0
+    X = np.where(rng.random(mean.shape) < 0.2, NAN, rng.poisson(mean))
+    done = ld.complete(X, ld.adaptive(40), cv=4)
+    assert done.cv is not None
+    sizes = [score.basis for score in done.cv.scores]
+    assert [name.partition(",")[0] for name in sizes] == [f"adaptive({n}" for n in (1, 2, 3, 5, 8, 14, 24, 40)]
+    assert done.n_params == int(sizes[done.cv.best].partition(",")[0].removeprefix("adaptive(")) < 10
+    assert done.fit.path[-1].n_params == done.n_params
+
+
+def test_infinite_deviance_falls_back_on_rmse() -> None:
+    """A count alone in its row, held out, is predicted to be 0 by bases that fit the rows."""
+    X = np.array([[9.0, 0.0, 0.0], [20.0, 40.0, 10.0], [30.0, 60.0, 14.0]])
+    table = ld.complete(X, ["interactions([(0,)])", "interactions(1)"], cv=9).cv
+    assert table is not None
+    assert [score.deviance for score in table.scores] == [np.inf, np.inf]
+    assert table.best == 1 == int(np.argmin([score.rmse for score in table.scores]))
+
+
+def test_same_seed_same_folds() -> None:
+    tables = [ld.complete(noisy(), ["interactions(1)", "empty"], cv=3, seed=s).cv for s in (1, 1, 2)]
+    assert tables[0] == tables[1] != tables[2]
+
+
+def test_bad_input_is_refused() -> None:
+    X = np.array([[1.0, NAN], [2.0, 3.0]])
+    with pytest.raises(ld.InvalidTensor, match="every entry of X is NaN"):
+        ld.complete([[NAN, NAN]], "B1")
+    with pytest.raises(ld.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
+        ld.complete([[1.0, -2.0]], "B1")
+    with pytest.raises(ld.InvalidTensor, match=r"1 infinite entries, the first at X\[0, 1\]"):
+        ld.complete([[1.0, np.inf]], "B1")
+    with pytest.raises(ld.InvalidSupport, match="support is empty"):
+        ld.complete(X, "B1", support=np.zeros((2, 2), dtype=bool))
+    with pytest.raises(ld.InvalidBasis, match="did you mean 'interactions'"):
+        ld.complete(X, "interaction(1)")
+    with pytest.raises(ld.InvalidBasis, match=r"this one holds \[0, 1\]"):
+        ld.complete(X, ["B1", [0, 1]], cv=2)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidSetting, match="2 candidate bases need cv"):
+        ld.complete(X, ["B1", "empty"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"undetermined": "zero"}, "unknown value of undetermined 'zero'"),
+        ({"criterion": "rmsd", "cv": 2}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
+        ({"cv": 1}, "cv must be a number of folds >= 2, or None for no cross-validation; got 1"),
+        ({"cv": True}, "cv must be a number of folds >= 2"),
+        ({"cv": 2.5}, "cv must be a number of folds >= 2"),
+        ({"cv": 4}, "cv=4 folds need at least as many observed cells; X has 3"),
+        ({"cv": 2, "seed": -1}, "seed must be an integer >= 0, got -1"),
+        ({"cv": 2, "folds": "fibres"}, "folds must be 'cells', a mode or several modes; got 'fibres'"),
+        ({"cv": 2, "folds": 2}, "folds names the mode 2; X has 2 modes, 0 to 1"),
+        ({"cv": 2, "folds": (0, 1)}, "fibres run along at least one mode and not along all 2"),
+        ({"cv": 3, "folds": 1}, "cv=3 folds need at least as many fibres with an observed cell; X has 2"),
+        ({"tol": -1}, "tol must be a number >= 0"),
+        ({"solver": "naturel"}, "unknown solver 'naturel'"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, object], text: str) -> None:
+    with pytest.raises(ld.InvalidSetting, match=text.replace("(", r"\(").replace(")", r"\)")):
+        ld.complete([[1.0, NAN], [2.0, 3.0]], ld.interactions(1), **settings)  # type: ignore[arg-type]
+
+
+def test_identify_on_a_full_support_needs_no_work() -> None:
+    found = identify(Model.of(Support((3, 4)), None, np.array([[1, 1], [2, 0]])))
+    assert found is not None
+    assert found.value.all()
+    assert not found.zero.any()
+
+
+def test_scaling_fits_dependent_margins() -> None:
+    """Unseen fibres leave parameters open; scaling finds the same Q as Newton's method, without a matrix."""
+    rng = np.random.default_rng(0)
+    X = rng.gamma(2.0, size=(14, 12, 8))
+    X[rng.random((14, 12)) < 0.2] = NAN
+    fit = ld.decompose(X, ld.interactions(2), tol=1e-12)
+    newton = ld.decompose(X, ld.interactions(2), tol=1e-12, solver="natural")
+    assert (fit.solver, newton.solver) == ("scaling", "natural")
+    assert "solver scaling, then natural on the" in str(ld.plan(X, ld.interactions(2)))
+    assert fit.rank == newton.rank < fit.n_params
+    seen = ~np.isnan(X)
+    np.testing.assert_allclose(fit.tensor()[seen], newton.tensor()[seen], rtol=1e-8)
+
+
+def test_scaling_that_does_not_converge_hands_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ranks too, as cross-validation fits its folds."""
+    rng = np.random.default_rng(1)
+    X = rng.gamma(2.0, size=(14, 12, 8))
+    X[rng.random((14, 12)) < 0.2] = NAN
+    expected = ld.decompose(X, ld.interactions(2), solver="natural").tensor()
+    monkeypatch.setattr(import_module("legendre.fitting.plan"), "DEPENDENT_CYCLES", 1)
+    for ranked in (True, False):
+        fit = fit_on(observe(X), ld.interactions(2), tol=1e-10, ranked=ranked)
+        assert fit.solver == "natural"
+        seen = ~np.isnan(X)
+        np.testing.assert_allclose(fit.tensor()[seen], expected[seen], rtol=1e-6)
+
+
+def test_what_is_too_near_to_call_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = np.array([[True, True, False], [True, False, False]])
+    model = Model.of(Support(mask.shape, mask), None, np.array([[1, 0], [0, 1], [0, 2]]))
+    assert identify(model) is not None
+    monkeypatch.setattr(identification, "MOST_PRODUCTS", 2)
+    assert from_tables([(0,), (1,)], mask) is None
+    monkeypatch.setattr(identification, "SURELY_NOT", 1e9)
+    assert identify(model) is None
+
+
+def test_zeros_in_large_margins_are_no_boundary_when_the_others_determine_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.poisson(3.0, size=(9, 8, 7)).astype(np.float64)
+    slow = ld.decompose(X, ld.interactions(2))
+    existence = import_module("legendre.solvers.before.faces")
+    monkeypatch.setattr(existence, "TABLES_FROM", 0)
+    monkeypatch.setattr(existence, "LARGEST_MATRIX", 0)
+    fast = ld.decompose(X, ld.interactions(2))
+    assert (X == 0).any()
+    assert slow.status is fast.status is ld.Status.CONVERGED
+    X[:, 0, 0] = 0
+    X[0, 0, :3] = X[0, 1:, :3] = 0
+    with_margins_empty = ld.decompose(X, ld.interactions(2))
+    assert with_margins_empty.status is ld.Status.AT_BOUNDARY

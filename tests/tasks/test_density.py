@@ -1,0 +1,249 @@
+"""The density estimator: against counting, and by scikit-learn's own checks."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import KBinsDiscretizer, OrdinalEncoder
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import legendre as ld
+from legendre.core.types import AnyArray
+
+CANNOT = {
+    "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
+}
+
+
+def cannot(estimator: Any) -> dict[str, str]:
+    del estimator
+    return CANNOT
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)  # "does not inherit from BaseEstimator": it need not
+    scikit_learn_checks = parametrize_with_checks([ld.LegendreDensity(n_bins=2)], expected_failed_checks=cannot)
+
+
+@scikit_learn_checks  # type: ignore[untyped-decorator]
+def test_scikit_learn_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.fixture
+def people(rng: np.random.Generator) -> AnyArray:
+    """Rows of colour, size (ordinal) and a flag; the flag goes with the colour."""
+    n = 300
+    colour = rng.choice(["blue", "green", "red"], size=n)
+    size = rng.integers(1, 5, size=n)
+    flag = np.where(colour == "red", rng.random(n) < 0.8, rng.random(n) < 0.2).astype(int)
+    return np.column_stack([colour.astype(object), size.astype(object), flag.astype(object)])
+
+
+def as_counts(rows: AnyArray, categories: list[list[Any]]) -> AnyArray:
+    X = np.zeros([len(levels) for levels in categories])
+    for row in rows.tolist():
+        X[tuple(levels.index(value) for value, levels in zip(row, categories, strict=True))] += 1
+    return X
+
+
+LEVELS: list[list[Any]] = [["blue", "green", "red"], [1, 2, 3, 4], [0, 1]]
+
+
+def test_a_full_basis_is_the_relative_frequency(people: AnyArray) -> None:
+    density = ld.LegendreDensity("full").fit(people)
+    seen = Counter(map(tuple, people.tolist()))
+    expected = [np.log(seen[tuple(row)] / len(people)) for row in people.tolist()]
+    assert_allclose(density.score_samples(people), expected, atol=1e-9)
+    assert density.score(people) == pytest.approx(np.mean(expected), abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "basis", [1, 2, "B1", "B1 + B3(2)", ld.interactions([(0, 2), (1,)]), ld.adaptive("bic")], ids=str
+)
+def test_it_is_the_decomposition_of_the_counts(basis: Any, people: AnyArray) -> None:
+    X = as_counts(people, LEVELS)
+    fit = ld.decompose(X, ld.interactions(basis) if isinstance(basis, int) else basis)
+    density = ld.LegendreDensity(basis).fit(people)
+    assert_allclose(density.decomposition_.tensor(), fit.tensor(), rtol=1e-9)
+    q = fit.tensor() / X.sum()
+    assert density.score(people) == pytest.approx(float((X * np.log(q)).sum() / X.sum()), abs=1e-10)
+
+
+def test_the_pseudo_count_is_spread_over_all_cells(people: AnyArray) -> None:
+    levels: list[list[Any]] = [["blue", "green", "red", "white"], [1, 2, 3, 4], [0, 1]]
+    density = ld.LegendreDensity("full", categories=[levels[0], None, None], alpha=16.0).fit(people)
+    X = as_counts(people, levels) + 0.5
+    assert_allclose(density.decomposition_.tensor(), X, rtol=1e-9)
+    row = np.array([["white", 1, 0]], dtype=object)
+    assert density.score(row) == pytest.approx(np.log(0.5 / 316))
+
+
+def test_the_order_of_categories_is_the_order_of_levels(people: AnyArray) -> None:
+    density = ld.LegendreDensity(1, categories=[["red", "blue", "green"], None, None]).fit(people)
+    X = as_counts(people, [["red", "blue", "green"], *LEVELS[1:]])
+    assert_allclose(density.decomposition_.tensor().sum(axis=(1, 2)), X.sum(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("levels", [["none", 1, 2.5], [1, "1", "yes"], ["x", ("a", 1)]], ids=str)
+def test_categories_of_several_types_stay_what_they_are(levels: list[Any]) -> None:
+    rows = np.empty((7, 2), dtype=object)
+    rows[:, 0] = [levels[i % len(levels)] for i in range(7)]
+    rows[:, 1] = 0
+    density = ld.LegendreDensity(1, categories=[levels, None]).fit(rows)
+    seen = [sum(1 for i in range(7) if i % len(levels) == k) for k in range(len(levels))]
+    assert_allclose(density.decomposition_.tensor()[:, 0], seen, rtol=1e-12)
+    drawn = density.sample(40, random_state=0)[:, 0].tolist()
+    assert {(type(value), value) for value in drawn} == {(type(value), value) for value in levels}
+    if levels[0] == "none":
+        with pytest.raises(ld.InvalidSamples, match=r"column 0 holds '1' in row 0, which was not seen in fit"):
+            density.score(np.array([["1", 0]], dtype=object))
+
+
+def test_lists_are_read_as_mixed_tables() -> None:
+    rows: Any = [["a", 10], ["b", 2], ["a", 2], ["b", 10]]
+    density = ld.LegendreDensity(1).fit(rows)
+    assert density.columns_[1].draw(np.arange(2), np.random.default_rng(0)).tolist() == [2, 10]  # not "10" before "2"
+    assert density.score(rows) == density.score(np.array(rows, dtype=object)) == pytest.approx(np.log(0.25), abs=1e-12)
+
+
+def test_unseen_values(people: AnyArray) -> None:
+    new = np.array([["red", 1, 0], ["pink", 1, 0]], dtype=object)
+    density = ld.LegendreDensity(1).fit(people)
+    with pytest.raises(
+        ld.InvalidSamples, match=r"column 0 holds 'pink' in row 1, which was not seen in fit\. List all"
+    ):
+        density.score_samples(new)
+    silent = density.set_params(handle_unknown="-inf").score_samples(new)
+    assert silent[1] == -np.inf
+    assert np.isfinite(silent[0])
+    assert_array_equal(density.score_samples(new[1:]), [-np.inf])
+
+
+def test_numbers_are_the_same_level_in_any_type() -> None:
+    density = ld.LegendreDensity(1).fit([[1, 0], [2, 1], [2, 0]])
+    assert_array_equal(density.score_samples([[2.0, 1.0]]), density.score_samples(np.array([[2, True]], dtype=object)))
+    text = ld.LegendreDensity(1).fit([["a", "x"], ["b", "x"]])
+    assert text.score_samples([["a", "x"]])[0] == pytest.approx(np.log(0.5))
+
+
+def test_bins_make_a_density(rng: np.random.Generator) -> None:
+    X = np.column_stack([rng.normal(size=400), rng.gamma(2.0, size=400), rng.integers(0, 2, size=400)])
+    density = ld.LegendreDensity(2, n_bins=5).fit(X)
+    assert density.decomposition_.shape == (5, 5, 2)
+    counts = density.decomposition_.tensor().sum(axis=(1, 2))
+    assert counts.min() >= 79  # quantiles: about as many rows in each
+    # a Riemann sum of the density over the bins, one point in each
+    edges = [column.edges for column in density.columns_[:2]]  # type: ignore[attr-defined]
+    middle = [(e[1:] + e[:-1]) / 2 for e in edges]
+    total = sum(
+        np.exp(density.score([[a, b, c]])) * da * db
+        for a, da in zip(middle[0], np.diff(edges[0]), strict=True)
+        for b, db in zip(middle[1], np.diff(edges[1]), strict=True)
+        for c in (0, 1)
+    )
+    assert total == pytest.approx(1.0, abs=1e-10)
+    far = X[:1].copy()
+    far[0, 0] = 1e9
+    near = far.copy()
+    near[0, 0] = X[:, 0].max()
+    assert density.score(far) == density.score(near)
+    with pytest.raises(ld.InvalidSamples, match="a column that fit saw as numbers holds something else"):
+        density.score(np.array([["x", 1.0, 0]], dtype=object))
+
+
+def test_samples_look_like_the_data(people: AnyArray, rng: np.random.Generator) -> None:
+    density = ld.LegendreDensity("full").fit(people)
+    drawn = density.sample(20_000, random_state=3)
+    q = density.decomposition_.tensor() / len(people)
+    assert_allclose(as_counts(drawn, LEVELS) / 20_000, q, atol=5 * np.sqrt(q.max() / 20_000))
+    assert_array_equal(drawn, density.sample(20_000, random_state=3))
+    assert isinstance(drawn[0, 0], str)
+    X = rng.normal(size=(500, 2))
+    binned = ld.LegendreDensity(1, n_bins=4).fit(X)
+    points = binned.sample(5_000, np.random.RandomState(0))
+    assert points.min() >= X.min()
+    assert points.max() <= X.max()
+    assert_allclose(np.quantile(points, [0.25, 0.5, 0.75]), np.quantile(X, [0.25, 0.5, 0.75]), atol=0.1)
+
+
+def test_weighted_rows_are_repeated_rows(rng: np.random.Generator) -> None:
+    X, times = rng.normal(size=(60, 2)), rng.integers(0, 4, size=60)
+    weighted = ld.LegendreDensity(2, n_bins=3, alpha=1.0).fit(X, sample_weight=times)
+    repeated = ld.LegendreDensity(2, n_bins=3, alpha=1.0).fit(np.repeat(X, times, axis=0))
+    assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-12)
+    assert weighted.columns_[0].size == 3
+
+
+def test_search_over_bases_and_pipelines(people: AnyArray) -> None:
+    bases = [1, "interactions([(0, 2), (1,)])", "full", ld.interactions([(0, 1), (2,)])]
+    search = GridSearchCV(ld.LegendreDensity(alpha=1.0), {"basis": bases}).fit(people)
+    assert search.best_params_["basis"] == "interactions([(0, 2), (1,)])"
+    pipe = make_pipeline(OrdinalEncoder(), ld.LegendreDensity(2)).fit(people)
+    assert pipe.score(people) == pytest.approx(ld.LegendreDensity(2).fit(people).score(people), abs=1e-12)
+    X = np.linspace(0.05, 1, 40).reshape(20, 2)
+    bins = KBinsDiscretizer(3, encode="ordinal", strategy="uniform")
+    assert make_pipeline(bins, ld.LegendreDensity(1)).fit(X).score(X) < 0
+    copy = clone(ld.LegendreDensity(ld.B1(), n_bins=3))
+    assert repr(copy) == "LegendreDensity(basis=B1(), n_bins=3)"
+
+
+TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
+    ({}, np.arange(1000.0).reshape(-1, 1) * np.ones(4) + 0.5, r"4 variables with 1000 x 1000 x 1000 x 1000 levels make "
+     r"a grid of 1,000,000,000,000 cells; at most .* Set n_bins to bin continuous columns"),
+    ({}, [[1.0, np.nan]], "Input X contains NaN or infinity: column 1 is nan in row 0"),
+    ({}, np.array([["a"], [None]], dtype=object), "column 0 is None in row 1. Leave such rows out"),
+    ({}, np.array([["a"], [1]], dtype=object), "column 0 mixes values of types int, str, which have no order"),
+    ({"categories": [["a"]]}, [["a"], ["b"]], r"column 0 holds .*'b'.* in row 1, which categories does not list"),
+    ({"categories": [["a", "a"]]}, [["a"]], "must be different values"),
+    ({"categories": [["a"], ["b"]]}, [["a"]], "categories has 2 entries, X has 1 columns"),
+    ({"categories": "all"}, [["a"]], "categories must be 'auto' or a list for each column, got 'all'"),
+    ({"categories": 5}, [["a"]], "categories must be 'auto' or a list for each column, got 5"),
+    ({"categories": None}, [["a"]], "categories must be 'auto' or a list for each column, got None"),
+    ({"categories": {0: ["a"]}}, [["a"]], "categories must be 'auto' or a list for each column"),
+    ({"categories": [5]}, [["a"]], "categories of column 0 must be different values in a list, got 5"),
+    ({"categories": [["a", ["b"]]]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [np.array([["a"], ["b"]])]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [{"a", "b"}]}, [["a"]], "categories of column 0 must be different values in a list"),
+    ({"categories": [["a", 1]]}, [[1], [2]], "column 0 holds 2 in row 1, which categories does not list"),
+    ({}, np.array([[1, [2]], [1, [3]]], dtype=object), r"column 1 holds \[2\] in row 0, where a number or a"),
+    ({}, np.array([["2020-01-01"], ["NaT"]], dtype="M8[D]"), "contains NaN or infinity: column 0 is NaT in row 1"),
+    ({"handle_unknown": "ignore"}, [["a"]], "unknown handle_unknown 'ignore'"),
+    ({"handle_unknown": np.array([])}, [["a"]], "unknown handle_unknown"),
+    ({"alpha": 10**400}, [[1]], "alpha must be a finite number >= 0, got 1000"),
+    ({"n_bins": 0}, [[1.5]], "n_bins must be None or an integer >= 1, got 0"),
+    ({"n_bins": 3}, [[1.5], [1.5]], r"column 0 holds one value only, 1.5 \(n_samples=2\)"),
+    ({"alpha": np.inf}, [[1]], "alpha must be a finite number >= 0, got inf"),
+    ({"basis": "B9"}, [[1], [2]], "unknown basis 'B9'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "rows", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> None:
+    with pytest.raises(ld.LegendreError, match=text):
+        ld.LegendreDensity(**settings).fit(rows)
+
+
+def test_columns_of_frames_are_named(people: AnyArray) -> None:
+    frame: Any = pandas.DataFrame(people, columns=["colour", "size", "flag"])
+    density = ld.LegendreDensity(1).fit(frame)
+    assert density.feature_names_in_.tolist() == ["colour", "size", "flag"]
+    other: Any = pandas.DataFrame(people[:, ::-1], columns=["flag", "size", "colour"])
+    with pytest.raises(ld.InvalidSamples, match=r"fit saw \['colour', 'size', 'flag'\]. Put them in that order"):
+        density.score(other)
+    with pytest.raises(ld.InvalidSamples, match="column 'size' holds 9 in row 0"):
+        density.score(np.array([["red", 9, 0]], dtype=object))
+    density.fit(people)
+    assert not hasattr(density, "feature_names_in_")
+    with pytest.raises(ld.NotFitted, match="this LegendreDensity is not fitted yet"):
+        ld.LegendreDensity().sample()

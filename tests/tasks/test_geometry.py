@@ -1,0 +1,441 @@
+"""Geodesics, Pythagoras and the ladder: what the theorems say of them, for all tensors, supports and bases."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import chi2
+
+import legendre as ld
+from cases import Case
+from legendre.tasks.geometry import e_geodesic, ladder, m_geodesic, plot_ladder, plot_simplex, plot_triangle, pythagoras
+from legendre.tasks.geometry.plots import CORNERS, members
+from oracles import FloatArray, distribution, divergence
+from strategies import count_tables, masks, positive_tensors, problems, seeds, shapes
+
+TABLE = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
+Pair = tuple[FloatArray, FloatArray]
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> Pair:
+    shape = draw(shapes(max_cells=24))
+    return draw(positive_tensors(shape)), draw(positive_tensors(shape))
+
+
+# geodesics
+
+
+@given(pairs(), st.floats(-2.0, 3.0))
+def test_an_e_geodesic_is_straight_in_theta(pair: Pair, t: float) -> None:
+    P, Q = pair
+    between = (1 - t) * ld.to_theta(P) + t * ld.to_theta(Q)
+    found = ld.to_theta(e_geodesic(P, Q, t))
+    bottom = (0,) * P.ndim
+    between[bottom] = found[bottom] = 0.0  # -psi, which is convex along the line
+    assert_allclose(found, between, atol=1e-10)
+
+
+@given(pairs(), st.floats(0.0, 1.0))
+def test_an_m_geodesic_is_straight_in_eta(pair: Pair, t: float) -> None:
+    P, Q = pair
+    assert_allclose(ld.to_eta(m_geodesic(P, Q, t)), (1 - t) * ld.to_eta(P) + t * ld.to_eta(Q), atol=1e-13)
+
+
+@given(pairs(), st.floats(0.0, 1.0))
+def test_geodesics_are_their_definitions(pair: Pair, t: float) -> None:
+    P, Q = pair
+    p, q = P / P.sum(), Q / Q.sum()
+    power = p ** (1 - t) * q**t
+    assert_allclose(e_geodesic(P, Q, t), power / power.sum(), rtol=1e-12)
+    assert_allclose(m_geodesic(P, Q, t), (1 - t) * p + t * q, rtol=1e-12)
+
+
+@given(shapes(max_cells=24), st.data())
+def test_an_e_geodesic_lives_on_the_common_support(shape: tuple[int, ...], data: st.DataObject) -> None:
+    P, Q = data.draw(count_tables(shape)), data.draw(count_tables(shape))
+    common = (P > 0) & (Q > 0)
+    if not common.any():
+        with pytest.raises(ld.InvalidTensor, match="P and Q have disjoint supports"):
+            e_geodesic(P, Q, 0.5)
+        return
+    line = e_geodesic(P, Q, [0.0, 0.25, 1.0])
+    assert ((line > 0) == common).all()
+    assert_allclose(line[0], np.where(common, P, 0.0) / P[common].sum(), rtol=1e-12)
+    assert_allclose(line[2], np.where(common, Q, 0.0) / Q[common].sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
+def test_the_shape_follows_t(geodesic: Callable[..., FloatArray]) -> None:
+    P, Q = np.arange(1.0, 7.0).reshape(2, 3), np.ones((2, 3))
+    t = np.array([[0.0, 0.5], [0.25, 1.0]])
+    assert geodesic(P, Q, t).shape == (2, 2, 2, 3)
+    assert geodesic(P, Q, []).shape == (0, 2, 3)
+    assert_array_equal(geodesic(P, Q, t)[0, 1], geodesic(P, Q, 0.5))
+    assert_allclose(geodesic(P, Q, t).sum(axis=(2, 3)), 1.0, rtol=1e-14)
+
+
+def test_an_e_geodesic_goes_on_for_ever() -> None:
+    """The cell of the largest ratio q / p takes all; nothing overflows on the way."""
+    line = e_geodesic([1, 2, 3], [3, 2, 1], [-1e308, -50.0, 50.0, 1e308])
+    assert_array_equal(line[[0, 3]], [[0, 0, 1], [1, 0, 0]])
+    assert_allclose(line[1, ::-1], e_geodesic([3, 2, 1], [1, 2, 3], -50.0), rtol=1e-12)
+    assert np.isfinite(line).all()
+
+
+def test_an_m_geodesic_ends_at_the_boundary() -> None:
+    """(1-t) (1, 3) + t (2, 2), over 4: from (0, 1) at t = -1 to (1, 0) at t = 3."""
+    assert_allclose(m_geodesic([1, 3], [2, 2], [-1.0, 3.0]), [[0, 1], [1, 0]], atol=1e-15)
+    with pytest.raises(
+        ld.InvalidSetting,
+        match=r"at t = 3\.2 the m-geodesic has left the simplex: cell \[1\] would get probability -0\.05\. "
+        r"Between these tensors t may run from -1 to 3\.",
+    ):
+        m_geodesic([1, 3], [2, 2], [0.5, 3.2])
+
+
+@pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
+@pytest.mark.parametrize("t", [np.nan, np.inf, "half", None, 1j, True])
+def test_t_is_a_number(geodesic: Callable[..., FloatArray], t: object) -> None:
+    with pytest.raises(ld.InvalidSetting, match="t is not a rectangular array: its rows differ in length"):
+        geodesic([1, 2], [2, 1], [[0.5], [0.1, 0.2]])
+    with pytest.raises(ld.InvalidSetting, match="t must be a finite number or an array of them, got"):
+        geodesic([1, 2], [2, 1], t)
+
+
+@pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
+def test_bad_tensors_are_called_by_their_names(geodesic: Callable[..., FloatArray]) -> None:
+    with pytest.raises(ld.InvalidTensor, match=r"^Q has 1 negative entry: it is Q\[1\] = -2\. Q is read as"):
+        geodesic([1, 2], [1, -2], 0.5)
+    with pytest.raises(ld.InvalidTensor, match=r"^P is zero everywhere"):
+        geodesic([0, 0], [1, 2], 0.5)
+    with pytest.raises(ld.InvalidTensor, match=r"P has shape \(2,\), Q has shape \(3,\)"):
+        geodesic([1, 2], [1, 2, 3], 0.5)
+    with pytest.raises(ld.InvalidTensor, match="every entry of P is NaN"):
+        geodesic([np.nan, np.nan], [1, 2], 0.5)
+
+
+def test_single_precision_is_read_exactly() -> None:
+    P = np.array([1, 2, 4], dtype=np.float32)
+    assert_array_equal(m_geodesic(P, P, 0.0), np.array([1, 2, 4]) / 7)
+
+
+# Pythagoras
+
+
+@given(problems(weighted=True), seeds)
+def test_pythagoras_holds_for_members(case: Case, seed: int) -> None:
+    """For positive data, any support, any basis, any base measure and any R in the model."""
+    theta = np.random.default_rng(seed).normal(size=len(case.basis))
+    r = distribution(case.Z, theta, case.r)
+    R = np.zeros(case.X.shape)
+    R[tuple(case.omega.T)] = r
+    fit = case.fit()
+    triangle = pythagoras(fit, 3.0 * R)
+    assert abs(triangle.defect) < 1e-10
+    assert triangle.kl_pr == pytest.approx(divergence(case.p, r), abs=1e-12)
+    assert triangle.kl_qr == pytest.approx(divergence(case.q(fit), r), abs=1e-12)
+    assert triangle.kl_pq == pytest.approx(fit.kl, abs=1e-12)
+
+
+@given(problems(zeros=True))
+def test_pythagoras_holds_in_the_limit(case: Case) -> None:
+    """Zeros in P may send Q to the boundary; the default R is uniform on the support."""
+    triangle = pythagoras(case.fit())
+    assert abs(triangle.defect) < 1e-10
+    assert_allclose(triangle.R[tuple(case.omega.T)], 1 / len(case.omega))
+    assert (triangle.R[~case.mask] == 0).all()
+
+
+@given(pairs())
+def test_the_defect_is_the_inner_product_of_the_sides(pair: Pair) -> None:
+    """KL(P, R) - KL(P, Q) - KL(Q, R) = sum (p - q) log(q / r), whether R is in the model or not."""
+    P, R = pair
+    triangle = pythagoras(ld.decompose(P, "B1"), R)
+    p, q, r = triangle.P, triangle.Q, triangle.R
+    assert triangle.defect == pytest.approx(float(((p - q) * np.log(q / r)).sum()), abs=1e-12)
+
+
+def test_missing_cells_are_no_part_of_the_triangle() -> None:
+    X = np.outer([1.0, 2, 3], [4.0, 5, 6])
+    X[0, 0], X[1, 2] = 9.0, np.nan
+    triangle = pythagoras(ld.decompose(X, "B1"), np.outer([1, 1, 2], [1, 2, 3]))
+    assert triangle.Q[1, 2] == 0.0
+    assert triangle.Q.sum() == pytest.approx(1.0, abs=1e-12)
+    assert abs(triangle.defect) < 1e-12
+
+
+def test_what_a_triangle_says() -> None:
+    fit = ld.decompose([[4, 1], [2, 3]], "B1")
+    with pytest.raises(ld.InvalidTensor, match=r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so that KL\(Q, R\) is infinite"):
+        pythagoras(fit, [[1, 0], [1, 1]])
+    with pytest.raises(ld.InvalidTensor, match=r"R has shape \(2,\), the decomposition has shape \(2, 2\)"):
+        pythagoras(fit, [1, 1])
+    with pytest.raises(ld.InvalidTensor, match=r"^R has 1 negative entry"):
+        pythagoras(fit, [[1, -1], [1, 1]])
+    wrong: Any = np.ones((2, 2))
+    with pytest.raises(ld.InvalidSetting, match=r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"):
+        pythagoras(wrong, "B1")
+    assert not pythagoras(fit).Q.flags.writeable
+
+
+def test_a_fit_from_a_file_has_no_triangle(tmp_path: Path) -> None:
+    ld.decompose([[4, 1], [2, 3]], "B1").save(tmp_path / "fit.npz")
+    with pytest.raises(ld.InvalidSetting, match="pythagoras needs X"):
+        pythagoras(ld.load(tmp_path / "fit.npz"))
+
+
+def test_the_base_measure_makes_the_e_projection(rng: np.random.Generator) -> None:
+    """Q = decompose(P, B, base=R) is nearest to R of all S with P's eta on B: KL(S, R) = KL(S, Q) + KL(Q, R)."""
+    P, R = rng.uniform(0.5, 2.0, size=(2, 3, 4))
+    Q = ld.decompose(P, "B1", base=R).tensor()
+    other = ld.decompose(P, "B1").tensor()
+    for S in (P, other, m_geodesic(P, other, 0.3)):
+        assert ld.kl(S, R) == pytest.approx(ld.kl(S, Q) + ld.kl(Q, R), abs=1e-10)
+
+
+# the ladder
+
+
+@given(shapes(max_cells=36), st.data())
+def test_a_ladder_of_counts(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """Additive, never rising, and to the top: with zeros, structural and sampled."""
+    X, mask = data.draw(count_tables(shape)), data.draw(masks(shape))
+    mask = mask if X[mask].any() else np.ones(shape, dtype=np.bool_)
+    found = ladder(X, support=mask)
+    p = X[mask] / X[mask].sum()
+    assert found.total_kl == pytest.approx(divergence(p, np.full(p.size, 1 / p.size)), abs=1e-12)
+    assert [rung.basis for rung in found.rungs] == [f"interactions({k + 1})" for k in range(len(shape))]
+    levels = [found.total_kl, *(rung.kl for rung in found.rungs)]
+    assert all(0 <= above <= below for below, above in pairwise(levels))
+    assert sum(rung.explained for rung in found.rungs) + found.left == pytest.approx(found.total_kl, abs=1e-13)
+    assert found.left < 1e-12
+    assert all(rung.df >= 0 for rung in found.rungs)
+    assert sum(rung.df for rung in found.rungs) == p.size - 1
+    if found.total_kl > 1e-3:
+        assert sum(rung.share for rung in found.rungs) == pytest.approx(1.0, abs=1e-9)
+
+
+@given(problems(weighted=True, max_order=3), st.integers(0, 6))
+def test_a_rung_explains_the_divergence_between_projections(case: Case, cut: int) -> None:
+    small, large = case.basis[:cut], case.basis
+    found = ladder(case.X, [small, large], support=case.mask, base=case.base)
+    below, above = (case.q(ld.decompose(case.X, b, support=case.mask, base=case.base)) for b in (small, large))
+    ground = case.r / case.r.sum()
+    assert found.ground == "base"
+    assert found.rungs[0].explained == pytest.approx(divergence(below, ground), abs=1e-10)
+    assert found.rungs[1].explained == pytest.approx(divergence(above, below), abs=1e-10)
+    assert found.left == pytest.approx(divergence(case.p, above), abs=1e-12)
+
+
+def test_the_ladder_is_the_g2_decomposition() -> None:
+    """Against the saturated model: independence 1286.02 on 4, no three-way interaction 0.374 on 1 (Agresti)."""
+    found = ladder(TABLE)
+    g2, df = [rung.g2 for rung in found.rungs], [rung.df for rung in found.rungs]
+    assert df == [3, 3, 1]
+    assert g2[1] is not None
+    assert g2[2] is not None
+    assert g2[1] + g2[2] == pytest.approx(1286.02, abs=5e-3)
+    assert g2[2] == pytest.approx(0.374, abs=5e-4)
+    assert [rung.p_value for rung in found.rungs] == pytest.approx(chi2.sf([x or 0.0 for x in g2], df), rel=1e-12)
+    margins = [TABLE.sum(axis=others) for others in ((1, 2), (0, 2), (0, 1))]
+    one_body = sum(2 * m @ np.log(m / m.mean()) for m in margins)
+    assert g2[0] == pytest.approx(one_body, rel=1e-12)
+
+
+def test_only_counts_have_a_g2() -> None:
+    assert all(rung.g2 is None and rung.p_value is None for rung in ladder(TABLE / 7).rungs)
+    assert "G2" not in ladder(TABLE / 7).summary()
+    X = TABLE.astype(float)
+    X[0, 0, 0] = np.nan
+    assert ladder(X).rungs[0].g2 is not None
+
+
+def test_the_summary_is_a_table() -> None:
+    lines = ladder(TABLE, ["B1", "B1 + cells([[1, 1, 0]])"]).summary().splitlines()
+    assert lines[0] == "KL ladder of 2x2x2, sum 2276"
+    assert lines[1].split() == ["basis", "parameters", "KL(P,", "Q)", "explained", "share", "G2", "df", "p"]
+    assert lines[2].split() == ["uniform", "0", "0.626419"]
+    assert lines[3].split() == ["B1()", "3", "0.282518", "0.343902", "54.90", "%", "1565.441", "3", "<2e-16"]
+    assert lines[4].startswith("B1() | cells(<1 cells>)")
+    small = ladder(1e6 + TABLE.astype(float)).summary().splitlines()[2].split()[-1]
+    assert len(small.lstrip("0.")) == 6, "six digits, however small the divergence is"
+
+
+def test_nothing_to_explain() -> None:
+    found = ladder(np.full((2, 3), 7))
+    assert found.total_kl < 1e-14
+    assert all(np.isnan(rung.share) for rung in found.rungs)
+    assert "nan %" in found.summary()
+
+
+def test_bases_must_be_nested() -> None:
+    with pytest.raises(
+        ld.InvalidBasis,
+        match=r"not nested: B1\(\) lacks 3 of the 6 cells of interactions\(2\), which comes first, e\.g\. \[0, 1, 1\]",
+    ):
+        ladder(TABLE, ["interactions(2)", "B1"])
+    bad: Any
+    for bad in ("B1", ld.B1(), [], 2):
+        with pytest.raises(ld.InvalidBasis, match="bases must be a list of nested bases such as"):
+            ladder(TABLE, bad)
+    with pytest.raises(ld.InvalidBasis, match=r"adaptive\(\.\.\.\) stands alone"):
+        ladder(TABLE, [ld.adaptive(2)])
+    with pytest.raises(ld.InvalidTensor, match="X has 1 negative entry"):
+        ladder([1, -1])
+
+
+# pictures
+
+
+def axes(**settings: str) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure().add_subplot(**settings)
+
+
+def drawn(ax: Any) -> bytes:
+    stream = io.BytesIO()
+    ax.figure.savefig(stream)
+    return stream.getvalue()
+
+
+def lines(ax: Any) -> dict[str, FloatArray]:
+    """List the labelled lines of a picture, one row per point."""
+    return {line.get_label(): np.transpose(getattr(line, "_verts3d", line.get_data())) for line in ax.get_lines()}
+
+
+def cell_weights(points: FloatArray) -> FloatArray:
+    """Turn points of the picture back into probabilities."""
+    design = np.vstack([CORNERS.T, np.ones(4)])
+    return np.linalg.solve(design, np.vstack([points.T, np.ones(len(points))])).T
+
+
+@settings(max_examples=15)
+@given(problems(max_cells=12, max_params=4))
+def test_the_triangle_is_drawn_to_scale(case: Case) -> None:
+    triangle = pythagoras(case.fit())
+    ax: Any = plot_triangle(triangle, axes())
+    lengths = [np.linalg.norm(line.get_xydata()[1] - line.get_xydata()[0]) for line in ax.get_lines()[:3]]
+    expected = np.sqrt([2 * triangle.kl_pq, 2 * triangle.kl_qr, 2 * triangle.kl_pr])
+    assert_allclose(lengths, expected, atol=1e-6)
+
+
+def test_the_labels_of_a_triangle() -> None:
+    ax = plot_triangle(pythagoras(ld.decompose(TABLE, "B1")), axes())
+    assert {text.get_text() for text in ax.texts} >= {"P", "Q", "R", "KL(Q, R) = 0.3439", "KL(P, R) = 0.6264"}
+    assert drawn(ax).startswith(b"\x89PNG")
+
+
+def test_the_simplex_shows_both_geodesics() -> None:
+    """In the simplex the mixture is a straight line, the e-geodesic stays in the surface of independence."""
+    P, R = np.array([[914, 581], [46, 735]]), np.outer([1, 6], [6, 1])
+    triangle = pythagoras(ld.decompose(P, "B1"), R)
+    ax = plot_simplex(triangle, axes(projection="3d"))
+    found = lines(ax)
+    straight = found["m-geodesic from P to Q"]
+    assert np.linalg.matrix_rank(straight - straight[0], tol=1e-10) == 1
+    weights = cell_weights(found["e-geodesic from Q to R"]).T
+    assert_allclose(weights[0] * weights[3], weights[1] * weights[2], atol=1e-12)
+    assert_allclose(weights[:, 0], triangle.Q.ravel(), atol=1e-12)
+    assert_allclose(weights[:, -1], triangle.R.ravel(), atol=1e-12)
+    assert drawn(ax).startswith(b"\x89PNG")
+
+
+def test_the_mark_is_a_square_in_the_fisher_metric() -> None:
+    P = np.array([[914, 581], [46, 735]])
+    triangle = pythagoras(ld.decompose(P, "B1"), np.outer([1, 6], [6, 1]))
+    found = lines(plot_simplex(triangle, axes(projection="3d")))["right angle (Fisher metric)"]
+    corners = cell_weights(found)
+    q = triangle.Q.ravel()
+    one, both, other = corners - q
+    assert (one * other / q).sum() == pytest.approx(0.0, abs=1e-12)
+    assert (one**2 / q).sum() == pytest.approx((other**2 / q).sum(), rel=1e-9)
+    assert_allclose(both, one + other, atol=1e-12)
+
+
+@pytest.mark.parametrize("base", [None, [1, 2, 3, 4]])
+def test_the_surface_holds_members_only(base: list[int] | None) -> None:
+    """Two parameters on a vector of four cells: each member is its own projection."""
+    vector = pythagoras(ld.decompose([4, 3, 2, 1], [[1], [3]], base=base))
+    for q in members(vector, np.arange(4)[:, None], n=4).reshape(-1, 4):
+        assert_allclose(ld.decompose(q, [[1], [3]], base=base).tensor(), q, atol=1e-9)
+    assert drawn(plot_simplex(vector, axes(projection="3d"))).startswith(b"\x89PNG")
+
+
+def test_a_degenerate_triangle_can_be_drawn() -> None:
+    triangle = pythagoras(ld.decompose(np.ones((2, 2)), "B1"))
+    assert drawn(plot_triangle(triangle, axes())).startswith(b"\x89PNG")
+    assert drawn(plot_simplex(triangle, axes(projection="3d"))).startswith(b"\x89PNG")
+
+
+def test_the_steps_of_the_ladder() -> None:
+    found = ladder(TABLE)
+    ax: Any = plot_ladder(found, axes())
+    blue = [bar for bar in ax.patches if bar.get_facecolor()[2] > bar.get_facecolor()[0]]
+    assert [bar.get_height() for bar in blue] == [rung.explained for rung in found.rungs]
+    assert [bar.get_y() for bar in blue] == [rung.kl for rung in found.rungs]
+    assert [text.get_text() for text in ax.texts] == ["54.9 %", "45.1 %", "0.0131 %"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["uniform", *(rung.basis for rung in found.rungs)]
+    assert drawn(ax).startswith(b"\x89PNG")
+
+
+def test_new_figures_are_made_on_request() -> None:
+    from matplotlib import pyplot
+
+    triangle = pythagoras(ld.decompose([[4, 1], [2, 3]], "B1"))
+    made = [plot_triangle(triangle), plot_simplex(triangle), plot_ladder(ladder(TABLE))]
+    assert len({id(ax.figure) for ax in made}) == 3
+    for ax in made:
+        pyplot.close(ax.get_figure(root=True))
+
+
+def test_what_cannot_be_drawn() -> None:
+    fit = ld.decompose([[4, 1], [2, 3]], "B1")
+    for plot in (plot_triangle, plot_simplex):
+        with pytest.raises(ld.InvalidSetting, match=r"the angle at Q is not right: .* = 0\.1.*R is not in the model"):
+            plot(pythagoras(fit, [[1, 2], [3, 1]]))
+    with pytest.raises(ld.InvalidSetting, match=r"8 positive cells out of 8, and the model 3 parameters\."):
+        plot_simplex(pythagoras(ld.decompose(TABLE, "B1")))
+    with pytest.raises(ld.InvalidSetting, match="2 positive cells out of 4"):
+        plot_simplex(pythagoras(ld.decompose([[1, 1], [0, 0]], "B1")))
+    with pytest.raises(ld.InvalidSetting, match=r"plot_simplex needs axes of three dimensions: figure\.add_subplot"):
+        plot_simplex(pythagoras(fit), axes())
+
+
+def test_what_is_not_drawn_at_all() -> None:
+    fit = ld.decompose([[4, 1], [2, 3]], "B1")
+    for plot, name in ((plot_triangle, "plot_triangle"), (plot_simplex, "plot_simplex")):
+        with pytest.raises(
+            ld.InvalidSetting, match=rf"{name} draws a triangle, got Decomposition: {name}\(pythagoras\("
+        ):
+            plot(fit)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder draws a ladder, got ndarray: plot_ladder\(ladder\(X\)\)"):
+        plot_ladder(TABLE)  # type: ignore[arg-type]
+    with pytest.raises(
+        ld.InvalidSetting, match=r"plot_triangle: ax must be axes such as figure\.add_subplot\(\), got int"
+    ):
+        plot_triangle(pythagoras(fit), 5)  # type: ignore[arg-type]
+    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder: ax must be axes such as .* got Figure"):
+        plot_ladder(ladder(TABLE), axes().figure)
+
+
+def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.tasks.geometry.plots.find_spec", lambda _: None)
+    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder needs matplotlib.*pip install 'legendre\[plot\]'"):
+        plot_ladder(ladder(TABLE))
+
+
+def test_far_along_a_line_of_no_length() -> None:
+    assert_allclose(ld.geometry.m_geodesic([1, 3], [1, 3], 1e16), [0.25, 0.75])
+    with pytest.raises(ld.InvalidTensor, match="Q has 1 missing cells"):
+        ld.geometry.e_geodesic([1, 2], [1, np.nan], 0.5)

@@ -1,0 +1,308 @@
+"""Hidden modes against enumeration, SciPy and a textbook mixture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+
+import legendre as ld
+from legendre.core.types import FloatArray
+from legendre.tasks.hidden.em import HiddenModel
+from oracles import distribution, divergence, zeta_matrix
+
+
+def mixture(weights: FloatArray, tables: list[FloatArray]) -> FloatArray:
+    """``sum over h of w_h prod over k of tables[k][h, x_k]``: independent given h."""
+    out = np.zeros([table.shape[1] for table in tables])
+    for h, w in enumerate(weights):
+        part = np.array(w)
+        for table in tables:
+            part = np.multiply.outer(part, table[h])
+        out += part
+    return out
+
+
+def latent_class(rng: np.random.Generator, n_classes: int, levels: list[int]) -> tuple[FloatArray, list[FloatArray]]:
+    return rng.dirichlet(np.full(n_classes, 5.0)), [rng.dirichlet(np.ones(size), size=n_classes) for size in levels]
+
+
+def marginal(theta: FloatArray, Z: FloatArray, visible: tuple[int, ...], r: FloatArray) -> FloatArray:
+    """Q on the visible cells by summing every state of the whole model."""
+    q = distribution(Z, theta, r)
+    return np.asarray(q.reshape(*visible, -1).sum(axis=-1), dtype=np.float64)
+
+
+def visible_kl(fit: ld.HiddenDecomposition, X: FloatArray, theta: FloatArray) -> float:
+    states = np.array(list(np.ndindex(fit.fit.shape)))
+    Z = zeta_matrix(states, fit.fit.basis)
+    q = marginal(theta, Z, X.shape, np.ones(len(states)))
+    return divergence(X.ravel() / X.sum(), q.ravel())
+
+
+def textbook_em(X: FloatArray, n_classes: int, rng: np.random.Generator, steps: int) -> float:
+    """Run EM for a mixture of products in weights and tables, without any theta; return KL(P, Q)."""
+    P = X / X.sum()
+    w, tables = latent_class(rng, n_classes, list(X.shape))
+    for _ in range(steps):
+        parts = np.stack([mixture(w[[h]], [t[[h]] for t in tables]) for h in range(n_classes)])
+        joint = P * parts / parts.sum(axis=0)
+        w = joint.reshape(n_classes, -1).sum(axis=1)
+        tables = [joint.sum(axis=tuple(j + 1 for j in range(X.ndim) if j != k)) / w[:, None] for k in range(X.ndim)]
+    return divergence(P.ravel(), mixture(w, tables).ravel())
+
+
+def test_a_mixture_is_recovered(rng: np.random.Generator) -> None:
+    w, tables = latent_class(rng, 2, [2, 2, 2, 2])
+    X = 500.0 * mixture(w, tables)
+    fit = ld.hidden(X, ld.rbm(4, 1), 2, tol=1e-12, restarts=5)
+    assert fit.converged
+    assert fit.kl < 1e-12
+    assert ld.decompose(X, ld.interactions(2)).kl > 1e-3  # no machine of visible pairs can
+    assert_allclose(fit.tensor(), X, rtol=1e-6)
+    q = fit.fit.tensor() / fit.fit.total
+    found = q.sum(axis=(0, 1, 2, 3))
+    order = [0, 1] if abs(found[0] - w[0]) < abs(found[1] - w[0]) else [1, 0]
+    assert_allclose(found[order], w, atol=1e-5)
+    for k, table in enumerate(tables):
+        pair = q.sum(axis=tuple(j for j in range(4) if j != k))  # x_k by h
+        assert_allclose((pair / found).T[order], table, atol=1e-5)
+
+
+def test_three_classes_of_ordinal_variables_are_recovered(rng: np.random.Generator) -> None:
+    w, tables = latent_class(rng, 3, [4, 3, 3])
+    fit = ld.hidden(mixture(w, tables), ld.interactions([(0, 3), (1, 3), (2, 3)]), (3,), tol=1e-7)
+    assert fit.kl < 1e-8
+    found = fit.fit.tensor().sum(axis=(0, 1, 2))
+    assert_allclose(np.sort(found), np.sort(w), atol=1e-2)
+
+
+def test_textbook_em_finds_nothing_better(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(3, 3, 2))
+    fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]), 2)
+    slow = min(textbook_em(X, 2, rng, 400) for _ in range(8))
+    assert fit.kl == pytest.approx(slow, abs=1e-6)
+
+
+BASES: list[tuple[tuple[int, ...], Any, Any]] = [
+    ((2, 2, 2), ld.rbm(3, 2), (2, 2)),
+    ((2, 2, 2), "rbm(3, 1)", 2),
+    ((2, 3), ld.interactions([(0, 2), (1, 2)]), 2),
+    ((3, 3), ld.interactions([(0, 2), (1, 2), (2, 3)]), (2, 3)),
+    ((2, 2, 3), ld.cells([[1, 0, 0, 1], [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 0, 2]]), 3),
+    ((4, 5), "B1 + B3(2)", 2),
+    ((6,), ld.cells([[2, 1], [4, 1]]), 2),
+]
+
+
+@pytest.mark.parametrize(("shape", "basis", "sizes"), BASES, ids=[str(i) for i in range(len(BASES))])
+def test_every_number_is_that_of_the_enumeration(
+    shape: tuple[int, ...], basis: Any, sizes: Any, rng: np.random.Generator
+) -> None:
+    X = rng.gamma(2.0, size=shape)
+    fit = ld.hidden(X, basis, sizes, restarts=3, tol=1e-6)
+    assert fit.fit.status is ld.Status.CONVERGED
+    assert fit.kl == pytest.approx(visible_kl(fit, X, fit.fit.theta), abs=1e-10)
+    assert fit.kl - 1e-12 <= fit.history[-1] <= fit.kl + 1e-6  # the last fit is one more step
+    assert fit.log_likelihood == pytest.approx(float((X * np.log(fit.tensor() / X.sum())).sum()), rel=1e-10)
+    states = np.array(list(np.ndindex(fit.fit.shape)))
+    q = distribution(zeta_matrix(states, fit.fit.basis), fit.fit.theta, np.ones(len(states)))
+    flat = q.reshape(*X.shape, -1)
+    assert_allclose(fit.tensor(), X.sum() * flat.sum(axis=-1), rtol=1e-9)
+    assert_allclose(fit.posterior().reshape(flat.shape), flat / flat.sum(axis=-1, keepdims=True), rtol=1e-8)
+
+
+def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
+    X = mixture(*latent_class(rng, 2, [2, 2, 2])) + 0.02 * rng.random((2, 2, 2))
+    fit = ld.hidden(X, ld.cells([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1]]), 2)
+    starts = [*rng.normal(size=(4, 5)), fit.fit.theta]
+
+    def kl(theta: FloatArray) -> float:
+        return visible_kl(fit, X, theta)
+
+    found = [minimize(kl, start, method="L-BFGS-B").fun for start in starts]
+    assert fit.kl == pytest.approx(min(found), abs=1e-8)
+
+
+def test_the_gradient_vanishes(rng: np.random.Generator) -> None:
+    X = rng.gamma(3.0, size=(2, 2, 2, 2))
+    fit = ld.hidden(X, ld.rbm(4, 1), 2, tol=1e-9)
+    theta, h = fit.fit.theta, 1e-4
+    for move in np.eye(len(theta)) * h:
+        slope = (visible_kl(fit, X, theta + move) - visible_kl(fit, X, theta - move)) / (2 * h)
+        assert abs(slope) < 1e-7
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1))
+def test_the_residual_is_the_gradient_everywhere(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(1.0, size=(2, 3))
+    fit = ld.hidden(X, ld.interactions([(0, 2), (1, 2)]), 2, restarts=1, tol=np.inf)
+    cells = fit.fit.basis
+    from legendre.data.dense import observe
+
+    completion = HiddenModel.of(observe(np.stack([X / 2, X / 2], axis=-1)), cells, 2)
+    theta, h = rng.normal(size=len(cells)), 1e-5
+    here = completion.expectation(completion.plan.target.engine.at(theta))
+    assert here.kl == pytest.approx(visible_kl(fit, X, theta), abs=1e-12)
+    slopes = [(visible_kl(fit, X, theta + m) - visible_kl(fit, X, theta - m)) / (2 * h) for m in np.eye(len(theta)) * h]
+    assert_allclose(here.target.gradient(here.point), slopes, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3]), st.booleans())
+def test_kl_never_rises(seed: int, size: int, zeros: bool) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.gamma(0.5, size=(3, 2, 3))
+    if zeros:
+        X[rng.random(X.shape) < 0.3] = 0.0
+        X[0, 0, 0] = 1.0
+    with np.errstate(all="raise", under="ignore"):
+        fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3), (0, 1)]), size, restarts=2, max_iter=60)
+    for run in fit.runs:
+        assert np.diff(run.history).max(initial=0.0) <= 1e-14
+    assert fit.kl <= fit.history[-1] + 1e-12
+    assert fit.kl <= ld.decompose(X, "B1").kl + 1e-9  # which is one of its members
+
+
+def test_missing_cells_are_left_out_and_filled_in(rng: np.random.Generator) -> None:
+    w, tables = latent_class(rng, 2, [3, 4, 3])
+    X = 100 * mixture(w, tables)
+    holes = X.copy()
+    holes[0, 1, 2] = holes[2, 3, 0] = np.nan
+    fit = ld.hidden(holes, ld.interactions([(0, 3), (1, 3), (2, 3)]), 2, tol=1e-10)
+    assert fit.kl < 1e-11
+    assert_allclose(fit.tensor(), X, rtol=1e-3)
+    assert_allclose(fit.posterior().sum(axis=-1), 1.0)
+
+
+def test_visible_zeros_stay_zeros_where_the_model_says_so(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(3, 3, 2))
+    X[1] = 0.0
+    basis = ld.interactions([(0, 3), (1, 3), (2, 3)])
+    fit = ld.hidden(X, basis, 2, restarts=3)
+    assert_array_equal(fit.tensor()[1], 0.0)
+    assert np.isnan(fit.posterior()[1]).all()
+    without = ld.hidden(np.delete(X, 1, axis=0), basis, 2, restarts=3)
+    assert fit.kl == pytest.approx(without.kl, abs=1e-8)
+
+
+def test_a_base_measure_is_that_of_the_visible_cells(rng: np.random.Generator) -> None:
+    r = rng.uniform(0.5, 2.0, size=(2, 2, 2, 2))
+    w, tables = latent_class(rng, 2, [2, 2, 2, 2])
+    X = r * mixture(w, tables)
+    fit = ld.hidden(X, ld.rbm(4, 1), 2, base=r, tol=1e-10)
+    assert fit.kl < 1e-11
+    assert fit.history[-1] == pytest.approx(fit.kl, abs=1e-11)
+    assert_allclose(fit.tensor(), X, rtol=1e-4)
+
+
+def test_merged_cells_change_nothing(rng: np.random.Generator) -> None:
+    coarse = rng.gamma(1.0, size=(2, 2, 2))
+    fine = np.repeat(np.repeat(coarse, 3, axis=0), 2, axis=2) / 6
+    basis = [[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    a = ld.hidden(coarse, basis, 2, restarts=2)
+    b = ld.hidden(fine, np.array(basis) * [3, 1, 2, 1], 2, restarts=2)
+    assert_allclose(a.history[:20], b.history[:20], atol=1e-10)
+    assert a.kl == pytest.approx(b.kl, abs=1e-7)
+    noisy = fine * rng.uniform(0.5, 1.5, size=fine.shape)  # within boxes no longer constant
+    c = ld.hidden(noisy, np.array(basis) * [3, 1, 2, 1], 2, restarts=2)
+    assert c.history[-1] == pytest.approx(ld.kl(noisy, c.tensor()), abs=1e-9)
+
+
+def test_the_same_seed_gives_the_same_answer(rng: np.random.Generator) -> None:
+    X = rng.gamma(1.0, size=(2, 2, 2, 2))
+    a, b = (ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, seed=5, tol=1e-5) for _ in range(2))
+    assert_array_equal(a.fit.theta, b.fit.theta)
+    other = ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, seed=6, tol=1e-5)
+    assert other.runs[0].history[0] != a.runs[0].history[0]
+    assert a.history[-1] == min(run.history[-1] for run in a.runs)
+
+
+def test_what_it_says_of_itself(rng: np.random.Generator) -> None:
+    X = rng.gamma(3.0, size=(2, 2, 2, 2))
+    fit = ld.hidden(X, ld.rbm(4, 1), 2, restarts=4)
+    assert repr(fit).startswith("<HiddenDecomposition of 2x2x2x2 with hidden 2: 9 parameters, KL ")
+    assert "best of 4 runs" in repr(fit)
+    text = fit.summary()
+    assert f"KL(P, Q)        {fit.kl:.10g}" in text
+    assert "runs            4, of which" in text
+
+
+def test_an_unfinished_run_is_announced(rng: np.random.Generator) -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="the best of 2 runs stopped after 3 steps with a gradient of"):
+        fit = ld.hidden(rng.gamma(1.0, size=(2, 2, 2)), ld.rbm(3, 1), restarts=2, max_iter=3)
+    assert not fit.converged
+    assert len(fit.history) == 4
+
+
+TROUBLE: list[tuple[dict[str, Any], str]] = [
+    ({"sizes": 1}, "sizes=1: a hidden mode needs at least 2 levels"),
+    ({"sizes": (2, 1)}, r"sizes=\(2, 1\): a hidden mode needs"),
+    ({"sizes": 2.5}, r"sizes=2\.5: a hidden mode needs at least 2 levels, as an integer; a list has one for each"),
+    ({"sizes": None}, "sizes=None: a hidden mode needs at least 2 levels"),
+    ({"sizes": {2: 2}}, r"sizes=\{2: 2\}: a hidden mode needs at least 2 levels"),
+    ({"sizes": ()}, "without hidden modes use decompose"),
+    ({"sizes": 2.0 * np.ones(1)}, "at least 2 levels, as an integer"),
+    ({"sizes": 1 << 30}, r"together make 3 modes and 4,294,967,296 cells; at most 32 modes"),
+    ({"sizes": (2,) * 31}, "make 33 modes"),
+    ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
+    ({"basis": ld.rbm(2, 1), "sizes": 3}, r"boltzmann: every mode must have 2 levels, X has shape \(2, 2, 3\)"),
+    (
+        {"basis": ld.rbm(3, 1)},
+        r"\(0, 3\) names a mode that X has not; X has 3 modes, .* visible and hidden modes together, "
+        r"here 2x2x2: modes 2 and up are hidden, one for each entry of sizes",
+    ),
+    ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),
+    ({"restarts": 0}, "restarts must be an integer >= 1, got 0"),
+    ({"seed": None}, "seed must be an integer >= 0, got None"),
+    ({"tol": -1.0}, "tol must be a number >= 0"),
+    ({"max_iter": 2.5}, "max_iter must be an integer >= 0"),
+    ({"X": [[1, -2], [3, 4]]}, r"negative entry: it is X\[0, 1\] = -2"),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), TROUBLE, ids=[str(i) for i in range(len(TROUBLE))])
+def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
+    asked: dict[str, Any] = {"X": [[1, 2], [3, 5]], "basis": ld.rbm(2, 1), "sizes": 2} | change
+    with pytest.raises(ld.LegendreError, match=text):
+        ld.hidden(**asked)
+
+
+def test_rbm_is_named_and_checked() -> None:
+    with pytest.raises(ld.InvalidBasis, match="rbm: n_hidden must be an integer >= 1, got 0"):
+        ld.rbm(3, 0)
+
+
+@pytest.mark.parametrize("unit", [1e-310, 1e-307, 1e-300, 1e300])
+def test_the_unit_of_x_does_not_matter(unit: float, rng: np.random.Generator) -> None:
+    X = rng.gamma(2.0, size=(2, 2, 2))
+    X[0, 1, 0] *= 1e-7
+    plain, scaled = (ld.hidden(u * X, ld.rbm(3, 1), restarts=2) for u in (1.0, unit))
+    assert scaled.converged
+    assert scaled.kl == pytest.approx(plain.kl, rel=1e-6)
+    assert_allclose(scaled.tensor() / unit, plain.tensor(), rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")  # infinity takes many steps
+@pytest.mark.parametrize(
+    "table",
+    [
+        [[[0, 4], [3, 2]], [[0, 4], [2, 5]]],
+        [[[3, 4], [0, 4]], [[2, 5], [0, 0]]],
+        [[[3, 0], [5, 0]], [[1, 1], [3, 2]]],
+        [[[0, 2], [5, 3]], [[0, 2], [3, 3]]],
+    ],
+)
+def test_parameters_that_run_far_out_do_not_spoil_the_answer(table: list[list[list[int]]]) -> None:
+    fit = ld.hidden(table, ld.rbm(3, 1))
+    assert fit.fit.converged
+    assert fit.kl == pytest.approx(fit.history[-1], abs=1e-6)
+    assert_allclose(fit.tensor().sum(), np.sum(table), rtol=1e-9)
