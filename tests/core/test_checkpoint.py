@@ -24,6 +24,7 @@ from numpy.testing import assert_array_equal
 from test_cli import run as run_command
 
 import legendre as ld
+from legendre.core import limits
 from legendre.core.checkpoint.book import EVERY, Book
 from legendre.core.checkpoint.section import Section
 from legendre.core.files import read_arrays
@@ -133,10 +134,10 @@ def test_every_plan_goes_on_with_the_same_bits(
 def test_compiled_engines_go_on_with_the_same_bits(
     engine: str, solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-    monkeypatch.setattr("legendre.engines.choose.SHORT_MODES", 0)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.SHORT_MODE", 0)
     if engine == "sheet":
-        monkeypatch.setattr("legendre.engines.choose.LARGEST_MATRIX", 0)
+        monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda *_, **__: False)
         few = partial(Vecchia, m=4, candidates=12)  # so few neighbours that it matters where they were selected
         monkeypatch.setattr("legendre.engines.dense.Vecchia", few)
     X = np.random.default_rng(5).lognormal(sigma=4, size=(8, 8, 8))
@@ -171,9 +172,9 @@ def test_growing_goes_on_with_the_same_bits(
 
 def test_growing_goes_on_without_fisher_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fits on the way come from the dense engine, which would not be chosen for anything but products."""
-    monkeypatch.setattr(sys.modules["legendre.solvers.choose"], "LARGEST_MATRIX", 0)
-    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-    monkeypatch.setattr("legendre.engines.choose.SHORT_MODES", 0)
+    monkeypatch.setattr(limits, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.SHORT_MODE", 0)
     check(tmp_path, monkeypatch, SKEWED, ld.adaptive(20))
 
 
@@ -395,7 +396,7 @@ def test_a_limit_that_changes_the_plan_is_refused(tmp_path: Path) -> None:
 
 
 def test_scaling_that_gives_up_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["legendre.fitting.plan"], "DEPENDENT_CYCLES", 5)
+    monkeypatch.setattr(limits, "DEPENDENT_CYCLES", 5)
     copies = check(tmp_path, monkeypatch, SPARSE, ld.interactions(2))
     assert [copy for copy in copies if "finished/fit.whole/theta" in read_arrays(copy)]
 

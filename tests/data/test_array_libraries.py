@@ -56,9 +56,9 @@ def double_precision() -> Iterator[None]:
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every X of another library stay where it is, and be swept there."""
     monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
-    monkeypatch.setattr("legendre.data.device.LARGE", 1)
-    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-    monkeypatch.setattr("legendre.engines.choose.SHORT_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.SHORT_MODE_CELLS", 0)
 
 
 def to(library: str, array: Any, dtype: Any = None) -> Any:

@@ -6,7 +6,6 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray
 from legendre.data.dask.first_pass import Survey, survey
@@ -124,7 +124,7 @@ def test_any_type_of_numbers(dtype: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("grid", [1 << 24, 0], ids=["merged", "above"])
 @pytest.mark.parametrize("basis", BASES)
 def test_fits(basis: str, grid: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", grid)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MASS", grid)
     X = rng.gamma(2.0, size=(7, 5, 6))
     fit, twin = ld.decompose(da.from_array(X, chunks=(3, 2, 5)), basis), ld.decompose(X, basis)
     assert fit.status is Status.CONVERGED
@@ -151,7 +151,7 @@ def test_a_basis_is_grown_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch, rng
     blocks = da.from_array(X, chunks=(5, 4, 8))
     fine = ld.decompose(blocks, ld.adaptive(6))
     assert_array_equal(fine.basis, ld.decompose(X, ld.adaptive(6)).basis)
-    monkeypatch.setattr("legendre.fitting.adaptive.coarse.COARSE", 100)
+    monkeypatch.setattr("legendre.core.limits.COARSE_BOXES", 100)
     fit = ld.decompose(blocks, ld.adaptive(10, start="B3(1, axis=2)", candidates=ld.cells([[6, 4, 0], [3, 3, 3]])))
     assert fit.converged
     assert [6, 4, 0] in fit.basis.tolist()
@@ -165,9 +165,9 @@ def test_the_start_at_independence_changes_nothing(
 ) -> None:
     X, blocks = drawn
     twin = ld.decompose(X, "B1 + B3(2)")
-    monkeypatch.setattr("legendre.fitting.fit.COSTLY", 0)
-    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-    monkeypatch.setattr("legendre.engines.choose.SHORT_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.COSTLY_SWEEP", 0)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.SHORT_MODE_CELLS", 0)
     fit = ld.decompose(blocks, "B1 + B3(2)")
     assert_allclose(fit.tensor(), twin.tensor(), rtol=1e-8)
     if fit.n_params and fit.solver == "natural":
@@ -187,7 +187,7 @@ def counted(X: AnyArray, chunks: tuple[int, ...], reads: list[int]) -> Any:
 
 
 def test_x_is_read_twice(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
-    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", 0)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MASS", 0)
     reads: list[int] = []
     X = rng.gamma(2.0, size=(8, 6, 5))
     fit = ld.decompose(counted(X, (3, 6, 5), reads), "B1 + B2(2) + B3(1) + B3(2, axis=0)")
@@ -351,8 +351,7 @@ def test_what_no_engine_has_room_for_is_refused(rng: np.random.Generator) -> Non
 def test_costly_sweeps_are_spared(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     X = rng.gamma(2.0, size=(9, 8, 7))
     twin = ld.decompose(X, "B1 + B3(2)", tol=1e-9)
-    for module in ("solvers.natural", "solvers.choose", "fitting.fit"):
-        monkeypatch.setattr(import_module(f"legendre.{module}"), "COSTLY", 0)
+    monkeypatch.setattr(limits, "COSTLY_SWEEP", 0)
     fit = ld.decompose(X, "B1 + B3(2)", tol=1e-9)
     assert fit.residual <= 1e-9
     assert fit.gap < 1e-12

@@ -36,18 +36,17 @@ PATCHED = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @pytest.fixture
 def _compiled_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read every X by compiled code."""
-    for module in ("checks", "dense"):
-        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
 
 
 def use_engine(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     """Send all but one-body bases on full grids to an engine (masked ones never to the stream)."""
     if engine == "grid":
         return
-    monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-    monkeypatch.setattr("legendre.engines.choose.SMALL_BASIS", 0)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+    monkeypatch.setattr("legendre.core.limits.NUMPY_BASIS", 0)
     if engine == "sheet":
-        monkeypatch.setattr("legendre.engines.choose.LARGEST_MATRIX", 0)
+        monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda *_, **__: False)
 
 
 def subset() -> list[tuple[str, dict[str, Any]]]:
@@ -132,7 +131,7 @@ def test_named_cases(name: str, merging: float, monkeypatch: pytest.MonkeyPatch)
     """With and without a merged grid, masked or not, weighted or not."""
     case = NAMED[name]
     use_engine(monkeypatch, "stream")
-    monkeypatch.setattr("legendre.data.dense.MERGING", merging)
+    monkeypatch.setattr("legendre.core.limits.MERGING", merging)
     fit = case.fit()
     assert fit.converged
     assert_allclose(case.q(fit), case.answer(), atol=1e-7)
@@ -165,7 +164,7 @@ def test_expectations_of_one_body_bases(shape: tuple[int, ...], rng: np.random.G
 def test_the_margin_that_comes_with_the_check(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     X = rng.uniform(size=(5, 4, 3))
     assert scan(X).first_margin is None
-    monkeypatch.setattr("legendre.data.checks.LARGE", 1)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     margin = observe(X).first_margin
     assert margin is not None
     assert_allclose(margin, X.sum(axis=(1, 2)), rtol=1e-14)
@@ -177,8 +176,7 @@ def test_errors_read_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     X, _ = BAD_TENSORS[name]
     with pytest.raises(ld.InvalidTensor) as small:
         ld.decompose(X, "B1")
-    for module in ("checks", "dense"):
-        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     with pytest.raises(ld.InvalidTensor, match=f"^{re.escape(str(small.value))}$"):
         ld.decompose(X, "B1")
 
@@ -213,8 +211,7 @@ def test_every_kind_of_input(name: str, basis: str, monkeypatch: pytest.MonkeyPa
     X, arguments = inputs()[name]
     before = X.copy()
     reference = ld.decompose(X, basis, **arguments)
-    for module in ("checks", "dense"):
-        monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     use_engine(monkeypatch, "stream")
     fit = ld.decompose(X, basis, **arguments)
     assert_array_equal(fit.basis, reference.basis)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from cases import BoolArray
+from legendre.core import limits
 from legendre.core.sums.kernels import reading
 from legendre.core.sums.kernels.reading import aggregate, suffix_sums
 from legendre.core.sums.kernels.top import largest_rows
@@ -32,8 +33,8 @@ LARGE = (70, 60, 50)
 def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once as small arrays are read, once as if nothing were small."""
     if request.param == "blocks":
-        monkeypatch.setattr(reading, "SMALL", 0)
-        monkeypatch.setattr("legendre.core.sums.kernels.rectangle.THREADED", 0)
+        monkeypatch.setattr(limits, "ONE_BLOCK", 0)
+        monkeypatch.setattr("legendre.core.limits.ONE_THREAD", 0)
 
 
 def sample(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Tensor:
@@ -128,7 +129,7 @@ def test_boxes_in_any_order() -> None:
 @pytest.mark.parametrize("first", [np.arange(40) // 3, np.arange(40)[::-1] // 3, np.arange(40) % 7], ids=str)
 def test_blocks_with_one_target_never_share_a_box(first: IntArray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that add to one cell would lose a sum now and then: no answer shows that reliably."""
-    monkeypatch.setattr(reading, "SMALL", 0)
+    monkeypatch.setattr(limits, "ONE_BLOCK", 0)
     layout = reading._layout([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
     bounds, copies = reading._row_bounds(layout, int(first.max() + 1) * 30)
     assert copies == 1

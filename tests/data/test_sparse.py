@@ -17,13 +17,13 @@ from scipy.sparse import coo_array
 
 import legendre as ld
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.sums import cell_sums as dominance
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.data.dense import observe
 from legendre.data.sparse import Sparse, observe_entries
 from legendre.data.support import Support
-from legendre.fitting.adaptive import coarse
 from legendre.fitting.fit import fit_on
 from legendre.model.model import Model
 from legendre.results.decomposition import Decomposition
@@ -62,14 +62,14 @@ def lists(draw: st.DrawFn) -> tuple[tuple[int, ...], IntArray, IntArray, np.rand
 @pytest.fixture(params=["compared", "swept"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "swept":
-        monkeypatch.setattr("legendre.core.sums.cell_sums.FEW_PAIRS", 0)
+        monkeypatch.setattr("legendre.core.limits.FEW_PAIRS", 0)
 
 
 @pytest.fixture
 def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every merged sample space of points as a list."""
-    monkeypatch.setattr("legendre.model.model.SMALL_GRID", 0)
-    monkeypatch.setattr("legendre.model.model.LARGEST_GRID", 0)
+    monkeypatch.setattr("legendre.core.limits.ALWAYS_A_GRID", 0)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_GRID", 0)
 
 
 @pytest.mark.usefixtures("_way", "one_thread")
@@ -168,7 +168,7 @@ def test_a_basis_grown_on_corners_of_a_coarser_grid(support: str, monkeypatch: p
     everything = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
     dense = ld.decompose(X, ld.adaptive(6), support=support)
     assert everything.kl == pytest.approx(dense.kl, rel=1e-6)  # the coarser grid is the grid itself
-    monkeypatch.setattr(coarse, "COARSE", 100)
+    monkeypatch.setattr(limits, "COARSE_BOXES", 100)
     fit = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
     assert math.prod(fit.model.quotient.merged_shape) <= 100
     assert dense.kl <= fit.kl < 1.25 * dense.kl
@@ -185,7 +185,7 @@ def grown(data: Sparse, **settings: Any) -> IntArray:
 
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coarse, "COARSE", 60)
+    monkeypatch.setattr(limits, "COARSE_BOXES", 60)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
     fit = ld.decompose(coo_array(X), ld.adaptive(14), support=support)
     for stage in fit.path:
@@ -197,7 +197,7 @@ def test_the_path_on_a_coarser_grid_tells_of_the_grid(support: str, monkeypatch:
 
 
 def test_candidates_and_a_start_on_a_coarser_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coarse, "COARSE", 20)
+    monkeypatch.setattr(limits, "COARSE_BOXES", 20)
     X = np.random.default_rng(5).poisson(2.0, size=(12, 11)).astype(np.float64)
     wanted = [[3, 0], [0, 4], [7, 4], [7, 9], [2, 2], [11, 10]]
     cells = grown(entries(X), start=[[5, 5]], candidates=wanted)
@@ -293,8 +293,8 @@ def test_doors_that_need_every_cell_say_so() -> None:
 def test_a_fit_of_points_is_stored_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for small in (None, 0):
         if small is not None:
-            monkeypatch.setattr("legendre.model.model.SMALL_GRID", small)
-            monkeypatch.setattr("legendre.model.model.LARGEST_GRID", small)
+            monkeypatch.setattr("legendre.core.limits.ALWAYS_A_GRID", small)
+            monkeypatch.setattr("legendre.core.limits.LARGEST_GRID", small)
         fit = ld.decompose(ld.from_coords([[0, 1], [4, 4], [2, 0], [3, 3]], [1, 2, 3, 4]), "B3(1)", support="nonzero")
         fit.save(tmp_path / "fit.npz")
         again = ld.load(tmp_path / "fit.npz")
@@ -468,7 +468,7 @@ def test_an_error_of_nothing_is_nothing() -> None:
 def test_conditions_on_a_grid_that_is_swept_only(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(np.arange(1, 13).reshape(3, 4), "B1 + B3(1)")
     expected = fit.condition({0: 1})
-    monkeypatch.setattr("legendre.model.model.MOST_FORMED", 1)
+    monkeypatch.setattr("legendre.core.limits.MOST_FORMED", 1)
     assert_array_equal(fit.condition({0: 1}), expected)
 
 

@@ -19,6 +19,7 @@ from numpy.testing import assert_array_equal
 
 import legendre as ld
 from legendre.cli.read import read_input, read_tensor
+from legendre.core import limits
 from legendre.core.types import AnyArray
 from legendre.data.readers import tns_blocks as blocks
 from legendre.data.readers.tns_lines import LineFormat
@@ -35,7 +36,7 @@ def as_dict(x: SparseTensor | AnyArray) -> dict[tuple[int, ...], float]:
 @pytest.fixture(params=["by_line", "compiled"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Read small files by either reader, in blocks of a few bytes."""
-    monkeypatch.setattr(blocks, "LARGE", 1 if request.param == "compiled" else 1 << 60)
+    monkeypatch.setattr(limits, "COMPILED_TEXT", 1 if request.param == "compiled" else 1 << 60)
     monkeypatch.setattr(blocks, "BLOCK", 7)
     return str(request.param)
 
@@ -281,8 +282,8 @@ def test_reading_warns_of_nothing(tmp_path: Path) -> None:
     """A file beyond the threshold of the compiled reader, as users have them."""
     line = b"12 7 3 0.5\n"
     file = tmp_path / "x.tns"
-    file.write_bytes(line * (blocks.LARGE // len(line) + 10))
+    file.write_bytes(line * (limits.COMPILED_TEXT // len(line) + 10))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x = ld.read_tns(file)
-    assert as_dict(x) == {(11, 6, 2): 0.5 * (blocks.LARGE // len(line) + 10)}
+    assert as_dict(x) == {(11, 6, 2): 0.5 * (limits.COMPILED_TEXT // len(line) + 10)}

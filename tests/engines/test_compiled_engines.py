@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cases import NAMED, Case
+from legendre.core import limits
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.data.support import Support
 from legendre.engines.dense import DenseEngine
@@ -247,8 +248,8 @@ def test_blocks_of_slabs(shape: tuple[int, ...], size: float, monkeypatch: pytes
     basis = rng.permutation(cells)[: min(40, len(cells))]
     theta = size * rng.normal(size=len(basis))
     whole = SlabEngine(Model.of(Support(shape), None, basis)).at(theta)
-    monkeypatch.setattr(kernels, "SMALL", 0)
-    monkeypatch.setattr("legendre.core.sums.kernels.rectangle.THREADED", 0)
+    monkeypatch.setattr(limits, "ONE_BLOCK", 0)
+    monkeypatch.setattr("legendre.core.limits.ONE_THREAD", 0)
     model = Model.of(Support(shape), None, basis)
     check_against_the_grid(model, theta)
     assert_allclose(SlabEngine(model).at(theta).eta, whole.eta, rtol=1e-9, atol=1e-14)

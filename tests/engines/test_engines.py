@@ -106,7 +106,7 @@ def test_blocks_do_not_change_the_fisher_matrix(block: int, kept: int, monkeypat
     case = NAMED["cube"]
     theta = np.linspace(-1, 1, len(case.basis))
     monkeypatch.setattr("legendre.engines.reference.BLOCK", block)
-    monkeypatch.setattr("legendre.engines.reference.KEPT", kept)
+    monkeypatch.setattr("legendre.core.limits.KEPT_JOINS", kept)
     engine = engine_of(case)
     G = fisher_matrix(case.omega, case.basis, distribution(case.Z, theta, case.r))
     for _ in range(2):  # the second time from what was kept

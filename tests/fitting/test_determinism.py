@@ -21,12 +21,12 @@ import numpy as np
 import legendre as ld
 from legendre.engines.dense import DenseEngine
 from legendre.engines.slabs import SlabEngine
-from legendre.core.sums.kernels import rectangle
+from legendre.core import limits
 from legendre.core.sums.kernels.reading import aggregate, suffix_sums
 from legendre.model.model import Model
 from legendre.data.support import Support
 
-rectangle.THREADED = 0  # threads even for small work
+limits.ONE_THREAD = 0  # threads even for small work
 rng = np.random.default_rng(3)
 X = rng.uniform(0.1, 1.0, size=(70, 60, 50))
 basis = rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]
@@ -102,11 +102,10 @@ def test_the_engines_agree_there(by_threads: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("engine", ["grid", "sheet", "stream"])
 def test_the_same_fit_twice(engine: str, solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if engine != "grid":
-        monkeypatch.setattr("legendre.engines.choose.SMALL_CELLS", 0)
-        for module in ("checks", "dense"):
-            monkeypatch.setattr(f"legendre.data.{module}.LARGE", 1)
+        monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
+        monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     if engine == "sheet":
-        monkeypatch.setattr("legendre.engines.choose.LARGEST_MATRIX", 0)
+        monkeypatch.setattr("legendre.engines.choose.slabs_pay", lambda *_, **__: False)
     X = NAMED["few_cuts"].X
     for basis in (ld.B1() | ld.B3(3), ld.interactions(2)):
         first, second = (ld.decompose(X, basis, solver=solver) for _ in range(2))

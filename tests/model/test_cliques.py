@@ -1,4 +1,4 @@
-"""Messages between cliques against enumeration, the reference engine, and closed forms of Markov chains of order 100."""
+"""Messages between cliques against enumeration, the reference engine, and closed forms of Markov chains."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Edges = list[tuple[int, int]]
 @pytest.fixture
 def on_cliques(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small problems take the way of those that no grid can hold."""
-    monkeypatch.setattr("legendre.model.model.CLIQUES_FROM", 0)
-    monkeypatch.setattr("legendre.model.model.CLIQUES_GAIN", 0)
-    monkeypatch.setattr("legendre.data.observation.LARGEST_GRID", 0)
+    monkeypatch.setattr("legendre.core.limits.CLIQUES_FROM", 0)
+    monkeypatch.setattr("legendre.core.limits.CLIQUES_GAIN", 0)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MASS", 0)
 
 
 def model_of(shape: tuple[int, ...], basis: IntArray) -> Model:
@@ -327,7 +327,7 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
 
 def _on_the_grid(table: FloatArray, basis: ld.Basis) -> ld.Decomposition:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("legendre.model.model.CLIQUES_FROM", 1 << 20)
+        patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         fit = ld.decompose(table, basis, tol=1e-12)
         assert not fit.model.by_cliques
     return fit
@@ -521,10 +521,10 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
     edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
     machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
     with monkeypatch.context() as patch:
-        patch.setattr("legendre.model.model.CLIQUES_FROM", 1 << 20)
-        patch.setattr("legendre.data.observation.LARGEST_GRID", 1 << 24)
+        patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
+        patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)
         grid = ld.BoltzmannMachine(**machine.get_params()).fit(rows)
-    monkeypatch.setattr("legendre.tasks.estimators.grid.MOST_CELLS", 100)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 100)
     machine.fit(rows)
     assert isinstance(machine.decomposition_.data, Sparse)
     assert list(machine.weights_) == list(grid.weights_)
@@ -573,7 +573,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
 
 def test_many_modes_in_one_clique_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is too wide in any case is not worked out; the tree holds every mode and every edge all the same."""
-    monkeypatch.setattr("legendre.model.cliques.graph.MANY", 3)
+    monkeypatch.setattr("legendre.core.limits.QUICK_ELIMINATION_FROM", 3)
     n = 40
     graph = np.zeros((n, n), dtype=bool)
     graph[5:, 5:] = True

@@ -366,12 +366,12 @@ def test_unknown_residuals() -> None:
 
 
 def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.results.inference.wald.LARGEST_MATRIX", 2)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 2)
     tests = ld.decompose(DRUGS, "B1").inference()
     assert tests.df == 4
     with pytest.raises(ld.InvalidQuery, match="a Fisher matrix of 3 x 3; at most 2 parameters"):
         _ = tests.standard_errors
-    monkeypatch.setattr("legendre.results.inference.ratio.LARGEST_MATRIX", 2)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 2)
     with pytest.raises(ld.InvalidQuery, match="not checked beyond 2 parameters"):
         ld.likelihood_ratio(tests.fit, ld.decompose(DRUGS, [[1, 1, 0]]))
 

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import legendre as ld
+from legendre.core import limits
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
@@ -193,8 +194,8 @@ def test_the_gap_of_the_closed_form_is_an_upper_bound(monkeypatch: pytest.Monkey
 @pytest.fixture
 def _one_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let scaling begin every fit of margins, and give up after one cycle."""
-    monkeypatch.setattr(CHOICE, "SCALING_FROM", 1)
-    monkeypatch.setattr(CHOICE, "SCALING_CYCLES", 1)
+    monkeypatch.setattr(limits, "SCALING_FROM", 1)
+    monkeypatch.setattr(limits, "SCALING_CYCLES", 1)
 
 
 @pytest.mark.usefixtures("_one_cycle")
@@ -245,7 +246,7 @@ def test_a_callback_stops_for_good() -> None:
 
 def test_slow_scaling_is_left_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skewed data on which cycles over pairs crawl."""
-    monkeypatch.setattr(CHOICE, "SCALING_FROM", 1)
+    monkeypatch.setattr(limits, "SCALING_FROM", 1)
     X = np.random.default_rng(2).lognormal(sigma=3.0, size=(6, 6, 6))
     fit = ld.decompose(X, ld.interactions(2))
     assert fit.solver == "natural"

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
+from legendre.core import limits
 from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.model.problem import Problem
@@ -156,7 +157,7 @@ def test_an_unreachable_parameter_is_no_boundary() -> None:
 
 
 def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(corners(), ld.interactions(2), tol=1e-6)
     assert fit.status is ld.Status.UNDECIDED
@@ -168,14 +169,14 @@ def test_too_large_to_decide_warns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_undecided_q_is_near_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = ld.decompose(corners(), ld.interactions(2))
-    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
     with pytest.warns(ld.ConvergenceWarning, match="support='nonzero' rules that out"):
         fit = ld.decompose(corners(), ld.interactions(2), tol=1e-8)
     assert_allclose(fit.tensor() / fit.total, limit.tensor() / limit.total, atol=1e-6)
 
 
 def test_support_nonzero_is_always_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(existence, "LARGEST_PROGRAM", 0)
+    monkeypatch.setattr(limits, "LARGEST_FACE_PROGRAM", 0)
     fit = ld.decompose(corners(), ld.interactions(2), support="nonzero")
     assert fit.status is ld.Status.CONVERGED
 

@@ -39,7 +39,7 @@ def test_without_a_matrix_the_constant_is_found(case: Case) -> None:
         return
     model = Model.of(Support(mask.shape, mask), None, inside[mask[tuple(inside.T)]])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("legendre.solvers.before.rank.LARGEST_MATRIX", -1)
+        patch.setattr("legendre.core.limits.LARGEST_MATRIX", -1)
         found = len(independent(model))
     assert found == twin(Case(case.X, mask, model.basis))
 
@@ -50,7 +50,7 @@ def test_a_basis_too_large_for_a_matrix_is_still_fitted(
     X = rng.gamma(1.0, size=(6, 5, 4))
     X[0, 0, 0] = np.nan
     expected = ld.decompose(X, ld.full())
-    monkeypatch.setattr("legendre.solvers.before.rank.LARGEST_MATRIX", 10)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 10)
     fit = ld.decompose(X, ld.full(), solver="natural")
     assert fit.rank == expected.rank == 118
     assert_allclose(fit.tensor(), expected.tensor(), rtol=1e-7)
@@ -61,7 +61,7 @@ def test_existence_of_a_large_basis_is_left_open_at_the_boundary(monkeypatch: py
     X, basis = np.ones((2, 2, 2)), ld.interactions(2)
     X[0, 0, 0] = X[1, 1, 1] = 0.0
     assert ld.decompose(X, basis).status is ld.Status.AT_BOUNDARY
-    monkeypatch.setattr("legendre.solvers.before.faces.LARGEST_MATRIX", 1)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
         fit = ld.decompose(X, basis, solver="natural", tol=1e-6)
     assert fit.status is ld.Status.UNDECIDED
@@ -74,5 +74,5 @@ def test_the_fit_itself_may_prove_that_the_minimum_is_attained(
 ) -> None:
     """Behind the gap stands a positive tensor with the data's expectations, if the last system was solved exactly."""
     X = np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
-    monkeypatch.setattr("legendre.solvers.before.faces.LARGEST_MATRIX", 1)
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
     assert ld.decompose(X, "B1", solver=solver).status is ld.Status[status]

@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 
 import legendre as ld
 from legendre.basis.interactions import interactions
+from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.engines.matrix import MatrixEngine
@@ -23,7 +24,7 @@ from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.matrix_scaling import reduced_newton
 from legendre.solvers.rate import relaxation
-from legendre.tasks.balance import feasible, projection
+from legendre.tasks.balance import projection
 from legendre.tasks.balance.margins import margin_of
 from legendre.tasks.balance.program import Program
 from oracles import FloatArray, IntArray, nearest, zeta_matrix
@@ -204,7 +205,7 @@ def test_vanishing_cells_are_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPat
 
 def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection.Projection, "_cheap", staticmethod(never))
-    monkeypatch.setattr(feasible, "LARGEST_PROGRAM", 0)
+    monkeypatch.setattr(limits, "LARGEST_BALANCE_PROGRAM", 0)
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):
         assert ld.balance(X, margins).status is ld.Status.UNDECIDED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from itertools import product
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.optimize import linprog
 import legendre as ld
 import legendre.tasks.complete.selection as selection
 from cases import BoolArray
+from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
@@ -123,7 +123,7 @@ def test_large_margins_are_checked_without_a_matrix(monkeypatch: pytest.MonkeyPa
     rng = np.random.default_rng(3)
     X = np.where(rng.random((9, 8, 5)) > 0.7, rng.random((9, 8, 5)) + 0.1, NAN)
     small = ld.complete(X, ld.interactions(2))
-    monkeypatch.setattr(identification, "TABLES_FROM", 0)
+    monkeypatch.setattr(limits, "TABLES_FROM", 0)
     monkeypatch.setattr(identification, "from_gram", None)
     large = ld.complete(X, ld.interactions(2))
     assert small.determined is not None
@@ -135,8 +135,8 @@ def test_large_margins_are_checked_without_a_matrix(monkeypatch: pytest.MonkeyPa
 def test_margins_that_are_not_clear_go_to_the_gram_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.where(np.random.default_rng(3).random((9, 8, 5)) > 0.7, 1.0, NAN)
     expected = ld.complete(X, ld.interactions(2)).determined
-    monkeypatch.setattr(identification, "TABLES_FROM", 0)
-    monkeypatch.setattr(identification, "MOST_PRODUCTS", 2)
+    monkeypatch.setattr(limits, "TABLES_FROM", 0)
+    monkeypatch.setattr(limits, "MOST_PRODUCTS", 2)
     assert expected is not None
     assert not expected.all()
     found = ld.complete(X, ld.interactions(2)).determined
@@ -145,7 +145,7 @@ def test_margins_that_are_not_clear_go_to_the_gram_matrix(monkeypatch: pytest.Mo
 
 
 def test_too_large_to_check_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identification, "LARGEST_MATRIX", 2)
+    monkeypatch.setattr(limits, "LARGEST_MATRIX", 2)
     X = np.array([[NAN, 2.0, 3.0], [2.0, 4.0, NAN]])
     with pytest.warns(ld.ConvergenceWarning, match="the 2 missing cells are determined was not checked: 3 parameters"):
         done = ld.complete(X, ld.interactions(1))
@@ -426,7 +426,7 @@ def test_scaling_that_does_not_converge_hands_over(monkeypatch: pytest.MonkeyPat
     X = rng.gamma(2.0, size=(14, 12, 8))
     X[rng.random((14, 12)) < 0.2] = NAN
     expected = ld.decompose(X, ld.interactions(2), solver="natural").tensor()
-    monkeypatch.setattr(import_module("legendre.fitting.plan"), "DEPENDENT_CYCLES", 1)
+    monkeypatch.setattr(limits, "DEPENDENT_CYCLES", 1)
     for ranked in (True, False):
         fit = fit_on(observe(X), ld.interactions(2), tol=1e-10, ranked=ranked)
         assert fit.solver == "natural"
@@ -438,7 +438,7 @@ def test_what_is_too_near_to_call_is_not_called(monkeypatch: pytest.MonkeyPatch)
     mask = np.array([[True, True, False], [True, False, False]])
     model = Model.of(Support(mask.shape, mask), None, np.array([[1, 0], [0, 1], [0, 2]]))
     assert identify(model) is not None
-    monkeypatch.setattr(identification, "MOST_PRODUCTS", 2)
+    monkeypatch.setattr(limits, "MOST_PRODUCTS", 2)
     assert from_tables([(0,), (1,)], mask) is None
     monkeypatch.setattr(identification, "SURELY_NOT", 1e9)
     assert identify(model) is None
@@ -448,9 +448,8 @@ def test_zeros_in_large_margins_are_no_boundary_when_the_others_determine_them(m
     rng = np.random.default_rng(2)
     X = rng.poisson(3.0, size=(9, 8, 7)).astype(np.float64)
     slow = ld.decompose(X, ld.interactions(2))
-    existence = import_module("legendre.solvers.before.faces")
-    monkeypatch.setattr(existence, "TABLES_FROM", 0)
-    monkeypatch.setattr(existence, "LARGEST_MATRIX", 0)
+    monkeypatch.setattr(limits, "TABLES_FROM", 0)
+    monkeypatch.setattr(limits, "LARGEST_MATRIX", 0)
     fast = ld.decompose(X, ld.interactions(2))
     assert (X == 0).any()
     assert slow.status is fast.status is ld.Status.CONVERGED

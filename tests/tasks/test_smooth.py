@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 import legendre as ld
 import legendre.tasks.smooth.tuning as tuning
-import legendre.tasks.smooth.waves as waves_module
+from legendre.core import limits
 from legendre.tasks.smooth.penalised import Observed, fit
 from legendre.tasks.smooth.waves import Waves
 from oracles import FloatArray
@@ -45,7 +45,7 @@ def covariance(n: int, kind: int) -> FloatArray:
 @pytest.mark.parametrize("long", [0, 500])
 @pytest.mark.parametrize("shape", [(4,), (1, 3), (2, 3, 5), (3, 2, 2, 4)])
 def test_waves_are_their_matrix(shape: tuple[int, ...], long: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waves_module, "LONG", long)
+    monkeypatch.setattr(limits, "LARGEST_COSINES", long)
     waves, U = Waves(shape), dense_waves(shape)
     a = np.random.default_rng(0).normal(size=shape)
     np.testing.assert_allclose(U.T @ U, np.eye(len(U)), atol=1e-12)
@@ -198,7 +198,7 @@ def test_a_constant_tensor_stays_constant() -> None:
 
 def test_only_as_many_folds_as_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     _, X = ramp()
-    monkeypatch.setattr(tuning, "ENOUGH", 20)
+    monkeypatch.setattr(limits, "ENOUGH_HELD_OUT", 20)
     assert ld.smooth(X).n_folds == 2
     assert ld.smooth(X, folds=1).n_folds == 5
 

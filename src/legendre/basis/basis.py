@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, member, unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import AnyArray, IntArray, frozen
 from legendre.data.observation import Observation
 
-MOST_LISTED = 1 << 33
-"""More cells than this fit no list."""
 ROOM = 4 * 8
 """Bytes for each coordinate of a basis that is listed: sorting it takes copies."""
 
@@ -161,7 +160,7 @@ class Full(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List every cell of the support but the bottom."""
-        if data.support.n_cells > MOST_LISTED:
+        if data.support.n_cells > limits.MOST_LISTED:
             power = int(math.log10(data.support.n_cells))
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{power} of them. Use interactions(...)."

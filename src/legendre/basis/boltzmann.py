@@ -9,11 +9,11 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.interactions import check_modes, mode_sets
+from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import IntArray
-from legendre.data.checks import MOST_MODES
 from legendre.data.observation import Observation
 
 
@@ -79,8 +79,8 @@ def rbm(n_visible: int, n_hidden: int) -> Basis:
         if not is_whole(count, 1):
             raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
     n_visible, n_hidden = int(n_visible), int(n_hidden)
-    if n_visible + n_hidden > MOST_MODES:
+    if n_visible + n_hidden > limits.MOST_AXES:
         raise InvalidBasis(
-            f"rbm({n_visible}, {n_hidden}) has {n_visible + n_hidden} modes; at most {MOST_MODES} are allowed."
+            f"rbm({n_visible}, {n_hidden}) has {n_visible + n_hidden} modes; at most {limits.MOST_AXES} are allowed."
         )
     return Boltzmann(tuple((i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)))

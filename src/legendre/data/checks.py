@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.array_libraries import host, rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
@@ -15,10 +16,6 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, frozen
 from legendre.data.readers.other_libraries import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
-MOST_MODES = 32
-"""Several of NumPy's functions end here."""
-LARGE = 1 << 19
-"""Arrays of so many cells and more are read by compiled code, and held by reference; smaller ones are copied."""
 
 
 class Scan(NamedTuple):
@@ -34,7 +31,7 @@ class Scan(NamedTuple):
 
 def scan(values: AnyArray) -> Scan:
     """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
-    if values.size >= LARGE:
+    if values.size >= limits.COMPILED_CELLS:
         from legendre.core.sums.kernels.reading import aggregate
 
         boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
@@ -66,8 +63,8 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
-    if values.ndim > MOST_MODES:
-        raise error(f"{name} has {values.ndim} modes; at most {MOST_MODES} fit a dense array here.")
+    if values.ndim > limits.MOST_AXES:
+        raise error(f"{name} has {values.ndim} modes; at most {limits.MOST_AXES} fit a dense array here.")
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values

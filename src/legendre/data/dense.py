@@ -11,25 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
-from legendre.data.checks import (
-    LARGE,
-    base_measure,
-    check_entries,
-    checked_total,
-    missing_cells,
-    numeric,
-    scan,
-    support_mask,
-)
+from legendre.data.checks import base_measure, check_entries, checked_total, missing_cells, numeric, scan, support_mask
 from legendre.data.observation import Observation
 from legendre.data.support import Support
 
-MERGING = 16
-"""A merged grid is formed when it has at most one cell for so many of X's."""
 TOGETHER = 32
 """Slices copied at a time."""
 COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
@@ -65,7 +55,7 @@ class Dense(Observation):
     @property
     def largest_grid(self) -> float:
         """A large X is rather read plane by plane than copied to a grid about as large."""
-        return self.values.size / MERGING if self.values.size >= LARGE else math.inf
+        return self.values.size / limits.MERGING if self.values.size >= limits.COMPILED_CELLS else math.inf
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box: one pass over X."""
@@ -73,7 +63,7 @@ class Dense(Observation):
             found: FloatArray = self.merged(quotient)[tuple(boxes.T)]
             return found
         mask = self.support.mask
-        if self.values.size >= LARGE:
+        if self.values.size >= limits.COMPILED_CELLS:
             from legendre.core.sums.kernels.reading import aggregate
 
             return aggregate(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
@@ -113,7 +103,12 @@ class Dense(Observation):
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
-        if count == 1 and mask is None and self.values.size >= LARGE and self.values.dtype.str in COMPILED:
+        if (
+            count == 1
+            and mask is None
+            and self.values.size >= limits.COMPILED_CELLS
+            and self.values.dtype.str in COMPILED
+        ):
             return _largest(self.values, axis)
         places, numbers = [], []
         for start, values in _slices(self.values, axis):
@@ -162,7 +157,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
     return Dense(
-        values=frozen(values.copy() if values.size < LARGE else values),
+        values=frozen(values.copy() if values.size < limits.COMPILED_CELLS else values),
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.array_libraries import Home, host
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
-from legendre.data.checks import LARGE, MOST_MODES
 from legendre.data.dense import Dense, cells_of, observe
 from legendre.data.observation import Observation
 from legendre.data.support import Support
@@ -23,11 +23,11 @@ from legendre.data.support import Support
 def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
     """Check an array of another library, wherever it lives.
 
-    An X on the processor, or of fewer cells than LARGE, is read by NumPy and compiled code. A large one on another
-    device stays there; if it is complete, and no base measure is given, it is read there too. Otherwise, and
-    where something is wrong with it, it is copied once and checked here.
+    An X on the processor, or of fewer cells than `limits.COMPILED_CELLS`, is read by NumPy and compiled code. A large
+    one on another device stays there; if it is complete, and no base measure is given, it is read there too.
+    Otherwise, and where something is wrong with it, it is copied once and checked here.
     """
-    if not home.remote or math.prod(X.shape) < LARGE or not _plain(X, home):
+    if not home.remote or math.prod(X.shape) < limits.COMPILED_CELLS or not _plain(X, home):
         return observe(host(X), support, base)
     array = X.detach() if home.library == "torch" else X
     if base is None and isinstance(support, str) and support == "all":
@@ -49,7 +49,7 @@ def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: Ar
 def _plain(X: Any, home: Home) -> bool:
     """Tell whether every function of the standard takes X; what it does not, NumPy reads or refuses."""
     kinds = (home.xp.int8, home.xp.int16, home.xp.int32, home.xp.int64, home.xp.uint8, home.xp.float32, home.xp.float64)
-    return X.dtype in kinds and 0 < X.ndim <= MOST_MODES
+    return X.dtype in kinds and 0 < X.ndim <= limits.MOST_AXES
 
 
 def _sum(home: Home, array: Any) -> float:
@@ -102,7 +102,7 @@ class Remote(Observation):
     @property
     def largest_grid(self) -> float:
         """Merged grids of more cells than this are not transferred."""
-        return LARGE
+        return limits.COMPILED_CELLS
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box."""

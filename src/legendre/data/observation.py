@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from legendre.core import limits
 from legendre.core.array_libraries import Home
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
-
-LARGEST_GRID = 1 << 24
-"""Merged cells beyond which sums above cells are taken from X directly, where not all of X is in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class Observation(ABC):
     @property
     def largest_grid(self) -> float:
         """How many merged cells are worth forming a grid of, where the sample space is the full grid."""
-        return LARGEST_GRID
+        return limits.LARGEST_MASS
 
     @abstractmethod
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:

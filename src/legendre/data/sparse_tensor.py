@@ -8,17 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
 from legendre.core.types import AnyArray, frozen
 from legendre.data.entry_checks import NameOfPlace, check_indices, shape_text
 from legendre.data.sorted_cells import LIMIT, merged
-
-MOST_CELLS = 1 << 28
-"""The largest grid that `SparseTensor.toarray` forms: two gigabytes."""
-MOST_MODES = 32
-"""As many as a dense X may have."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,9 +72,10 @@ class SparseTensor:
         >>> ld.from_coords([[0, 1], [1, 0]], [3, 4]).toarray().tolist()
         [[0, 3], [4, 0]]
         """
-        if self.n_cells > MOST_CELLS or len(self.shape) > MOST_MODES:
+        if self.n_cells > limits.LARGEST_WRITTEN_OUT or len(self.shape) > limits.MOST_AXES:
             raise InvalidQuery(
-                f"{self!r} is too large to be written out: at most {MOST_CELLS:,} cells and {MOST_MODES} modes are."
+                f"{self!r} is too large to be written out: at most {limits.LARGEST_WRITTEN_OUT:,} cells and "
+                f"{limits.MOST_AXES} modes are."
             )
         full = np.zeros(self.shape, dtype=self.values.dtype)
         full[tuple(self.cells.T)] = self.values

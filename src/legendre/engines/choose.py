@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from legendre.core import limits
 from legendre.core.memory import check_room
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.junction import JunctionEngine
@@ -9,17 +10,6 @@ from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
-
-SMALL_CELLS, SMALL_BASIS = 100_000, 1_500
-"""Up to here NumPy takes milliseconds, and waiting for a compiler does not pay."""
-SHORT_MODES, SHORT_CELLS = 4, 1 << 24
-"""Where no mode has more levels than this, compiled sweeps along modes are all overhead: NumPy up to so many cells."""
-LARGEST_MATRIX = 10_000
-"""The largest basis for which a Fisher matrix is formed."""
-COSTLY = 1 << 27
-"""Merged cells from which on a sweep takes seconds, and none is made that is not needed."""
-SLABS, SHEETS = 20, 5
-"""Arrays of the size of a slab, or of the merged grid, that a sweep of the one or the other engine needs at least."""
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
@@ -32,27 +22,37 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return CellListEngine(model)
     if ProductEngine.applies(model):
         return ProductEngine(model)
-    if model.by_cliques and (model.n_params <= LARGEST_MATRIX or not model.formable):
+    if model.by_cliques and (model.n_params <= limits.LARGEST_MATRIX or not model.formable):
         return JunctionEngine(model)
-    short = max(model.quotient.merged_shape) <= SHORT_MODES
-    if model.n_merged <= (SHORT_CELLS if short else SMALL_CELLS) and model.n_params <= SMALL_BASIS:
+    short = max(model.quotient.merged_shape) <= limits.SHORT_MODE
+    if (
+        model.n_merged <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS)
+        and model.n_params <= limits.NUMPY_BASIS
+    ):
         return ReferenceEngine(model)
     if model.device is not None:
         from legendre.engines.device import DeviceEngine
 
         return DeviceEngine(model)
-    if model.measure is None and model.n_params <= LARGEST_MATRIX and not products:
+    if slabs_pay(model, products=products):
         slab = model.n_merged // max(model.quotient.merged_shape)
-        check_room(slab, 8 * SLABS, "a slab of the merged grid", "Use a basis with fewer different coordinates.")
+        check_room(
+            slab, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", "Use a basis with fewer different coordinates."
+        )
         from legendre.engines.slabs import SlabEngine
 
         return SlabEngine(model)
     check_room(
         model.n_merged,
-        8 * SHEETS,
+        8 * limits.GRID_ARRAYS,
         f"a fit of {model.n_params:,} parameters on a merged grid",
-        f"Up to {LARGEST_MATRIX:,} parameters on a full grid do without that grid.",
+        f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid.",
     )
     from legendre.engines.dense import DenseEngine
 
     return DenseEngine(model)
+
+
+def slabs_pay(model: Model, *, products: bool) -> bool:
+    """Tell whether to sweep slab by slab: on a full grid, where the Fisher matrix is formed on the way."""
+    return model.measure is None and model.n_params <= limits.LARGEST_MATRIX and not products

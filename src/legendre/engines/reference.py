@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point, Preconditioner
@@ -17,8 +18,6 @@ BLOCK = 32
 """Rows of the Fisher matrix that are filled at a time."""
 TINY = 1e-3
 """A range bounded by this need not be known better."""
-KEPT = 1000
-"""Up to so many parameters the positions of all joins are kept between steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +128,7 @@ class ReferenceEngine:
 
     def _joins(self) -> Iterable[IntArray]:
         """Flat positions of max(u, v), block row by block row up to the diagonal; kept while they are small."""
-        return self._kept_joins if self.n_params <= KEPT else self._fresh_joins()
+        return self._kept_joins if self.n_params <= limits.KEPT_JOINS else self._fresh_joins()
 
     @cached_property
     def _kept_joins(self) -> list[IntArray]:

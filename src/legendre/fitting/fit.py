@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
+from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.checkpoint.record import UNRECORDED, Record, digest
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.observation import Observation
-from legendre.engines.choose import COSTLY, engine_for
+from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, plan_on
 from legendre.model.problem import Problem
@@ -20,9 +21,6 @@ from legendre.solvers.before.faces import Face
 from legendre.solvers.history import Callback, Outcome, record_step
 from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.status import Status
-
-TILT = 0.5
-"""Where cells vanish in the limit each Newton step takes all of them, a tilt of 1: at most this is far from it."""
 
 
 def fit_on(
@@ -99,7 +97,9 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     k = plan.problem.model.n_params
     if start is None:
         steps = plan.solvers[0].name == "natural" and plan.problem.model.measure is None
-        return _independence(plan.problem) if steps and plan.problem.model.n_merged >= COSTLY else np.zeros(k)
+        return (
+            _independence(plan.problem) if steps and plan.problem.model.n_merged >= limits.COSTLY_SWEEP else np.zeros(k)
+        )
     theta = np.asarray(host(start, "start", InvalidSetting))
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
@@ -142,6 +142,6 @@ def _status(outcome: Outcome, face: Face, *, exact: bool) -> Status:
     """
     if outcome.status is not Status.CONVERGED:
         return outcome.status
-    if not face.certain and not (exact and face.alive is None and outcome.tilt <= TILT):
+    if not face.certain and not (exact and face.alive is None and outcome.tilt <= limits.PROOF_TILT):
         return Status.UNDECIDED
     return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

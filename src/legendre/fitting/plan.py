@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, most_of
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.checkpoint.record import UNRECORDED, Record
 from legendre.core.errors import InvalidSetting
@@ -25,15 +26,12 @@ from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import Face, find_face
 from legendre.solvers.before.rank import independent
-from legendre.solvers.choose import SCALING_FROM, choose, read_solver
+from legendre.solvers.choose import choose, read_solver
 from legendre.solvers.history import Callback, Outcome, Step, pack_outcome
 from legendre.solvers.loop import run
 from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
-
-DEPENDENT_CYCLES = 500
-"""Cycles of scaling that are tried where parameters are dependent, before steps with a Fisher matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class Plan:
         if self.whole is not None:
             record.claim(lambda: {"max_iter": "not set" if max_iter is None else "set"})
         if self.whole is not None and max_iter is None:
-            scaling, leg = Scaling(max_iter=DEPENDENT_CYCLES), record.section("whole")
+            scaling, leg = Scaling(max_iter=limits.DEPENDENT_CYCLES), record.section("whole")
             outcome = run(
                 scaling, self.whole, theta, tol=self.tol, max_iter=scaling.max_iter, callback=callback, record=leg
             )
@@ -219,7 +217,7 @@ def _whole(problem: Problem, face: Face, columns: IntArray, tol: float) -> Targe
 def _scales(problem: Problem) -> bool:
     return (
         problem.has_grid
-        and problem.model.n_params >= SCALING_FROM
+        and problem.model.n_params >= limits.SCALING_FROM
         and margins_that_are_the_model(problem.model) is not None
     )
 
@@ -227,7 +225,7 @@ def _scales(problem: Problem) -> bool:
 def _unranked(recipe: Basis, problem: Problem, face: Face, tol: float) -> Plan:
     every = np.arange(problem.model.n_params)
     target = Target(engine_for(problem.model.on_face(face.alive)), problem.reduced(face.alive, every), tol)
-    return Plan(recipe, problem, face, every, target, (Scaling(max_iter=DEPENDENT_CYCLES),), tol)
+    return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), tol)
 
 
 def check_tol(tol: float) -> None:

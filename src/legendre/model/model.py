@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.array_libraries import Home
 from legendre.core.cells import cell_keys, find
 from legendre.core.errors import InvalidBasis
@@ -23,17 +24,6 @@ from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.support import Support
 from legendre.model.cliques.graph import CliqueTree, clique_tree
-
-SMALL_GRID, LARGEST_GRID = 1 << 20, 1 << 25
-"""Where Omega is a list of cells, a merged grid of so many cells is formed in any case, and one of more never."""
-SPARSE = 32
-"""Between the two it is formed when there are at most so many merged cells for each cell of Omega."""
-CLIQUES_FROM, CLIQUES_GAIN = 1 << 20, 16
-"""From so many merged cells on, tables over the cliques take their place if they have so many times fewer cells."""
-CARRIED = 16
-"""Carrying a parameter through so many cells takes as long as a cell of a message; a Fisher matrix carries them all."""
-MOST_FORMED, MOST_SWEPT, MOST_AXES = 1 << 31, 1 << 40, 32
-"""The most merged cells that are formed as a grid, or swept over slab by slab; the most modes of a grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +106,7 @@ class Model:
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
         """Sum a vector on B at or below each of some merged cells (n x N), in the grid or not."""
-        if self.cells is None and self.n_merged <= LARGEST_GRID and len(self.support.shape) <= MOST_AXES:
+        if self.cells is None and self.n_merged <= limits.LARGEST_GRID and len(self.support.shape) <= limits.MOST_AXES:
             found: FloatArray = self.below(vector)[tuple(boxes.T)]
             return found
         return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
@@ -153,8 +143,8 @@ class Model:
     @cached_property
     def by_cliques(self) -> bool:
         """Whether sums over all cells are taken in tables over the cliques; refused where no other way is left."""
-        only = self.n_merged > MOST_SWEPT or len(self.support.shape) > MOST_AXES
-        if self.measure is not None or not (only or self.n_merged > CLIQUES_FROM):
+        only = self.n_merged > limits.MOST_SWEPT or len(self.support.shape) > limits.MOST_AXES
+        if self.measure is not None or not (only or self.n_merged > limits.CLIQUES_FROM):
             return False
         if only and not self.cliques.fits:
             raise InvalidBasis(self.cliques.trouble())
@@ -163,13 +153,13 @@ class Model:
     @property
     def formable(self) -> bool:
         """Whether a grid of all merged cells can be formed."""
-        return self.n_merged <= MOST_FORMED and len(self.support.shape) <= MOST_AXES
+        return self.n_merged <= limits.MOST_FORMED and len(self.support.shape) <= limits.MOST_AXES
 
     @property
     def _cliques_pay(self) -> bool:
         """Compare with sweeps over the merged grid, whose Fisher matrix takes no more than eta."""
-        carried = self.cliques.largest.n_cells * self.n_params // CARRIED
-        return CLIQUES_GAIN * (self.cliques.n_cells + carried) <= self.n_merged
+        carried = self.cliques.largest.n_cells * self.n_params // limits.CLIQUES_CARRY
+        return limits.CLIQUES_GAIN * (self.cliques.n_cells + carried) <= self.n_merged
 
     @property
     def n_summed(self) -> int:
@@ -207,8 +197,8 @@ class Model:
 def _merged_points(quotient: Quotient, points: IntArray) -> tuple[IntArray | None, FloatArray]:
     """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
     n = quotient.n_merged
-    formed = n <= SMALL_GRID or n <= min(SPARSE * len(points), LARGEST_GRID)
-    if formed and len(quotient.shape) <= MOST_AXES:
+    formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
+    if formed and len(quotient.shape) <= limits.MOST_AXES:
         counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
         return None, counts.reshape(quotient.merged_shape)
     boxes = quotient.boxes(points)

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
@@ -17,9 +18,6 @@ from legendre.data.support import Support
 from legendre.engines.junction import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
-
-LARGEST_ANSWER = 1 << 27
-"""The most cells of a table of probabilities that is given as an answer: a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +76,10 @@ class Law:
         """Sum out all but some modes: a tree in which these are in one clique does it."""
         quotient = self.model.quotient
         shape = [self.model.support.shape[k] for k in modes]
-        if math.prod(shape) > LARGEST_ANSWER:
+        if math.prod(shape) > limits.LARGEST_ANSWER:
             raise InvalidQuery(
                 f"the joint distribution of {len(shape)} modes has {size_name(math.prod(shape))} cells; at most "
-                f"{LARGEST_ANSWER:,} are given. Ask for fewer modes, or for log_prob or samples."
+                f"{limits.LARGEST_ANSWER:,} are given. Ask for fewer modes, or for log_prob or samples."
             )
         coupled = [k for k in modes if quotient.merged_shape[k] > 1]
         merged = self._merged_marginal(coupled).reshape([quotient.merged_shape[k] for k in modes])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis, InvalidQuery
 from legendre.core.memory import check_room, rows_of, size_name
@@ -18,7 +19,6 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.data.sparse import Sparse
 from legendre.engines.choose import engine_for
-from legendre.model.model import LARGEST_GRID, MOST_AXES
 from legendre.results.on_cliques import Law
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def probability(
 def check_formed(fit: Decomposition, name: str, way_out: str = "Ask for log_prob, marginal, sample or mode.") -> None:
     """Refuse to form what does not fit in memory, or has more modes than an array can."""
     n_cells = math.prod(fit.shape)
-    if len(fit.shape) > MOST_AXES:
+    if len(fit.shape) > limits.MOST_AXES:
         raise InvalidQuery(
             f"{name}: Q has {size_name(n_cells)} cells in {len(fit.shape)} modes, and is never formed. {way_out}"
         )
@@ -178,6 +178,6 @@ def _rmse_from_entries(fit: Decomposition, data: Sparse) -> float:
 
 def _square(fit: Decomposition) -> float:
     """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
-    if fit.alive is None and (fit.model.by_cliques or fit.model.n_merged > LARGEST_GRID):
+    if fit.alive is None and (fit.model.by_cliques or fit.model.n_merged > limits.LARGEST_GRID):
         return math.exp(engine_for(fit.model).at(2.0 * fit.theta).psi - 2.0 * fit.psi)
     return float(np.sum(fit.model.weights * merged_density(fit) ** 2))

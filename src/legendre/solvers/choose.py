@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
-from legendre.engines.choose import COSTLY, LARGEST_MATRIX
 from legendre.engines.product import ProductEngine
 from legendre.model.cliques.closed import saturated
 from legendre.model.margins import has_closed_form, margins_that_are_the_model
@@ -28,10 +28,6 @@ SOLVERS: dict[str, Callable[[], Solver]] = {
     "matrix-scaling": MatrixScaling,
     "scaling": Scaling,
 }
-SCALING_FROM = 300
-"""From so many parameters on, cycles over margins are cheaper than Cholesky factors."""
-SCALING_CYCLES = 60
-"""Where scaling needs more cycles than this it converges slowly, and natural-gradient steps take over."""
 
 
 def read_solver(solver: str | Solver) -> Solver | None:
@@ -75,14 +71,16 @@ def choose(model: Model, *, grid: bool = True, seen: bool = True) -> list[Solver
     >>> choose(Model.of(Support((2, 2)), None, np.array([[1, 0], [0, 1]])))
     [Closed(max_iter=10, patience=2), Natural(max_iter=500, patience=5)]
     """
-    newton: Solver = Natural() if model.n_params <= LARGEST_MATRIX else NaturalCG()
+    newton: Solver = Natural() if model.n_params <= limits.LARGEST_MATRIX else NaturalCG()
     if ProductEngine.applies(model):
         return [Closed(), newton] if seen else [newton]
     if not grid:
         return [Closed(), newton] if seen and model.by_cliques and saturated(model) else [newton]
-    streamed = model.measure is None and model.n_merged >= COSTLY and model.n_params <= LARGEST_MATRIX
+    streamed = (
+        model.measure is None and model.n_merged >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX
+    )
     # scaling would form a grid that the slab engine does without
     margins = None if streamed else margins_that_are_the_model(model)
-    if margins is not None and (model.n_params >= SCALING_FROM or has_closed_form(model, margins)):
-        return [Scaling(max_iter=SCALING_CYCLES), newton]
+    if margins is not None and (model.n_params >= limits.SCALING_FROM or has_closed_form(model, margins)):
+        return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
     return [newton]

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
+from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import State, Target
-
-LARGEST = 4000
-"""More merged cells than this make dense null spaces unreasonable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +58,10 @@ class MProjection:
         """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
         model = target.problem.model
         n_cells = model.n_alive
-        if n_cells > LARGEST:
+        if n_cells > limits.LARGEST_NULL_SPACE:
             raise InvalidSetting(
                 f"m-projection needs a dense basis of its tangent space: {size_name(n_cells)} merged cells are more "
-                f"than {LARGEST:,}. Use solver='natural'."
+                f"than {limits.LARGEST_NULL_SPACE:,}. Use solver='natural'."
             )
         mass = target.problem.mass[model.alive]
         q = mass if (mass > 0).all() else interior_point(target.problem)

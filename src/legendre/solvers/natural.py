@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.linalg import Factor, factorise
 from legendre.core.types import FloatArray
-from legendre.engines.choose import COSTLY
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import State, Target
@@ -74,7 +74,7 @@ class Natural:
         if work.anchor is None:
             gap, tilt = _gap(target, point, _anchored(target, point))
             return replace(state, gap=gap, tilt=tilt)
-        for _ in range(CORRECTIONS if target.problem.model.n_merged < COSTLY else 0):
+        for _ in range(CORRECTIONS if target.problem.model.n_merged < limits.COSTLY_SWEEP else 0):
             corrected = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
             if target.residual(corrected) >= target.residual(point):
                 break

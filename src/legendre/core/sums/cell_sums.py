@@ -9,12 +9,9 @@ import math
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
-FEW_PAIRS = 20_000_000
-"""Up to so many pairs of a cell and a basis cell are compared one by one; waiting for a compiler does not pay."""
-LARGEST_SLAB = 1 << 26
-"""Cells of the tree that the compiled sweep keeps: the grid of all modes but the longest."""
 TOGETHER = 1 << 11
 """Cells whose features are formed at a time."""
 
@@ -81,7 +78,7 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
     """Tell whether the compiled sweep pays, and its tree fits."""
-    return len(cells) * len(basis) > FEW_PAIRS and math.prod(shape) // max(shape) <= LARGEST_SLAB
+    return len(cells) * len(basis) > limits.FEW_PAIRS and math.prod(shape) // max(shape) <= limits.LARGEST_TREE
 
 
 def above(cells: IntArray, u: IntArray) -> BoolArray:

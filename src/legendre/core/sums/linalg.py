@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import lapack
 
+from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
-
-ONE_THREAD_BELOW = 2000
-"""Smaller matrices are factorised by one thread: two gain little, and lose a hundredfold on a busy machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +117,7 @@ def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
 
 @contextmanager
 def _few_threads(size: int) -> Iterator[None]:
-    if size >= ONE_THREAD_BELOW:
+    if size >= limits.ONE_BLAS_THREAD:
         yield
         return
     with _controller().limit(limits=1, user_api="blas"):

@@ -8,11 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, FloatArray, IntArray
-
-LONG = 1 << 20
-"""Modes of more levels have no table of their intervals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ class Quotient:
 
     def boxes_along(self, mode: int, coordinates: AnyArray) -> IntArray:
         """Find the interval of each coordinate of one mode; by search where a table would be long."""
-        if self.shape[mode] <= LONG:
+        if self.shape[mode] <= limits.LONG_MODE:
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
         return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
@@ -101,7 +99,7 @@ class Quotient:
 
 
 def _cuts(length: int, used: IntArray) -> IntArray:
-    if length > LONG:
+    if length > limits.LONG_MODE:
         return np.unique(np.append(used, 0)).astype(np.int64)
     cut = np.zeros(length, dtype=np.bool_)
     cut[0] = True

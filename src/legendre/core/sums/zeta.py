@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import FloatArray
-
-WIDE = 800
-"""Cells of a slice from which one addition per slice is faster than NumPy's running sum."""
 
 
 def zeta(grid: FloatArray) -> FloatArray:
@@ -47,7 +45,7 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
     for axis, length in enumerate(out.shape):
         if axis < first:
             continue
-        if out.size >= WIDE * length or (axis == 0 and out.size >= WIDE * length // 2):
+        if out.size >= limits.WIDE_SLICE * length or (axis == 0 and out.size >= limits.WIDE_SLICE * length // 2):
             # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide
             line = np.moveaxis(out, axis, 0)
             for i in range(1, length):

@@ -8,14 +8,13 @@ from typing import IO
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.tns_lines import LineFormat, fields, read_entry
 from legendre.data.sorted_cells import index_type
 
 BLOCK = 1 << 24
 """Bytes that are read at once."""
-LARGE = 1 << 21
-"""Blocks of so many bytes and more are worth loading the compiled reader."""
 BOM = b"\xef\xbb\xbf"
 
 Block = tuple[AnyArray, FloatArray]
@@ -65,7 +64,7 @@ class Source:
 
 def read_block(layout: LineFormat, line: int, text: bytes) -> Block:
     """Read the entries of a block whose first line has the given number."""
-    cells, values = (_compiled if len(text) >= LARGE else _by_line)(layout, line, text)
+    cells, values = (_compiled if len(text) >= limits.COMPILED_TEXT else _by_line)(layout, line, text)
     largest = int(cells.max(initial=0))
     return cells.astype(index_type((largest + 1,))), values
 

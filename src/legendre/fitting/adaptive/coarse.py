@@ -13,19 +13,15 @@ import numpy as np
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.errors import InvalidBasis
-from legendre.core.sums.quotient import LONG, Quotient, volumes
+from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.sparse import Sparse
 from legendre.data.support import Support
 from legendre.results.decomposition import Round
-
-COARSE = 1 << 18
-"""Boxes on whose corners a basis is grown."""
-NAMED = 16
-"""Cells that the caller names may cut the grid into so many times as many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +48,7 @@ class Coarse:
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
-    if 2 ** sum(length > 1 for length in data.shape) > COARSE:  # not even two pieces for each mode
+    if 2 ** sum(length > 1 for length in data.shape) > limits.COARSE_BOXES:  # not even two pieces for each mode
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
             "Name the basis: interactions(...), boltzmann(...) or cells(...)."
@@ -60,10 +56,11 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     start = as_basis(recipe.start).select(data)
     named = None if recipe.candidates is None else as_basis(recipe.candidates).select(data)
     quotient = Quotient.of(data.shape, start if named is None else np.concatenate([start, named]))
-    if quotient.n_merged > COARSE * NAMED:
+    if quotient.n_merged > limits.COARSE_BOXES * limits.NAMED_BOXES:
         raise InvalidBasis(
             f"{recipe!r}: the cells it names cut the grid into {quotient.n_merged:.2g} boxes; on a grid as large as "
-            f"X's, {data.shape}, at most {COARSE * NAMED:,} can be scored. Name fewer coordinates."
+            f"X's, {data.shape}, at most {limits.COARSE_BOXES * limits.NAMED_BOXES:,} can be scored. "
+            "Name fewer coordinates."
         )
     if named is None:
         quotient = _quantiles(data, quotient)
@@ -98,10 +95,10 @@ def _quantiles(data: Observation, fixed: Quotient) -> Quotient:
     """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
     finest = _finest(data)
     margins = data.margins(finest)
-    low, high = 1, min(max(finest.merged_shape), COARSE)
+    low, high = 1, min(max(finest.merged_shape), limits.COARSE_BOXES)
     while low < high:
         middle = (low + high + 1) // 2
-        if _cut(margins, finest, fixed, middle).n_merged <= COARSE:
+        if _cut(margins, finest, fixed, middle).n_merged <= limits.COARSE_BOXES:
             low = middle
         else:
             high = middle - 1
@@ -112,7 +109,7 @@ def _finest(data: Observation) -> Quotient:
     """Cut each mode at every level; a long one where a list of entries has a level."""
     cuts = []
     for k, length in enumerate(data.shape):
-        if length > LONG and isinstance(data, Sparse):
+        if length > limits.LONG_MODE and isinstance(data, Sparse):
             cuts.append(np.unique(np.append(data.cells[:, k], 0)))
         else:
             cuts.append(np.arange(length))

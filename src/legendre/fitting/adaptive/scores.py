@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import diverging
 
-SHORTLIST = 20_000
-"""Candidates that compete within a round: those of the largest gain of their own."""
 NEW = 1e-3
 """A cell that the ones before it in the round explain up to this share of its variance is a near-duplicate."""
 
@@ -23,8 +22,8 @@ def pick(eta: FloatArray, eta_hat: FloatArray, allowed: BoolArray, count: int, l
     """
     gain = np.where(allowed, bernoulli_divergence(eta_hat, eta), 0.0).ravel()
     short = np.flatnonzero(gain > least)
-    if len(short) > SHORTLIST:
-        short = np.sort(short[np.argpartition(gain[short], -SHORTLIST)[-SHORTLIST:]])
+    if len(short) > limits.SHORTLIST:
+        short = np.sort(short[np.argpartition(gain[short], -limits.SHORTLIST)[-limits.SHORTLIST :]])
     shape = eta.shape
     places = np.stack(np.unravel_index(short, shape), axis=1).astype(np.int64)
     strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)

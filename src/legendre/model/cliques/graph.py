@@ -14,13 +14,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.memory import size_name as size_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
-
-MOST_CELLS = 1 << 24
-"""The most cells of all cliques together: a sweep over them takes a second or so."""
-MANY = 256
-"""Up to so many modes the sizes of cliques that do not fit are worked out all the same, to be told."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class CliqueTree:
     @property
     def fits(self) -> bool:
         """Whether tables of this size are summed over."""
-        return self.n_cells <= MOST_CELLS
+        return self.n_cells <= limits.LARGEST_CLIQUES
 
     def homes(self, positions: IntArray) -> IntArray:
         """Find for each cell of B the clique that holds the modes it concerns."""
@@ -94,8 +90,9 @@ class CliqueTree:
         some = ", ".join(map(str, sorted(widest.modes)[:6])) + (", ..." if len(widest.modes) > 6 else "")
         return (
             f"the basis couples modes so widely that exact sums need tables of {size_name(self.n_cells)} cells, and at "
-            f"most {MOST_CELLS:,} are allowed. The largest of {len(self.cliques)} cliques holds {len(widest.modes)} "
-            f"modes ({some}), {size_name(widest.n_cells)} cells. Leave interactions out until the cliques are small."
+            f"most {limits.LARGEST_CLIQUES:,} are allowed. The largest of {len(self.cliques)} cliques holds "
+            f"{len(widest.modes)} modes ({some}), {size_name(widest.n_cells)} cells. "
+            "Leave interactions out until the cliques are small."
         )
 
 
@@ -152,7 +149,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         k = best[2]
         if costs.get(k) != best:  # it has changed since
             continue
-        if len(costs) > MANY and best[1 if by_fill else 0] > math.log(MOST_CELLS):
+        if len(costs) > limits.QUICK_ELIMINATION_FROM and best[1 if by_fill else 0] > math.log(limits.LARGEST_CLIQUES):
             return *_as_one(sorted(costs), order, neighbours), False
         del costs[k]
         around, fills = _members(near[k]), best[0 if by_fill else 1] > 0

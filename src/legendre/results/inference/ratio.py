@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import cell_name, member, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.support import Support
-from legendre.engines.choose import LARGEST_MATRIX
 from legendre.model.model import Model
 from legendre.results.inference.chisquare import chi_square_p
 from legendre.results.inference.counts import counts_of
@@ -98,8 +98,8 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     if member(small.basis, large.basis).all():
         return
     union = unique_cells(np.concatenate([large.basis, small.basis]))
-    if len(union) > LARGEST_MATRIX:
-        raise InvalidQuery(f"whether the models are nested is not checked beyond {LARGEST_MATRIX:,} parameters.")
+    if len(union) > limits.LARGEST_MATRIX:
+        raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
     omega = small.model.support.on_grid()
     together = _rank(union, omega)
     if together == _rank(large.basis, omega):

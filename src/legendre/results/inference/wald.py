@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.errors import InvalidQuery
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.engines.choose import LARGEST_MATRIX, engine_for
+from legendre.engines.choose import engine_for
 from legendre.solvers.before.faces import diverging, features, unseen_directions
 from legendre.solvers.before.rank import independent
 
@@ -54,10 +55,11 @@ class Information:
 
 def information(fit: Decomposition) -> Information:
     """Invert the Fisher matrix on the face; find which parameters the face leaves open."""
-    if fit.n_params > LARGEST_MATRIX:
+    if fit.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(
-            f"standard errors need a Fisher matrix of {fit.n_params:,} x {fit.n_params:,}; at most {LARGEST_MATRIX:,} "
-            "parameters are allowed. Tests of fit and Pearson or deviance residuals have no such limit."
+            f"standard errors need a Fisher matrix of {fit.n_params:,} x {fit.n_params:,}; at most "
+            f"{limits.LARGEST_MATRIX:,} parameters are allowed. "
+            "Tests of fit and Pearson or deviance residuals have no such limit."
         )
     model = fit.model.on_face(fit.alive)
     columns = independent(model)

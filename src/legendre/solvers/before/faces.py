@@ -13,21 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.engines.choose import LARGEST_MATRIX
 from legendre.model.margins import fitted_margins, margins_that_are_the_model
-from legendre.model.model import LARGEST_GRID, Model
+from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.solvers.before.identifiability import SURELY_ZERO, TABLES_FROM, from_tables
+from legendre.solvers.before.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.before.rank import covariance, independent
 
-LARGEST_PROGRAM = 50_000_000
-"""The largest linear program (cells times directions) that is solved to find a face."""
 WHOLE = 1e-9
 """Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve."""
 
@@ -74,7 +72,7 @@ def find_face(problem: Problem) -> Face:
     model = problem.model
     if problem.data.positive or _observed(problem):
         return Face(None, np.zeros(model.n_params))
-    if not problem.has_grid or model.n_merged > LARGEST_GRID:
+    if not problem.has_grid or model.n_merged > limits.LARGEST_GRID:
         return Face(None, np.zeros(model.n_params), certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
@@ -88,7 +86,7 @@ def find_face(problem: Problem) -> Face:
     reduced = model.on_face(alive)
     if _margins_see_everything(reduced, positive):
         return face
-    if model.n_params > LARGEST_MATRIX:
+    if model.n_params > limits.LARGEST_MATRIX:
         return replace(face, certain=False)
     columns = independent(reduced)
     directions = unseen_directions(reduced.with_columns(columns), positive)
@@ -104,7 +102,7 @@ def _margins_see_everything(model: Model, positive: BoolArray) -> bool:
 
     Then no direction leaves the cells with data alone, so that none lowers the others.
     """
-    margins = margins_that_are_the_model(model) if model.n_params >= TABLES_FROM else None
+    margins = margins_that_are_the_model(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
 
@@ -163,7 +161,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     from scipy.sparse import csr_array, eye_array, hstack
 
     empty = model.alive & ~positive
-    if float(empty.sum()) * len(directions) > LARGEST_PROGRAM:
+    if float(empty.sum()) * len(directions) > limits.LARGEST_FACE_PROGRAM:
         return replace(face, certain=False)
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):

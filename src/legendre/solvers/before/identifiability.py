@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.engines.choose import LARGEST_MATRIX
 from legendre.model.margins import Modes, margins_that_are_the_model
 from legendre.model.model import Model
 
@@ -22,12 +22,6 @@ DRAWS = 4
 """Random functions that vanish on the observed cells; the chance that all are near 0 where one need not be is nil."""
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
 """Values of those functions, which have coefficients of size 1; between these bounds nothing is claimed."""
-TABLES_FROM = 1_000
-"""From so many parameters on margins are examined without a matrix."""
-MOST_PRODUCTS = 4_000
-"""Products with the features that may be spent on finding a function without a matrix."""
-MOST_DIRECTIONS, MOST_CONES = 300, 3_000
-"""Up to so many open directions, and so many different cells, membership of a cone is decided."""
 SAME = 1e-6
 """Directions (of length 1) so near to each other are one: their coordinates are ratios of small whole numbers."""
 
@@ -96,11 +90,11 @@ def _unitriangular(model: Model, seen: BoolArray) -> bool:
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
     """Draw functions of the model that are 0 on the observed cells, n x the merged grid, if they come out clearly."""
-    margins = None if model.n_params < TABLES_FROM else margins_that_are_the_model(model)
+    margins = None if model.n_params < limits.TABLES_FROM else margins_that_are_the_model(model)
     functions = None if margins is None else from_tables(margins, seen)
     if functions is not None and _clear(functions, seen):
         return functions
-    functions = from_gram(model, seen) if model.n_params <= LARGEST_MATRIX else None
+    functions = from_gram(model, seen) if model.n_params <= limits.LARGEST_MATRIX else None
     return functions if functions is not None and _clear(functions, seen) else None
 
 
@@ -120,7 +114,7 @@ def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArr
     gram = _gram(places, seen)
     kept = independent_columns(gram.copy(), int(seen.sum()))
     lost = np.setdiff1d(np.arange(len(places)), kept)
-    if every and len(lost) > MOST_DIRECTIONS:
+    if every and len(lost) > limits.MOST_DIRECTIONS:
         return None
     factor = factorise(gram[np.ix_(kept, kept)], int(seen.sum()))
     draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(DRAWS, len(lost)))
@@ -188,7 +182,9 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
     functions = np.empty((DRAWS, *seen.shape))
     for function in functions:
         function[...] = spread(rng.normal(size=int(ends[-1])))
-        answer = lsqr(operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=MOST_PRODUCTS // 2)
+        answer = lsqr(
+            operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=limits.MOST_PRODUCTS // 2
+        )
         if answer[1] == 7:  # out of products
             return None
         function -= spread(answer[0])
@@ -206,10 +202,10 @@ def _in_the_cone(
     zero = gone.copy()
     zero[unknown] = _on_a_ray(_unit(functions[:, gone]), _unit(functions[:, unknown]))
     left = unknown & ~zero
-    whole = from_gram(model, seen, every=True) if left.any() and model.n_params <= LARGEST_MATRIX else None
+    whole = from_gram(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
     if whole is not None:
         rows, place = np.unique(_unit(whole[:, left]).round(9), axis=0, return_inverse=True)
-        if len(rows) <= MOST_CONES:
+        if len(rows) <= limits.MOST_CONES:
             zero[left] = _in_cone_of(np.unique(_unit(whole[:, gone]).round(9), axis=0), rows)[place.reshape(-1)]
     return zero
 

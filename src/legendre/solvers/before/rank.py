@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.cell_sums import above
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.choose import LARGEST_MATRIX, engine_for
+from legendre.engines.choose import engine_for
 from legendre.model.model import Model
 
 
@@ -39,7 +40,7 @@ def independent(model: Model) -> IntArray:
     reached = bool(model.carries(model.positions).all())
     if reached and _somewhere_nothing_counts(model):
         return every
-    if model.n_params > LARGEST_MATRIX:
+    if model.n_params > limits.LARGEST_MATRIX:
         return _without_a_matrix(model) if reached else every
     return every[independent_columns(covariance(model), model.n_merged)]
 

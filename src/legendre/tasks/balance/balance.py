@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import interactions
+from legendre.core import limits
 from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import cell_name
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
 from legendre.core.types import AnyArray, frozen
-from legendre.data.checks import LARGE, MOST_MODES
 from legendre.data.dense import Dense, observe
 from legendre.data.support import Support
 from legendre.fitting.plan import check_callback, check_limit, check_tol
@@ -140,7 +140,7 @@ def _clean(X: ArrayLike) -> Dense | None:
     except ValueError:
         return None
     number = values.dtype.kind in "iuf" and not isinstance(X, np.ma.MaskedArray)
-    if not number or not values.size or not 0 < values.ndim <= MOST_MODES:
+    if not number or not values.size or not 0 < values.ndim <= limits.MOST_AXES:
         return None
     smallest = float(values.min())
     if smallest < 0:
@@ -150,7 +150,7 @@ def _clean(X: ArrayLike) -> Dense | None:
     if not 0 < total < np.inf:
         return None
     support = Support(values.shape, None if smallest > 0 else values > 0)
-    kept = frozen(values.copy() if values.size < LARGE else values)
+    kept = frozen(values.copy() if values.size < limits.COMPILED_CELLS else values)
     return Dense(support=support, base=None, missing=None, total=total, positive=True, values=kept)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidMargins
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -16,8 +17,6 @@ from legendre.model.margins import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.tasks.balance.program import Contradiction, Program, largest_flow, whole_numbers
 
-LARGEST_PROGRAM = 400_000
-"""The largest linear program (cells times margins) that is solved."""
 PROGRAM = 1e-10
 """How closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1."""
 SHOWN = 12
@@ -74,7 +73,7 @@ def possible_cells(problem: Problem, alive: BoolArray) -> BoolArray | None:
     """
     program = Program(problem, alive)
     whole = whole_numbers(program) if program.bipartite else None
-    if program.size > LARGEST_PROGRAM and whole is None:
+    if program.size > limits.LARGEST_BALANCE_PROGRAM and whole is None:
         return None
     tensor = _some_tensor(program) if whole is None else largest_flow(program, whole)
     if isinstance(tensor, Contradiction):

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import Modes
 from legendre.model.problem import Problem
 
-LARGEST_FLOW = 2**30
-"""Flows are computed in 32-bit whole numbers."""
 WHOLE = 1e-6
-"""Entries this close to whole numbers are such: what is left is the rounding of numbers up to LARGEST_FLOW."""
+"""Entries this close to whole numbers are such: what is left is the rounding of numbers up to limits.LARGEST_FLOW."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ def whole_numbers(program: Program) -> IntArray | None:
         scaled = program.wanted * unit
         whole = np.rint(scaled)
         first, second = whole[: sizes[0]].sum(), whole[sizes[0] :].sum()
-        if first == second <= LARGEST_FLOW and np.abs(scaled - whole).max() <= WHOLE * min(1.0, scaled.max()):
+        if first == second <= limits.LARGEST_FLOW and np.abs(scaled - whole).max() <= WHOLE * min(1.0, scaled.max()):
             return whole.astype(np.int64)
     return None
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, frozen
 from legendre.data.dense import in_memory
-from legendre.engines.choose import LARGEST_MATRIX, engine_for
+from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.plan import run_in_turn
 from legendre.model.problem import Problem
@@ -26,16 +27,6 @@ from legendre.tasks.balance.margins import Margins
 from legendre.tasks.balance.program import Program, whole_numbers
 from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multiplied, polished
 
-SCALING_FROM = 300
-"""From so many parameters on, cycles over margins are tried before Newton's steps."""
-HORIZON, HORIZON_CG = 100, 1_000
-"""Cycles left at the present rate from which on Newton's steps are cheaper, with and without a Fisher matrix."""
-SMALL_PROGRAM, SMALL_MATRIX = 1_000, 20_000
-"""Linear programs up to this size (cells times margins) take milliseconds, and are solved before the first step."""
-TRIAL = 400
-"""Steps of matrix balancing at most while it is not known whether there is an answer."""
-TILT = 0.5
-"""Where cells vanish in the limit each Newton step takes all of them, a tilt of 1: at most this is far from it."""
 LEVEL = 1e-14
 """Expectations on a large grid are not known better; what that leaves of the margins' errors is polished away."""
 
@@ -65,7 +56,7 @@ class Projection:
         result = self._result(known, outcome, solver)
         if known.certain or outcome.status is Status.STOPPED:
             return result
-        if result.converged and outcome.tilt <= TILT:
+        if result.converged and outcome.tilt <= limits.PROOF_TILT:
             return replace(result, status=_found(result))
         decided = known if cheap else self._decided(known)
         if decided.certain and (decided.alive != known.alive).any():
@@ -75,8 +66,8 @@ class Projection:
     @staticmethod
     def _cheap(program: Program) -> bool:
         if not program.bipartite:
-            return program.size <= SMALL_PROGRAM
-        return program.size <= SMALL_MATRIX or whole_numbers(program) is not None
+            return program.size <= limits.SMALL_PROGRAM
+        return program.size <= limits.SMALL_TRANSPORT or whole_numbers(program) is not None
 
     def _decided(self, known: Reach) -> Reach:
         alive = possible_cells(self.problem, known.alive)
@@ -148,9 +139,9 @@ def choose_for_margins(problem: Problem, *, prove: bool) -> list[Solver]:
     """Choose by structure and size; a solver after the first goes on from where the one before it gave up."""
     model = problem.model
     if MatrixEngine.applies(model):
-        return [MatrixScaling(prove=True, max_iter=TRIAL) if prove else MatrixScaling(prove=False)]
-    small = model.n_params <= LARGEST_MATRIX
+        return [MatrixScaling(prove=True, max_iter=limits.TRIAL_STEPS) if prove else MatrixScaling(prove=False)]
+    small = model.n_params <= limits.LARGEST_MATRIX
     newton: Solver = Natural() if small else NaturalCG()
-    if model.n_params and (model.n_params >= SCALING_FROM or len(problem.prescribed or {}) == 1):
-        return [Scaling(horizon=HORIZON if small else HORIZON_CG), newton]
+    if model.n_params and (model.n_params >= limits.SCALING_FROM or len(problem.prescribed or {}) == 1):
+        return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
     return [newton]

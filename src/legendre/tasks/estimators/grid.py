@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.checks import MOST_MODES
 from legendre.results.decomposition import Decomposition
-
-MOST_CELLS = 1 << 26
-"""The largest grid that rows are counted on: half a gigabyte for each copy of it."""
 
 
 def table(samples: ArrayLike, name: str = "samples") -> AnyArray:
@@ -75,7 +72,7 @@ def check_grid(shape: tuple[int, ...], way_out: str) -> None:
 
 def holds_grid(shape: tuple[int, ...]) -> bool:
     """Tell whether a grid can be held."""
-    return len(shape) <= MOST_MODES and math.prod(shape) <= MOST_CELLS
+    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
 
 
 def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
@@ -83,7 +80,7 @@ def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
         f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
-        f"{MOST_CELLS:,} cells and {MOST_MODES} variables can be held. {way_out}"
+        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} variables can be held. {way_out}"
     )
 
 

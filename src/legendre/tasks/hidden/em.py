@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
+from legendre.core import limits
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
@@ -25,9 +26,6 @@ from legendre.fitting.plan import Plan, plan_on
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import features
 from legendre.solvers.protocol import Target
-
-LARGEST_FEATURES = 1 << 23
-"""The largest matrix of features (cells times parameters) that Newton steps are taken with."""
 
 FLATTEST = 1e-6
 """Curvatures (relative to G, so at most 1) below this tell nothing about how far to go."""
@@ -143,7 +141,7 @@ class HiddenModel:
     def _features(self) -> FloatArray | None:
         """Zeta on every merged cell, visible x hidden x |B|; ``None`` where that would be large."""
         model = self.plan.target.problem.model
-        if model.n_merged * model.n_params > LARGEST_FEATURES:
+        if model.n_merged * model.n_params > limits.LARGEST_FEATURES:
             return None
         shape = model.quotient.merged_shape
         n_hidden = int(np.prod([shape[k] for k in self.hidden]))

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.checks import MOST_MODES
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import check_tol
@@ -25,8 +25,6 @@ from legendre.results.decomposition import Decomposition
 from legendre.tasks.hidden.em import HiddenModel, Run
 from legendre.tasks.hidden.result import HiddenDecomposition
 
-MOST_CELLS = 1 << 26
-"""The largest grid of visible and hidden modes: half a gigabyte for each copy of it."""
 M_TOL = 1e-12
 """How closely the last fit meets the completed data."""
 ROUGH = 1e-4
@@ -178,10 +176,10 @@ def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_grid(shape: tuple[int, ...]) -> None:
-    if len(shape) > MOST_MODES or math.prod(shape) > MOST_CELLS:
+    if len(shape) > limits.MOST_AXES or math.prod(shape) > limits.LARGEST_HELD:
         raise InvalidSetting(
             f"visible and hidden modes together make {len(shape)} modes and {math.prod(shape):,} cells; at most "
-            f"{MOST_MODES} modes and {MOST_CELLS:,} cells can be held. Use fewer hidden levels."
+            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
         )
 
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.tasks.complete.crossval import poisson_deviance
 from legendre.tasks.smooth.penalised import Observed, PenalisedPoint, fit
 from legendre.tasks.smooth.waves import Waves
 
-ENOUGH = 3000
-"""Further folds are not held out once so many cells (or fibres) have been: the error is known well enough."""
 LEAST, MOST = 1e-7, 20.0
 """Variances of log q between which a term's is sought; at the least one it does nothing."""
 TYPICAL, FACTOR = 0.05, 3.0
@@ -105,7 +104,7 @@ def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, 
 
     waves = Waves(values.shape)
     unit = float(values[turns >= 0].mean())
-    folds = _folds(waves, values / unit, base, turns, ENOUGH * together)
+    folds = _folds(waves, values / unit, base, turns, limits.ENOUGH_HELD_OUT * together)
     held_out = sum(int(fold.held.sum()) for fold in folds)
     latest = [np.zeros(values.shape) for _ in folds]
     exact = held_out * np.finfo(np.float64).eps ** 2  # rounding errors are all the same

@@ -15,12 +15,8 @@ from functools import cached_property
 import numpy as np
 from scipy.fft import dct, idct
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray
-
-LONG = 500
-"""Modes longer than this are transformed by fast cosine transforms; for shorter ones a matrix product is faster."""
-MOST_TERMS = 250
-"""Terms that involve many modes are left out when there would be more than this."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class Waves:
     @cached_property
     def matrices(self) -> tuple[FloatArray | None, ...]:
         """The waves of each mode, one per row; ``None`` for a long mode."""
-        return tuple(_cosines(n) if n <= LONG else None for n in self.shape)
+        return tuple(_cosines(n) if n <= limits.LARGEST_COSINES else None for n in self.shape)
 
     def to_cells(self, a: FloatArray) -> FloatArray:
         """Sum the waves: from coefficients to cells. The adjoint is `to_waves`."""
@@ -79,7 +75,9 @@ class Waves:
         modes = np.zeros(kinds, dtype=np.int64)
         for kind in np.indices(kinds, sparse=True):
             modes += kind > 0
-        most = max(m for m in range(1, len(kinds) + 1) if m == 1 or np.sum((modes > 0) & (modes <= m)) <= MOST_TERMS)
+        most = max(
+            m for m in range(1, len(kinds) + 1) if m == 1 or np.sum((modes > 0) & (modes <= m)) <= limits.MOST_TERMS
+        )
         chosen: BoolArray = (modes > 0) & (modes <= most)
         return chosen
 

@@ -9,9 +9,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from legendre.core import limits
 from legendre.core.sums.kernels.rectangle import (
     BLOCKS,
-    SMALL,
     U,
     c_strides,
     check_positions,
@@ -214,7 +214,7 @@ def _row_bounds(layout: ReadingPlan, cells: int) -> tuple[IntArray, int]:
     """Blocks of rows and the number of targets: private targets while they are small, else cuts between boxes."""
     planes, rows = int(layout.shape[0]), int(np.prod(layout.shape[:-1]))
     size = rows * int(layout.shape[-1])
-    if size < SMALL:
+    if size < limits.ONE_BLOCK:
         return np.array([0, rows], np.int64), 1
     if BLOCKS * cells * 16 <= size:
         return np.linspace(0, rows, BLOCKS + 1).astype(np.int64), BLOCKS
@@ -382,7 +382,7 @@ def suffix_sums(
     layout = _layout([x], targets, [mode, *(d for d in memory if d != mode)])
     scaled = offsets(positions[order], others, strides)
     starts = np.asarray(cuts[mode])[positions[order, mode]].astype(np.int64)
-    blocks = 1 if alone or x.size < SMALL else BLOCKS
+    blocks = 1 if alone or x.size < limits.ONE_BLOCK else BLOCKS
     bounds = np.unique(np.linspace(0, x.shape[mode], blocks + 1).astype(np.int64))
     first = np.searchsorted(starts, bounds).astype(np.int64)
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))

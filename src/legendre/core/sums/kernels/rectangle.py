@@ -18,19 +18,18 @@ import numpy as np
 from numba import get_num_threads, njit, set_num_threads
 from numpy.typing import NDArray
 
+from legendre.core import limits
 from legendre.core.types import IntArray
 
 U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, and loops run in vectors
 BLOCKS = 8  # fixed, so that the answer does not depend on the number of threads
-SMALL = 200_000  # cell visits below which work is not cut into blocks
-THREADED = 2_000_000  # cell visits below which starting threads costs more than it saves
 
 
 @contextmanager
 def threads(work: float) -> Iterator[None]:
     """One thread for small work: a pool that still spins when LAPACK's pool starts costs milliseconds."""
     wanted = get_num_threads()
-    set_num_threads(1 if work < THREADED else wanted)
+    set_num_threads(1 if work < limits.ONE_THREAD else wanted)
     try:
         yield
     finally:

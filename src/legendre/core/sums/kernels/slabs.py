@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from legendre.core import limits
 from legendre.core.sums.kernels.rectangle import (
     BLOCKS,
-    SMALL,
     add_joins,
     balanced_row,
     c_strides,
@@ -34,7 +34,6 @@ from legendre.core.sums.kernels.rectangle import (
 )
 from legendre.core.types import FloatArray, IntArray
 
-MODERATE = 1 << 22  # cells of a slab up to which its memory does not matter
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
 
 
@@ -71,7 +70,7 @@ def stream_plan(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: 
         check_positions(positions, [len(n) for n in lengths])
         cells = math.prod(len(n) for n in lengths)
         sizes = [cells // len(n) for n in lengths]
-        moderate = [d for d, size in enumerate(sizes) if size <= max(MODERATE, 2 * min(sizes))]
+        moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
         return min((stream_plan(lengths, positions, d) for d in moderate), key=lambda p: p.work)
     others, order = sort_along(positions, mode)
     extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
@@ -93,7 +92,7 @@ def stream_plan(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: 
         mode, order, extents, strides, offsets(chosen, others, strides), first, corners, tails, logs, bounds, 0.0
     )
     work = np.cumsum(_work(plan))
-    if work[-1] > SMALL:
+    if work[-1] > limits.ONE_BLOCK:
         cut = np.searchsorted(work, np.linspace(0, work[-1], BLOCKS + 1)[1:-1])
         bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
     return plan._replace(bounds=bounds, work=float(work[-1]))
