@@ -33,7 +33,7 @@ import legendre as ld
 from legendre.data.sparse import observe_rows
 from legendre.data.support import Support
 from legendre.model.model import Model
-from legendre.results.on_cliques import Law
+from legendre.results.on_cliques import OnCliques
 
 from . import machine
 from .problems import ROOT
@@ -61,7 +61,7 @@ class Case:
         rng = np.random.default_rng(2018)
         nothing = observe_rows(np.zeros((1, len(self.levels)), dtype=np.int64), np.ones(1), self.levels)
         model = Model.of(Support(self.levels), None, self.basis().select(nothing))
-        return Law(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng)
+        return OnCliques(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng)
 
     def basis(self) -> ld.Basis:
         """Take every pair with all its levels, and every mode."""

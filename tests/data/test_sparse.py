@@ -25,7 +25,9 @@ from legendre.data.dense import observe
 from legendre.data.sparse import Sparse, observe_entries
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
+from legendre.fitting.plan import Settings
 from legendre.model.model import Model
+from legendre.model.space import CellList
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before import rank
 from oracles import FloatArray, IntArray
@@ -102,7 +104,8 @@ BASES = ["B1", "B3(1)", "B1 + B2(1) + B3(2)", "interactions(1)"]
 @given(X=tables(), basis=st.sampled_from(BASES))
 def test_the_same_fit_as_of_the_dense_tensor(support: str, X: FloatArray, basis: str) -> None:
     check(
-        fit_on(entries(X, support), as_basis(basis), tol=1e-11), fit_on(observe(X, support), as_basis(basis), tol=1e-11)
+        fit_on(entries(X, support), as_basis(basis), Settings(tol=1e-11)),
+        fit_on(observe(X, support), as_basis(basis), Settings(tol=1e-11)),
     )
 
 
@@ -110,9 +113,9 @@ def test_the_same_fit_as_of_the_dense_tensor(support: str, X: FloatArray, basis:
 @PATCHED
 @given(X=tables(), basis=st.sampled_from(BASES))
 def test_the_same_fit_from_a_list_of_merged_cells(X: FloatArray, basis: str) -> None:
-    fit = fit_on(entries(X, "nonzero"), as_basis(basis), tol=1e-11)
-    assert (fit.model.cells is not None) == (fit.model.support.points is not None)
-    check(fit, fit_on(observe(X, "nonzero"), as_basis(basis), tol=1e-11))
+    fit = fit_on(entries(X, "nonzero"), as_basis(basis), Settings(tol=1e-11))
+    assert (fit.model.space.form == "list") == (fit.model.support.points is not None)
+    check(fit, fit_on(observe(X, "nonzero"), as_basis(basis), Settings(tol=1e-11)))
 
 
 def check(fit: Decomposition, expected: Decomposition) -> None:
@@ -165,11 +168,11 @@ def test_sums_and_entries(X: FloatArray) -> None:
 def test_a_basis_grown_on_corners_of_a_coarser_grid(support: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     X = rng.poisson(np.where(np.add.outer(np.arange(30), np.arange(20)) > 24, 6.0, 0.7)).astype(np.float64)
-    everything = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
+    everything = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), Settings(tol=1e-10))
     dense = ld.decompose(X, ld.adaptive(6), support=support)
     assert everything.kl == pytest.approx(dense.kl, rel=1e-6)  # the coarser grid is the grid itself
     monkeypatch.setattr(limits, "COARSE_BOXES", 100)
-    fit = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), tol=1e-10)
+    fit = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), Settings(tol=1e-10))
     assert math.prod(fit.model.quotient.merged_shape) <= 100
     assert dense.kl <= fit.kl < 1.25 * dense.kl
     again = ld.decompose(X, ld.cells(fit.basis), support=support)
@@ -217,7 +220,7 @@ def test_a_grid_of_ten_to_the_eighteen() -> None:
     cells = np.unique(rng.integers(0, shape, size=(500, 3)), axis=0)
     basis = np.array([[500_000, 0, 0], [0, 250_000, 0], [500_000, 250_000, 0], [0, 0, 750_000], [1, 1, 1]])
     data = observe_entries(cells, rng.integers(1, 9, len(cells)), shape)
-    fit = fit_on(data, ld.cells(basis), tol=1e-12)
+    fit = fit_on(data, ld.cells(basis), Settings(tol=1e-12))
     assert fit.converged
     direct = np.array([data.values[(cells >= u).all(axis=1)].sum() for u in basis]) / data.total
     assert_allclose(fit.eta, direct, atol=1e-12)
@@ -481,7 +484,8 @@ def test_coefficients_of_the_constant(
     shape, cells, basis, _ = drawn
     basis = np.unique(basis[basis.any(axis=1)], axis=0)
     model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
-    listed = replace(model, cells=np.argwhere(model.alive), measure=model.weights[model.alive])
+    space = CellList(model.quotient, model.positions, np.argwhere(model.alive), model.weights[model.alive])
+    listed = replace(model, space=space)
     for way in (model, listed):
         found = rank._upwards(way)
         assert_array_equal((basis[None] <= basis[:, None]).all(axis=2) @ found, np.ones(len(basis)))

@@ -37,7 +37,7 @@ def engines_of(model: Model) -> list[Engine]:
     engines: list[Engine] = [DenseEngine(model)]
     if model.measure is None:
         engines.append(SlabEngine(model))
-    if ProductEngine.applies(model):
+    if model.one_body:
         engines.append(ProductEngine(model))
     return engines
 
@@ -135,7 +135,7 @@ def one_body(draw: st.DrawFn) -> Case:
 @given(one_body(), seeds)
 def test_one_body_bases(case: Case, seed: int) -> None:
     if len(case.basis):
-        assert ProductEngine.applies(model_of(case))
+        assert model_of(case).one_body
     theta = np.random.default_rng(seed).normal(size=len(case.basis))
     check_answers(case, theta, definition(case, theta))
 
@@ -143,13 +143,13 @@ def test_one_body_bases(case: Case, seed: int) -> None:
 def test_the_product_engine_knows_its_limits() -> None:
     full, axes = Support((3, 3)), np.array([[1, 0], [0, 2]])
     holes = Support((3, 3), ~np.eye(3, dtype=np.bool_))
-    assert ProductEngine.applies(Model.of(full, None, axes))
-    assert not ProductEngine.applies(Model.of(full, None, np.array([[1, 0], [1, 1]])))
-    assert not ProductEngine.applies(Model.of(full, None, axes[:0]))
-    assert not ProductEngine.applies(Model.of(holes, None, axes))
-    assert not ProductEngine.applies(Model.of(full, np.full((3, 3), 2.0), axes))
+    assert Model.of(full, None, axes).one_body
+    assert not Model.of(full, None, np.array([[1, 0], [1, 1]])).one_body
+    assert not Model.of(full, None, axes[:0]).one_body
+    assert not Model.of(holes, None, axes).one_body
+    assert not Model.of(full, np.full((3, 3), 2.0), axes).one_body
     # its cuts are those of both parameters, but only one of them is left
-    assert not ProductEngine.applies(Model.of(full, None, axes).with_columns(np.array([1])))
+    assert not Model.of(full, None, axes).with_columns(np.array([1])).one_body
 
 
 @given(problems(full_grid=True, max_order=4), seeds)

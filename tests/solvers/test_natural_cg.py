@@ -36,7 +36,7 @@ def solve(
     """Fit with the given engine, whatever the size, with all parameters, dependent or not."""
     decided = ld.plan(case.X, case.basis, support=case.mask, base=case.base)
     target = Target(engine(decided.problem.model), decided.problem, tol)
-    return run(cg, target, np.zeros(len(case.basis)), tol=tol, max_iter=500)
+    return run(cg, target, np.zeros(len(case.basis)), 500)
 
 
 def q_of(case: Case, engine: type[ReferenceEngine] | type[DenseEngine], outcome: Outcome) -> FloatArray:
@@ -125,11 +125,11 @@ def test_the_gap_is_an_upper_bound_on_the_way(engine: type[ReferenceEngine] | ty
     case = skewed((5, 6, 4), 40, sigma=sigma)
     decided = ld.plan(case.X, case.basis)
     target = Target(engine(decided.problem.model), decided.problem, 1e-10)
-    best = target.objective(solve(case, ReferenceEngine).point)
+    best = target.evaluated(solve(case, ReferenceEngine).point).objective
     bounded = 0
     for steps in range(12):
-        outcome = run(ld.NaturalCG(), target, np.zeros(40), tol=1e-10, max_iter=steps)
-        assert target.objective(outcome.point) - best <= outcome.gap + 1e-13
+        outcome = run(ld.NaturalCG(), target, np.zeros(40), steps)
+        assert target.evaluated(outcome.point).objective - best <= outcome.gap + 1e-13
         bounded += np.isfinite(outcome.gap)
     assert bounded >= 3
 
@@ -143,12 +143,14 @@ def test_the_gap_is_an_upper_bound_where_the_fit_ends(
     case = skewed(shape, count, sigma=3.0, seed=seed)
     problem = ld.plan(case.X, case.basis).problem
     grid = Target(ReferenceEngine(problem.model), problem, 1e-13)
-    newton = run(ld.Natural(), grid, np.zeros(count), tol=1e-13, max_iter=100)
+    newton = run(ld.Natural(), grid, np.zeros(count), 100)
     for tol in (1e-3, 1e-5, 1e-8):
         target = Target(engine(problem.model), problem, tol)
-        outcome = run(PLAIN, target, np.zeros(count), tol=tol, max_iter=300)
+        outcome = run(PLAIN, target, np.zeros(count), 300)
         assert outcome.status is Status.CONVERGED
-        assert target.objective(outcome.point) - target.objective(newton.point) <= outcome.gap + 1e-13
+        assert (
+            target.evaluated(outcome.point).objective - target.evaluated(newton.point).objective <= outcome.gap + 1e-13
+        )
 
 
 def test_the_gap_at_the_answer_is_nought() -> None:

@@ -18,6 +18,7 @@ from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
+from legendre.fitting.plan import Settings
 from legendre.model.model import Model
 from legendre.solvers.before import identifiability as identification
 from legendre.solvers.before.identifiability import from_gram, from_tables, identify
@@ -428,7 +429,7 @@ def test_scaling_that_does_not_converge_hands_over(monkeypatch: pytest.MonkeyPat
     expected = ld.decompose(X, ld.interactions(2), solver="natural").tensor()
     monkeypatch.setattr(limits, "DEPENDENT_CYCLES", 1)
     for ranked in (True, False):
-        fit = fit_on(observe(X), ld.interactions(2), tol=1e-10, ranked=ranked)
+        fit = fit_on(observe(X), ld.interactions(2), Settings(tol=1e-10, ranked=ranked))
         assert fit.solver == "natural"
         seen = ~np.isnan(X)
         np.testing.assert_allclose(fit.tensor()[seen], expected[seen], rtol=1e-6)

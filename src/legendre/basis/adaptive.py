@@ -1,9 +1,9 @@
-"""A basis that the data choose; `legendre.grow` does the choosing, because it needs fits on the way."""
+"""The recipe of a basis that the data choose; `fitting.adaptive` chooses, because it needs fits on the way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
@@ -24,6 +24,7 @@ SWAPS, FOLDS = 1, 5
 class Adaptive(Basis):
     """What to grow: how large or by which criterion, from which basis, out of which cells, and with how much care."""
 
+    grows: ClassVar[bool] = True
     size: int | Criterion
     start: Basis | str = "empty"
     candidates: Basis | str | None = None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.array_libraries import host
-from legendre.core.cells import cell_name, member, unique_cells
+from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.types import AnyArray, IntArray, frozen
+from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import Observation
 
 ROOM = 4 * 8
@@ -25,6 +26,9 @@ class Basis(ABC):
 
     Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
     """
+
+    grows: ClassVar[bool] = False
+    """Whether the cells are chosen by fits to the data, which only `decompose` can do."""
 
     @abstractmethod
     def select(self, data: Observation) -> IntArray:

@@ -1,4 +1,4 @@
-"""Lists of cells (index vectors): names, comparison, look-up."""
+"""Read-only arrays, and lists of cells (index vectors): names, comparison, look-up."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from legendre.core.types import BoolArray, IntArray
+from legendre.core.types import BoolArray, IntArray, S
+
+
+def frozen(array: NDArray[S]) -> NDArray[S]:
+    """Return `array` as a read-only view, so that no one changes a result in place."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def cell_name(cell: Any) -> str:

@@ -21,10 +21,3 @@ class HasShape(Protocol):
     def shape(self) -> Any:
         """The sizes of its modes."""
         ...
-
-
-def frozen(array: NDArray[S]) -> NDArray[S]:
-    """Return `array` as a read-only view, so that no one changes a result in place."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

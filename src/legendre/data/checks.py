@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.array_libraries import host, rectangular
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
-from legendre.core.types import AnyArray, BoolArray, FloatArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.readers.other_libraries import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")

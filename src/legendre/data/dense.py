@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import base_measure, check_entries, checked_total, missing_cells, numeric, scan, support_mask
 from legendre.data.observation import Observation
 from legendre.data.support import Support

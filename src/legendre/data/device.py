@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home, host
+from legendre.core.cells import frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, cells_of, observe
 from legendre.data.observation import Observation
 from legendre.data.support import Support

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
+
+
+class Entries(NamedTuple):
+    """X as a list: its non-zero entries, and a value more that is spread evenly over the whole grid."""
+
+    cells: IntArray
+    values: AnyArray
+    even: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +58,11 @@ class Observation(ABC):
     @property
     def device(self) -> Home | None:
         """Where grids are swept, if not here."""
+        return None
+
+    @property
+    def entries(self) -> Entries | None:
+        """The non-zero entries, where X is held as a list of them."""
         return None
 
     def here(self) -> Observation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import HERE, home_of
@@ -17,6 +19,7 @@ from legendre.data.sparse import observe_entries
 
 TensorLike = ArrayLike | HasShape
 """What a decomposition can be made of."""
+Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
 def read(
@@ -24,7 +27,7 @@ def read(
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
     *,
-    rankings: dict[int, int] | None = None,
+    rankings: Rankings | None = None,
     watch: Say | None = None,
 ) -> Observation:
     """Check X, however it is held, and find its sample space.
@@ -34,7 +37,8 @@ def read(
     X, support, base
         As in `decompose`.
     rankings
-        What will be asked of `Observation.largest` (see `Basis.rankings`), for one pass over X to find on its way.
+        From the shape of X to what will be asked of `Observation.largest` (see `Basis.rankings`): an X that is costly
+        to read finds it on the way of its first pass.
     watch
         Told how far a long pass over X is.
 
@@ -47,7 +51,9 @@ def read(
     if isinstance(X, Observation):
         return X
     if is_dask(X):
-        return observe_blocks(X, support, base, rankings=rankings, watch=watch)
+        shape: tuple[int, ...] = X.shape  # type: ignore[union-attr]  # a dask array has one
+        wanted = None if rankings is None else rankings(shape)
+        return observe_blocks(X, support, base, rankings=wanted, watch=watch)
     listed = as_sparse_tensor(X)
     if listed is None:
         home = home_of(X)

@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import find
+from legendre.core.cells import find, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.types import AnyArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES
-from legendre.data.observation import Observation
+from legendre.data.observation import Entries, Observation
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.support import Support
 
@@ -39,6 +39,11 @@ class Sparse(Observation):
     cells: IntArray
     values: AnyArray
     even: float = 0.0
+
+    @property
+    def entries(self) -> Entries:
+        """The non-zero entries, and the pseudo-count."""
+        return Entries(self.cells, self.values, self.even)
 
     @cached_property
     def counts(self) -> bool:

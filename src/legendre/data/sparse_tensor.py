@@ -10,9 +10,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import is_whole
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
-from legendre.core.types import AnyArray, frozen
+from legendre.core.types import AnyArray
 from legendre.data.entry_checks import NameOfPlace, check_indices, shape_text
 from legendre.data.sorted_cells import LIMIT, merged
 

@@ -8,34 +8,28 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.sums.cell_sums import second_moments
-from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.reference import Diagonal
+from legendre.core.types import FloatArray
+from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
+from legendre.model.space import CellList
 
 
 @dataclass(frozen=True, eq=False)
-class CellListEngine:
-    """Answers the five questions by sums over the partial order between the list of cells and B.
+class CellListEngine(Engine):
+    """By sums over the partial order between the list of cells and B.
 
     Parameters
     ----------
     model
-        A model whose merged cells are a list (``model.cells``).
+        A model whose space is a `CellList`.
     """
 
     model: Model
 
     @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
-
-    @property
-    def _cells(self) -> IntArray:
-        cells = self.model.cells
-        assert cells is not None
-        return cells
+    def _space(self) -> CellList:
+        assert self.model.space.form == "list"
+        return self.model.space
 
     @cached_property
     def _log_weights(self) -> FloatArray:
@@ -44,32 +38,28 @@ class CellListEngine:
 
     def at(self, theta: FloatArray) -> Point:
         """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
-        log_q = self.model.below(theta) + self._log_weights
+        log_q = self._space.below(theta) + self._log_weights
         peak = float(log_q.max())
         log_q -= peak
         q = np.exp(log_q)
         mass = float(q.sum())
         q /= mass
-        return Point(theta, self.model.above(q), peak + float(np.log(mass)), q)
+        return Point(theta, self._space.above(q), peak + float(np.log(mass)), q)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Take the covariance of the features, eq. (5)."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        second_moments(self.model.quotient.merged_shape, self._cells, self.model.positions, point.cache, g)
+        second_moments(self.model.quotient.merged_shape, self._space.cells, self.model.positions, point.cache, g)
         for row, eta in zip(g, point.eta, strict=True):
             row -= eta * point.eta
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``."""
-        change = self.model.below(vector)
+        change = self._space.below(vector)
         change -= float(point.eta @ vector)
         change *= point.cache
-        return self.model.above(change)
-
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal."""
-        return Diagonal.of(point)
+        return self._space.above(change)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the listed cells."""
@@ -79,5 +69,5 @@ class CellListEngine:
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)`` over the cells that carry probability."""
-        change = self.model.below(vector)[self.model.alive]
+        change = self._space.below(vector)[self.model.alive]
         return float(change.max() - change.min())

@@ -18,11 +18,12 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     Compiled engines are imported only here, and only when they are chosen: that import loads the compiler. What is
     large and lives on another device is swept there.
     """
-    if model.cells is not None:
+    form = model.space.form
+    if form == "list":
         return CellListEngine(model)
-    if ProductEngine.applies(model):
+    if model.one_body:
         return ProductEngine(model)
-    if model.by_cliques and (model.n_params <= limits.LARGEST_MATRIX or not model.formable):
+    if form == "cliques" and (model.n_params <= limits.LARGEST_MATRIX or not model.space.formable):
         return JunctionEngine(model)
     short = max(model.quotient.merged_shape) <= limits.SHORT_MODE
     if (

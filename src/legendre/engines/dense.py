@@ -12,7 +12,7 @@ from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.kernels.rectangle import threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.preconditioner import Change, Vecchia
-from legendre.engines.protocol import Point, Preconditioner
+from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.model.model import Model
 
 VISITS = 6
@@ -28,7 +28,7 @@ class Sheets:
 
 
 @dataclass(frozen=True, eq=False)
-class DenseEngine:
+class DenseEngine(Engine):
     """Compiled sweeps; the same answers as `ReferenceEngine`, whatever the number of threads.
 
     Parameters
@@ -38,11 +38,6 @@ class DenseEngine:
     """
 
     model: Model
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @cached_property
     def _layout(self) -> SortedBasis:
@@ -92,6 +87,11 @@ class DenseEngine:
         if not isinstance(last, Sorted):
             last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
         return last.brought_to(point, point.cache.eta)
+
+    def eta_everywhere(self, point: Point) -> FloatArray:
+        """Return eta of the merged cells."""
+        eta: FloatArray = point.cache.eta.reshape(self.model.quotient.merged_shape)
+        return eta
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""

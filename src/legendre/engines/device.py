@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.array_libraries import HERE, Home
 from legendre.core.sums.device_sums import prefix_sums, suffix_sums
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
+from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.model.model import Model
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class DeviceGrids:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceEngine:
+class DeviceEngine(Engine):
     """A dense merged grid that stays on its device; the same answers as `ReferenceEngine`.
 
     It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
@@ -50,11 +50,6 @@ class DeviceEngine:
     """
 
     model: Model
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @property
     def _home(self) -> Home:

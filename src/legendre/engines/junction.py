@@ -7,27 +7,23 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.reference import TINY, Diagonal, ReferenceEngine
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import TINY, ReferenceEngine
+from legendre.model.cliques.closed import closed_form, excess, saturated
 from legendre.model.cliques.covariance import covariance
+from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
+from legendre.model.problem import Problem
+from legendre.model.space import cliques_of
 
 
 @dataclass(frozen=True, eq=False)
-class Beliefs:
-    """Q on the cliques: the distribution of each one's own modes given the shared ones, and its margin."""
-
-    given: FloatArray
-    margins: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class JunctionEngine:
-    """Answers the five questions exactly, in time and memory of the cliques' tables, however many cells there are.
+class JunctionEngine(Engine):
+    """Exactly, in time and memory of the cliques' tables, however many cells there are.
 
     Parameters
     ----------
@@ -46,19 +42,13 @@ class JunctionEngine:
 
     model: Model
 
-    def __post_init__(self) -> None:
-        if not self.model.cliques.fits:
-            raise InvalidBasis(self.model.cliques.trouble())
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
-
     @cached_property
     def tables(self) -> Tables:
-        """The layout of the tables."""
-        return Tables(self.model, self.model.cliques)
+        """The tables of the model's cliques; laid out here for a model that sums in another form."""
+        space = self.model.space
+        if space.form == "cliques":
+            return space.tables
+        return Tables(space.quotient, space.positions, cliques_of(space.positions, space.quotient.merged_shape))
 
     def at(self, theta: FloatArray) -> Point:
         """Pass messages to the roots, which gives psi, and back, which gives the margins and so eta."""
@@ -80,13 +70,13 @@ class JunctionEngine:
         """
         tables, beliefs = self.tables, self._beliefs(point)
         inside = tables.sums_below(vector)
-        below: list[FloatArray] = [np.empty(0)] * len(tables.cliques)
+        below: list[FloatArray] = [np.empty(0)] * len(tables.tree.cliques)
         for c in reversed(range(len(below))):
             where, shape = tables.matrices[c]
             below[c] = np.einsum("sr,sr->s", beliefs.given[where].reshape(shape), inside[where].reshape(shape))
             link = tables.links[c]
             if link is not None:
-                link.add(below[c], inside[tables.matrices[tables.cliques[c].parent][0]])
+                link.add(below[c], inside[tables.matrices[tables.tree.cliques[c].parent][0]])
         change = np.empty(tables.size)
         for c, (where, shape) in enumerate(tables.matrices):
             here = change[where].reshape(shape)
@@ -94,26 +84,22 @@ class JunctionEngine:
             here *= beliefs.margins[where].reshape(shape)
             link = tables.links[c]
             if link is not None:
-                shared = link.reduce(change[tables.matrices[tables.cliques[c].parent][0]])
+                shared = link.reduce(change[tables.matrices[tables.tree.cliques[c].parent][0]])
                 here += shared[:, None] * beliefs.given[where].reshape(shape)
         return tables.sums_above(change)
 
     def _beliefs(self, point: Point) -> Beliefs:
         return point.cache if isinstance(point.cache, Beliefs) else propagate(self.tables, point.theta)[1]
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal."""
-        return Diagonal.of(point)
-
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, if they can be held at all."""
-        if not self.model.formable:
+        if not self.model.space.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
                 "Use solver='natural' or 'natural-cg'."
             )
-        log_q: FloatArray = ReferenceEngine(self.model).at(point.theta).cache.log_q
-        return log_q
+        grid = ReferenceEngine(self.model)
+        return grid.log_probabilities(grid.at(point.theta))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``, by messages that are maxima."""
@@ -123,62 +109,15 @@ class JunctionEngine:
         high, low = (largest_sum(self.tables, self.tables.sums_below(sign * vector))[0] for sign in (1.0, -1.0))
         return high + low
 
+    def closed_form(self, problem: Problem) -> FloatArray | None:
+        """Return theta of the product of conditional margins, where B fits all tables whole and each cell has data."""
+        sums = problem.clique_sums
+        if sums is None or not saturated(self.tables) or not (sums > 0).all():
+            return None
+        return closed_form(self.tables, sums)
 
-def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
-    """Compute psi and Q on the cliques: logarithms on the way up, and on the way down there is nothing to divide."""
-    given = tables.sums_below(theta)
-    given += tables.log_lengths
-    psi = tables.log_rest
-    for c in reversed(range(len(tables.cliques))):
-        where, shape = tables.matrices[c]
-        table = given[where].reshape(shape)
-        peaks = table.max(axis=1)
-        table -= peaks[:, None]
-        np.exp(table, out=table)
-        sums = table.sum(axis=1)
-        table /= sums[:, None]
-        message = np.log(sums)
-        message += peaks
-        top = float(message.max())  # taken out, so that what is passed on stays small
-        psi += top
-        link = tables.links[c]
-        if link is not None:
-            message -= top
-            link.add(message, given[tables.matrices[tables.cliques[c].parent][0]])
-    margins = np.empty(tables.size)
-    for c, (where, shape) in enumerate(tables.matrices):
-        link = tables.links[c]
-        if link is None:
-            margins[where] = given[where]
-        else:
-            shared = link.reduce(margins[tables.matrices[tables.cliques[c].parent][0]])
-            np.multiply(given[where].reshape(shape), shared[:, None], out=margins[where].reshape(shape))
-    return psi, Beliefs(given, margins)
-
-
-def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
-    """Return the largest value of a sum over cliques, and in each table the largest of the sums given its cell.
-
-    `parts` holds the terms and is overwritten with the second.
-    """
-    messages: list[FloatArray] = [np.empty(0)] * len(tables.cliques)
-    roots = []
-    for c in reversed(range(len(messages))):
-        where, shape = tables.matrices[c]
-        messages[c] = parts[where].reshape(shape).max(axis=1)
-        link = tables.links[c]
-        if link is None:
-            roots.append(float(messages[c][0]))
-        else:
-            link.add(messages[c], parts[tables.matrices[tables.cliques[c].parent][0]])
-    total = sum(roots)
-    for c, (where, shape) in enumerate(tables.matrices):
-        link = tables.links[c]
-        if link is None:
-            parts[where] += total - float(messages[c][0])
-        else:
-            shared = link.largest(parts[tables.matrices[tables.cliques[c].parent][0]])
-            shared -= messages[c]
-            table = parts[where].reshape(shape)
-            table += shared[:, None]
-    return total, parts
+    def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
+        """Compare the margins of the data on the cliques with those of Q."""
+        if problem.clique_sums is None:
+            return np.inf, np.inf
+        return excess(self.tables, problem.clique_sums, self._beliefs(point).margins)

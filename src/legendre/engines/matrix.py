@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.reference import Diagonal, ReferenceEngine
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 SMALLEST, LEAST = 1e-200, 1e-290
@@ -31,9 +31,15 @@ class Scaled:
     per_row: FloatArray
 
 
+def scaled(point: Point) -> Scaled:
+    """Return the factors and margins of a point that this engine made: what a cycle needs and a checkpoint keeps."""
+    found: Scaled = point.cache
+    return found
+
+
 @dataclass(frozen=True, eq=False)
-class MatrixEngine:
-    """Answers the five questions on a matrix of weights in the factors of its rows and columns.
+class MatrixEngine(Engine):
+    """Answers everything on a matrix of weights in the factors of its rows and columns.
 
     Parameters
     ----------
@@ -56,11 +62,6 @@ class MatrixEngine:
         sides = [length for length in model.quotient.merged_shape if length > 1]
         one_body = bool(((model.positions > 0).sum(axis=1) == 1).all())
         return len(sides) == 2 and one_body and model.n_params == sum(sides) - 2
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -94,7 +95,7 @@ class MatrixEngine:
 
     def cycle(self, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0) -> Point:
         """Scale the rows to their margin, then the columns to theirs, overstepping by omega: two products with W."""
-        old: Scaled = point.cache
+        old = scaled(point)
         f = _step(rows, old.per_row, old.f, omega)
         per_column = self.log_product(f, 0)
         g = _step(columns, per_column, old.g, omega)
@@ -134,7 +135,7 @@ class MatrixEngine:
 
     def probabilities(self, point: Point) -> FloatArray:
         """Return Q as a matrix."""
-        at: Scaled = point.cache
+        at = scaled(point)
         f, g = at.f - at.log_mass + at.g.max(), at.g - at.g.max()
         if f[self._seen[0]].max() < -np.log(SMALLEST) and min(f.min(), g.min()) > np.log(SMALLEST):
             q: FloatArray = self.weights * np.exp(f)[:, None]
@@ -152,13 +153,9 @@ class MatrixEngine:
         grid = ReferenceEngine(self.model)
         return grid.fisher_product(grid.at(point.theta), vector)
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal."""
-        return Diagonal.of(point)
-
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""
-        at: Scaled = point.cache
+        at = scaled(point)
         with np.errstate(divide="ignore"):
             log_q: FloatArray = np.log(self.weights) + at.f[:, None] + at.g - at.log_mass
         return log_q.reshape(self.model.quotient.merged_shape)

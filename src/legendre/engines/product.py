@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.reference import Diagonal, ReferenceEngine
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
+from legendre.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +23,13 @@ class ModeAxis:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductEngine:
-    """Answers the five questions mode by mode: modes are independent under Q.
+class ProductEngine(Engine):
+    """Mode by mode: modes are independent under Q.
 
     Parameters
     ----------
     model
-        A model for which `applies` is true.
+        A model for which `one_body` is true.
 
     Examples
     --------
@@ -39,18 +40,6 @@ class ProductEngine:
     """
 
     model: Model
-
-    @staticmethod
-    def applies(model: Model) -> bool:
-        """Tell whether every cell of B lies on an axis of a full grid without a base measure, and every cut is used."""
-        one_body = model.n_params > 0 and bool(((model.positions > 0).sum(axis=1) == 1).all())
-        cuts = sum(model.quotient.merged_shape) - len(model.quotient.merged_shape)
-        return model.measure is None and one_body and cuts == model.n_params
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @cached_property
     def lines(self) -> list[ModeAxis]:
@@ -95,23 +84,28 @@ class ProductEngine:
             out[line.rows] = np.cumsum((q * change)[::-1])[::-1][1:]
         return out
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal."""
-        return Diagonal.of(point)
-
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid."""
-        log_q: FloatArray = ReferenceEngine(self.model).at(point.theta).cache.log_q
-        return log_q
+        grid = ReferenceEngine(self.model)
+        return grid.log_probabilities(grid.at(point.theta))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``: the ranges of the modes add up."""
         sums = [np.cumsum(vector[line.rows]) for line in self.lines]
         return float(sum(s.max(initial=0.0) - s.min(initial=0.0) for s in sums))
 
-    def closed_form(self, margins: list[FloatArray]) -> FloatArray:
-        """Return theta of the outer product of the given margins, one per mode, each positive."""
+    def closed_form(self, problem: Problem) -> FloatArray | None:
+        """Return theta of the outer product of the data's margins, where every level of every mode has data."""
+        if not problem.sees_levels:
+            return None
         theta = np.empty(self.n_params)
-        for line, values in zip(self.lines, margins, strict=True):
+        for line, values in zip(self.lines, problem.margins, strict=True):
             theta[line.rows] = np.diff(np.log(values) - line.log_lengths)
         return theta
+
+    def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
+        """Bound the gap as `natural.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
+        changes = [(q, p / q - 1.0) for p, q in zip(problem.margins, point.cache, strict=True)]
+        if not sum(float(change.min()) for _, change in changes) >= -1.0:
+            return np.inf, np.inf
+        return sum(float(q @ change**2) for q, change in changes), np.inf

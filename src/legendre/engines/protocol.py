@@ -1,11 +1,16 @@
-"""The five questions: psi, eta on B, the Fisher matrix, its products, the probabilities of the merged cells."""
+"""What an engine answers about the model at theta: psi, eta on B, the Fisher matrix and its products, log q, ranges."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray
+from legendre.model.model import Model
+from legendre.model.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +26,7 @@ class Point:
     psi
         The normaliser psi(theta) of eq. (1).
     cache
-        What the engine that made the point may want to have again; no one else looks at it.
+        What the engine that made the point may want to have again; nothing outside that engine reads it.
     """
 
     theta: FloatArray
@@ -35,7 +40,7 @@ class Preconditioner(Protocol):
 
     @property
     def origins(self) -> tuple[FloatArray, ...]:
-        """Theta of the points that shaped it: asked for at one after the other, an engine gives the same again.
+        """Theta of the points that shaped it: from one after the other, an engine makes the same again.
 
         Empty where the last preconditioner has no influence on the next.
         """
@@ -46,13 +51,33 @@ class Preconditioner(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """A diagonal preconditioner."""
+
+    inverse: FloatArray
+    origins: ClassVar[tuple[FloatArray, ...]] = ()
+
+    @classmethod
+    def of(cls, point: Point) -> Diagonal:
+        """Invert the variances of the features; constant ones are left out."""
+        variance = point.eta * (1.0 - point.eta)
+        return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Multiply."""
+        return self.inverse * vector
+
+
 class Engine(Protocol):
-    """What a solver may ask."""
+    """What a solver may ask. An engine derives from it; those from `eta_everywhere` on have a default."""
+
+    model: Model
 
     @property
     def n_params(self) -> int:
         """|B|."""
-        ...
+        return len(self.model.basis)
 
     def at(self, theta: FloatArray) -> Point:
         """Compute psi and eta at theta."""
@@ -66,10 +91,6 @@ class Engine(Protocol):
         """Compute G times a vector without forming G."""
         ...
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
-        """Approximate the inverse of G at a point; `last` is what this engine gave for an earlier one."""
-        ...
-
     def log_probabilities(self, point: Point) -> FloatArray:
         """Compute the log probability of each merged cell; ``-inf`` where it is 0."""
         ...
@@ -77,3 +98,22 @@ class Engine(Protocol):
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""
         ...
+
+    def eta_everywhere(self, point: Point) -> FloatArray:
+        """Compute eta of every merged cell of a grid, not only of those in B."""
+        return zeta_adjoint(np.exp(self.log_probabilities(point)))
+
+    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
+        """Approximate the inverse of G at a point, by default its diagonal; `last` is that of an earlier point."""
+        del last
+        return Diagonal.of(point)
+
+    def closed_form(self, problem: Problem) -> FloatArray | None:
+        """Return theta of the answer where it can be written down; ``None`` elsewhere."""
+        del problem
+        return None
+
+    def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
+        """Bound KL(P, Q) above its minimum at a point near that answer; and the tilt, see `solvers.protocol.State`."""
+        del problem, point
+        return np.inf, np.inf

@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
+from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
 
 BLOCK = 32
@@ -29,30 +29,8 @@ class Grids:
 
 
 @dataclass(frozen=True, eq=False)
-class Diagonal:
-    """A diagonal preconditioner."""
-
-    inverse: FloatArray
-
-    @property
-    def origins(self) -> tuple[FloatArray, ...]:
-        """None: it has no memory."""
-        return ()
-
-    @classmethod
-    def of(cls, point: Point) -> Diagonal:
-        """Invert the variances of the features; constant ones are left out."""
-        variance = point.eta * (1.0 - point.eta)
-        return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
-
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Multiply."""
-        return self.inverse * vector
-
-
-@dataclass(frozen=True, eq=False)
-class ReferenceEngine:
-    """Answers the five questions on a dense merged grid, in the log domain.
+class ReferenceEngine(Engine):
+    """On a dense merged grid, in the log domain.
 
     Parameters
     ----------
@@ -68,11 +46,6 @@ class ReferenceEngine:
     """
 
     model: Model
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @cached_property
     def _log_weights(self) -> FloatArray:
@@ -117,7 +90,7 @@ class ReferenceEngine:
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
         grid = point.cache.eta.ravel()
-        k = self.n_params
+        k = len(point.eta)
         g = np.empty((k, k)) if out is None else out
         for start, joins in zip(range(0, k, BLOCK), self._joins(), strict=True):
             rows, columns = slice(start, start + BLOCK), slice(0, start + len(joins))
@@ -128,7 +101,8 @@ class ReferenceEngine:
 
     def _joins(self) -> Iterable[IntArray]:
         """Flat positions of max(u, v), block row by block row up to the diagonal; kept while they are small."""
-        return self._kept_joins if self.n_params <= limits.KEPT_JOINS else self._fresh_joins()
+        few = len(self.model.basis) <= limits.KEPT_JOINS
+        return self._kept_joins if few else self._fresh_joins()
 
     @cached_property
     def _kept_joins(self) -> list[IntArray]:
@@ -153,9 +127,10 @@ class ReferenceEngine:
         product: FloatArray = zeta_adjoint(change).ravel()[self._flat_positions]
         return product
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal: simple, for small problems and as a twin for tests."""
-        return Diagonal.of(point)
+    def eta_everywhere(self, point: Point) -> FloatArray:
+        """Return eta of the merged cells."""
+        eta: FloatArray = point.cache.eta
+        return eta
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""

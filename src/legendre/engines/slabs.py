@@ -10,14 +10,14 @@ import numpy as np
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.dense import mirror, permute_rows
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Point, Preconditioner
-from legendre.engines.reference import Diagonal, ReferenceEngine
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class SlabEngine:
-    """Answers the five questions in the memory of a few slabs (and of G), on a full grid without a base measure.
+class SlabEngine(Engine):
+    """In the memory of a few slabs (and of G), on a full grid without a base measure.
 
     Parameters
     ----------
@@ -26,11 +26,6 @@ class SlabEngine:
     """
 
     model: Model
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
 
     @property
     def _lengths(self) -> tuple[FloatArray, ...]:
@@ -98,14 +93,10 @@ class SlabEngine:
         product: FloatArray = self.fisher(point) @ vector
         return product
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:  # noqa: ARG002 - no memory
-        """Take the inverse of G's diagonal."""
-        return Diagonal.of(point)
-
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, as a grid after all."""
-        log_q: FloatArray = ReferenceEngine(self.model).at(point.theta).cache.log_q
-        return log_q
+        grid = ReferenceEngine(self.model)
+        return grid.log_probabilities(grid.at(point.theta))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``, by a sweep only where the sum of its entries' sizes does not do."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,12 +22,11 @@ from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.support import Support
-from legendre.fitting.adaptive.grow import grow
+from legendre.fitting.adaptive.grow import grow, rankings_while_growing
 from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import check_callback, check_limit, check_tol, rankings_of
+from legendre.fitting.plan import Settings
 from legendre.fitting.progress import ProgressLine, progress_line
 from legendre.results.decomposition import Decomposition, Round
-from legendre.solvers.choose import check_packs, read_solver
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 from legendre.solvers.status import Status
@@ -96,61 +96,47 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    check_limit(max_iter)
-    check_tol(tol)
-    check_callback(callback)
-    asked, recipe = read_solver(solver), as_basis(basis)
-    home, record = home_of(X), open_checkpoint(checkpoint, checkpoint_every)
-    with progress_line(callback) if progress else nullcontext(ProgressLine(callback)) as line:
-        data = read(X, support, base, rankings=rankings_of(recipe, X), watch=line.say)
-        if checkpoint is not None:
-            check_packs(asked)
-        record.claim(lambda: _claims(data, recipe, asked, float(tol)))
-        if isinstance(recipe, Adaptive):
-            if start is not None:
-                raise InvalidSetting(
-                    "start has no meaning while a basis grows; adaptive(..., start=basis) names cells."
-                )
-            fit = _adaptive(data, home, recipe, asked, float(tol), max_iter, line, record)
+    settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
+    home = HERE if type(X) is np.ndarray else home_of(X)
+    record = None
+    if checkpoint is not None or checkpoint_every is not None:
+        record = open_checkpoint(checkpoint, checkpoint_every)
+    growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
+    if growing is not None and start is not None:
+        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
+    with _shown(settings.callback, progress) as line:
+        settings = replace(settings, callback=line.step)
+        rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
+        data = read(X, support, base, rankings=rankings, watch=line.say)
+        if record is not None:
+            record.claim(lambda: _claims(data, recipe, settings))
+        if growing is None:
+            fit = fit_on(data, recipe, settings, start=start, record=record)
         else:
-            fit = fit_on(
-                data,
-                recipe,
-                solver=asked,
-                tol=float(tol),
-                max_iter=max_iter,
-                start=start,
-                callback=line.step,
-                record=record,
-            )
+            fit = _grown(data, home, growing, settings, line, record)
     _warn(fit)
     return fit if home is HERE else replace(fit, home=home)
 
 
-def _adaptive(
-    data: Observation,
-    home: Home,
-    recipe: Adaptive,
-    solver: Solver | None,
-    tol: float,
-    max_iter: int | None,
-    line: ProgressLine,
-    record: Record,
+@contextmanager
+def _shown(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
+    """Show a line on the terminal, if asked."""
+    if not progress:
+        yield ProgressLine(callback)
+        return
+    with progress_line(callback) as line:
+        yield line
+
+
+def _grown(
+    data: Observation, home: Home, recipe: Adaptive, settings: Settings, line: ProgressLine, record: Record | None
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    growth = grow(recipe, data, record.section("growth"), line.say)
-    fit = fit_on(
-        data,
-        Cells(growth.cells),
-        solver=solver,
-        tol=tol,
-        max_iter=max_iter,
-        start=growth.theta,
-        callback=line.step,
-        record=record,
-    )
+    growth = grow(recipe, data, None if record is None else record.section("growth"), line.say)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.of(fit))
-    return replace(fit, recipe=repr(recipe), path=path, part=PrefixFit(data, home, growth.cells, solver, tol))
+    again = replace(settings, max_iter=None, callback=None)
+    return replace(fit, recipe=repr(recipe), path=path, part=PrefixFit(data, home, growth.cells, again))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,26 +146,25 @@ class PrefixFit:
     data: Observation
     home: Home
     cells: IntArray
-    solver: Solver | None
-    tol: float
+    settings: Settings
 
     def __call__(self, n_params: int) -> Decomposition:
-        """Fit the first so many."""
-        fit = fit_on(self.data, Cells(self.cells[:n_params]), solver=self.solver, tol=self.tol)
+        """Fit the first `n_params`."""
+        fit = fit_on(self.data, Cells(self.cells[:n_params]), self.settings)
         _warn(fit)
         return replace(fit, home=self.home)
 
 
-def _claims(data: Observation, recipe: Basis, solver: Solver | None, tol: float) -> dict[str, str]:
+def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
     """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
     return {
         "shape of X": "x".join(map(str, data.shape)),
         "sum of X": f"{data.total!r}",
         "support": _said_support(data.support),
         "base": digest(data.base),
-        "adaptive basis": repr(recipe) if isinstance(recipe, Adaptive) else "none",
-        "solver": "auto" if solver is None else _said(solver),
-        "tol": f"{tol!r}",
+        "adaptive basis": repr(recipe) if recipe.grows else "none",
+        "solver": "auto" if settings.solver is None else _said(settings.solver),
+        "tol": f"{settings.tol!r}",
     }
 
 

@@ -2,64 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.array_libraries import host
-from legendre.core.checkpoint.record import UNRECORDED, Record, digest
+from legendre.core.cells import frozen
+from legendre.core.checkpoint.record import Record, digest
 from legendre.core.errors import InvalidSetting
-from legendre.core.types import FloatArray, IntArray, frozen
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
-from legendre.fitting.plan import Plan, plan_on
+from legendre.fitting.plan import Plan, Settings, independence, plan_on
 from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import Face
-from legendre.solvers.history import Callback, Outcome, record_step
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
+from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
 
 
 def fit_on(
     data: Observation,
     recipe: Basis,
+    settings: Settings,
     *,
-    solver: Solver | None = None,
-    tol: float,
-    max_iter: int | None = None,
     start: ArrayLike | None = None,
-    callback: Callback | None = None,
-    ranked: bool = True,
-    record: Record = UNRECORDED,
+    record: Record | None = None,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``ranked = False`` the rank may come out as the number of parameters, see `plan_on`.
+    With ``settings.ranked = False`` the rank may come out as the number of parameters, see `Settings`.
     """
-    plan = plan_on(data, recipe, solver, tol, ranked=ranked)
+    plan = plan_on(data, recipe, settings)
     theta = _start(start, plan)
-    record.claim(lambda: _claims(plan.problem, theta))
-    outcome, found_by = plan.run(theta, max_iter, callback, record)
-    if not ranked and outcome.status is not Status.CONVERGED:
-        return fit_on(data, recipe, solver=solver, tol=tol, max_iter=max_iter, start=start, callback=callback)
-    return _result(plan, outcome, found_by)
+    if record is not None:
+        record.claim(lambda: _claims(plan.problem, theta))
+    outcome = _run(plan, theta, record)
+    if not settings.ranked and outcome.status is not Status.CONVERGED:
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start)
+    return _result(plan, outcome)
 
 
-def fit_at(data: Observation, recipe: Basis, theta: FloatArray, *, tol: float) -> Decomposition:
-    """Return the fit that `fit_on` found to have this theta, to the last bit of Q: planned again, but not solved again.
+def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
+    """Run the solvers one after the other until one converges.
 
-    How it was found is not known: the history is this one point, and there is no bound of the gap.
+    theta has an entry for every parameter, the outcome one for every independent parameter (or for all of them, if
+    scaling found it).
     """
-    plan = plan_on(data, recipe, None, tol)
-    model = plan.problem.model
-    independent = len(plan.columns) == model.n_params
-    engine = plan.target.engine if independent else engine_for(model.on_face(plan.face.alive))
-    point = engine.at(theta)
-    first = record_step(Target(engine, plan.problem, tol), State(point), 0)
-    return _result(plan, Outcome(point, Status.OUT_OF_STEPS, (first,), np.inf), plan.solvers[-1].name)
+    max_iter, callback = plan.settings.max_iter, plan.settings.callback
+    if plan.whole is not None:
+        if record is not None:
+            record.claim(lambda: {"max_iter": "not set" if max_iter is None else "set"})
+        if max_iter is None:
+            scaling, part = (
+                Scaling(max_iter=limits.DEPENDENT_CYCLES),
+                None if record is None else record.section("whole"),
+            )
+            outcome = run(scaling, plan.whole, theta, scaling.max_iter, callback, part)
+            if outcome.status in (Status.CONVERGED, Status.STOPPED):
+                return outcome
+            if part is not None:
+                part.close(pack_outcome(outcome), now=False)
+    start = theta if len(plan.columns) == len(theta) else theta[plan.columns]
+    return run_in_turn(plan.solvers, plan.target, start, max_iter=max_iter, callback=callback, record=record)
 
 
 def _claims(problem: Problem, theta: FloatArray) -> dict[str, str]:
@@ -72,7 +82,21 @@ def _claims(problem: Problem, theta: FloatArray) -> dict[str, str]:
     }
 
 
-def _result(plan: Plan, outcome: Outcome, found_by: str) -> Decomposition:
+def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
+    model = plan.problem.model
+    k = len(model.basis)
+    if start is None:
+        costly = plan.solvers[0].forms_fisher and model.space.measure is None
+        return independence(plan.problem) if costly and model.space.n_cells >= limits.COSTLY_SWEEP else np.zeros(k)
+    theta = np.asarray(host(start, "start", InvalidSetting))
+    if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
+        raise InvalidSetting(
+            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
+        )
+    return theta.astype(np.float64)
+
+
+def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     problem, face, data = plan.problem, plan.face, plan.problem.data
     return Decomposition(
         model=problem.model,
@@ -82,66 +106,34 @@ def _result(plan: Plan, outcome: Outcome, found_by: str) -> Decomposition:
         alive=face.alive,
         recession=face.recession,
         missing=data.missing,
-        status=_status(outcome, face, exact=found_by in ("natural", "closed")),
+        status=_status(outcome, face),
         rank=len(plan.columns),
         newton_gap=outcome.gap,
         history=outcome.history,
-        solver=found_by,
-        tol=plan.tol,
+        solver=outcome.solver.name,
+        tol=plan.settings.tol,
         recipe=repr(plan.recipe),
         data=data,
     )
 
 
-def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    k = plan.problem.model.n_params
-    if start is None:
-        steps = plan.solvers[0].name == "natural" and plan.problem.model.measure is None
-        return (
-            _independence(plan.problem) if steps and plan.problem.model.n_merged >= limits.COSTLY_SWEEP else np.zeros(k)
-        )
-    theta = np.asarray(host(start, "start", InvalidSetting))
-    if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
-        raise InvalidSetting(
-            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
-        )
-    return theta.astype(np.float64)
-
-
-def _independence(problem: Problem) -> FloatArray:
-    """Return theta of the best product over modes: where a sweep is costly, steps are spared by what costs none.
-
-    A mode's factor is constant between the cells that B has on its axis; one that would vanish somewhere stays at 1.
-    """
-    model = problem.model
-    theta = np.zeros(model.n_params)
-    alone = (model.positions > 0).sum(axis=1) == 1
-    for k, margin in enumerate(problem.data.margins(model.quotient)):
-        rows = np.flatnonzero(alone & (model.positions[:, k] > 0))
-        rows = rows[np.argsort(model.positions[rows, k])]
-        cuts = np.concatenate([[0], model.positions[rows, k]])
-        mass, cells = np.add.reduceat(margin, cuts), np.add.reduceat(model.quotient.lengths[k], cuts)
-        if (mass > 0).all():
-            theta[rows] = np.diff(np.log(mass / cells))
-    return theta
-
-
 def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
     """Put the parameters that were held at 0 back in."""
-    if len(point.theta) < problem.model.n_params:
-        theta = np.zeros(problem.model.n_params)
+    if len(point.theta) < len(problem.eta_hat):
+        theta = np.zeros(len(problem.eta_hat))
         theta[columns] = point.theta
         point = engine_for(problem.model.on_face(face.alive)).at(theta)
     return Point(frozen(point.theta), frozen(point.eta), point.psi)
 
 
-def _status(outcome: Outcome, face: Face, *, exact: bool) -> Status:
+def _status(outcome: Outcome, face: Face) -> Status:
     """Judge; where it was not known beforehand, a positive distribution with the data's expectations is the proof.
 
     Such a one stands behind the gap of a solver that solves its systems exactly, see `State`.
     """
     if outcome.status is not Status.CONVERGED:
         return outcome.status
-    if not face.certain and not (exact and face.alive is None and outcome.tilt <= limits.PROOF_TILT):
+    proved = outcome.solver.exact and face.alive is None and outcome.tilt <= limits.PROOF_TILT
+    if not face.certain and not proved:
         return Status.UNDECIDED
     return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

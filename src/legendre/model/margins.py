@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from itertools import combinations
 
-import numpy as np
-
 from legendre.model.model import Model
 
 Modes = tuple[int, ...]
@@ -17,11 +15,12 @@ def fitted_margins(model: Model) -> list[Modes]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from legendre.data.support import Support
     >>> fitted_margins(Model.of(Support((2, 2, 2)), None, np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]])))
     [(0, 1)]
     """
-    return _largest_complete(model, _patterns(model))
+    return _largest_complete(model, model.patterns)
 
 
 def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
@@ -34,9 +33,10 @@ def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
 
 def margins_that_are_the_model(model: Model) -> list[Modes] | None:
     """List the margins that B fits if B is nothing but those margins, else ``None``."""
-    patterns = _patterns(model)
-    margins = _largest_complete(model, patterns)
-    covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in patterns)
+    if not model.whole_interactions:
+        return None
+    margins = _largest_complete(model, model.patterns)
+    covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in model.patterns)
     return margins if margins and covered else None
 
 
@@ -80,16 +80,3 @@ def decomposable(margins: list[Modes]) -> bool:
             return False
         before.append(set(group))
     return True
-
-
-def _patterns(model: Model) -> dict[Modes, int]:
-    """Count the cells of B for each set of modes in which a cell's coordinates are not 0."""
-    order = model.positions.shape[1]
-    used = model.positions > 0
-    if order >= 63:
-        rows, counts = np.unique(used, axis=0, return_counts=True)
-        return {tuple(np.flatnonzero(row).tolist()): n for row, n in zip(rows, counts.tolist(), strict=True)}
-    # one number per set of modes: sorting numbers is far cheaper than sorting rows
-    codes, counts = np.unique(used @ (1 << np.arange(order)), return_counts=True)
-    pairs = zip(codes.tolist(), counts.tolist(), strict=True)
-    return {tuple(k for k in range(order) if code >> k & 1): n for code, n in pairs}

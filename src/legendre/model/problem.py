@@ -7,16 +7,53 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.data.sparse import Sparse, in_list
-from legendre.model.cliques.sums import clique_sums, tables_of
-from legendre.model.cliques.tables import Tables
+from legendre.model.cliques.sums import clique_sums, mode_margins
 from legendre.model.margins import Modes
 from legendre.model.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class MergedData:
+    """P summed over each merged cell, when it is first needed; shared by all problems on the same merged cells.
+
+    Parameters
+    ----------
+    data, model
+        What is summed, and over which cells.
+    given
+        The sums, where they are known already.
+    """
+
+    data: Observation
+    model: Model
+    given: FloatArray | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""
+        if self.given is not None or self.data.whole or self.model.space.measure is not None:
+            return True
+        return self.model.space.formable and self.model.space.n_cells <= self.data.largest_grid
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """The sums."""
+        if self.given is not None:
+            return self.given
+        if not self.known:
+            raise InvalidSetting(
+                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
+                f"{size_name(int(self.data.largest_grid))} are formed here. Use solver='natural' or 'natural-cg'."
+            )
+        space = self.model.space
+        sums = self.data.merged(space.quotient, space.cells if space.form == "list" else None)
+        return frozen(sums / self.data.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +68,12 @@ class Problem:
         The sample space and the basis, merged.
     eta_hat
         The expectations of P on the basis, eq. (3).
+    merged
+        P on the merged cells.
+    clique_sums
+        P summed over each cell of each clique's table, where it is known in this form only.
+    mode_margins
+        P summed over each interval of each mode, where that is all that was read.
     prescribed
         Margins of P by sets of modes, where they are all that is known of it; ``None`` when P is X.
 
@@ -45,51 +88,25 @@ class Problem:
     data: Observation
     model: Model
     eta_hat: FloatArray
+    merged: MergedData
+    clique_sums: FloatArray | None = None
+    mode_margins: tuple[FloatArray, ...] | None = None
     prescribed: dict[Modes, FloatArray] | None = None
 
     @classmethod
     def of(cls, data: Observation, basis: IntArray) -> Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis, data.device)
-        if model.measure is None and (model.n_merged > data.largest_grid or not model.formable):
-            return cls._without_mass(data, model)
-        mass = _merged_mass(data, model)
-        problem = cls(data, model, frozen(model.above(mass)))
-        problem.__dict__["mass"] = mass
-        return problem
-
-    @classmethod
-    def _without_mass(cls, data: Observation, model: Model) -> Problem:
-        if isinstance(data, Sparse) and model.by_cliques:
-            tables = tables_of(model)
-            sums = clique_sums(data, tables)
-            problem = cls(data, model, frozen(tables.sums_above(sums)))
-            problem.__dict__["clique_sums"] = (tables, frozen(sums))
-            return problem
-        if ((model.positions > 0).sum(axis=1) > 1).any():
-            return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total))
-        margins = [margin / data.total for margin in data.margins(model.quotient)]
-        problem = cls(data, model, frozen(_from_margins(model, margins)))
-        problem.__dict__["margins"] = margins
-        return problem
-
-    @property
-    def has_grid(self) -> bool:
-        """Whether P can be summed over each merged cell."""
-        if self.data.whole or self.model.measure is not None:
-            return True
-        return self.model.formable and self.model.n_merged <= self.data.largest_grid
-
-    @property
-    def on_cliques(self) -> bool:
-        """Whether P is known in the tables of the cliques only."""
-        return not self.has_grid and isinstance(self.data, Sparse) and self.model.by_cliques
-
-    @cached_property
-    def clique_sums(self) -> tuple[Tables, FloatArray]:
-        """P summed over each cell of each clique's table, where it is a list of entries."""
-        tables = tables_of(self.model)
-        return tables, clique_sums(in_list(self.data), tables)
+        space, merged = model.space, MergedData(data, model)
+        if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable):
+            return cls(data, model, frozen(space.above(merged.values)), merged)
+        if data.entries is not None and space.form == "cliques":
+            sums = clique_sums(data.entries, space.tables, data.total)
+            return cls(data, model, frozen(space.tables.sums_above(sums)), merged, clique_sums=frozen(sums))
+        if (np.count_nonzero(model.positions, axis=1) > 1).any():
+            return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total), merged)
+        margins = tuple(margin / data.total for margin in data.margins(model.quotient))
+        return cls(data, model, frozen(_from_margins(model, margins)), merged, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -108,7 +125,16 @@ class Problem:
         for modes, values in reversed(margins.items()):
             rows = _within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
-        return cls(data, model, frozen(eta_hat), margins)
+        return cls(data, model, frozen(eta_hat), MergedData(data, model), prescribed=margins)
+
+    def completed(self, mass: FloatArray) -> Problem:
+        """Take other data on the merged cells: their masses, which sum to 1."""
+        return replace(self, eta_hat=self.model.space.above(mass), merged=replace(self.merged, given=mass))
+
+    @property
+    def mass(self) -> FloatArray:
+        """P summed over each merged cell."""
+        return self.merged.values
 
     def margin(self, modes: Modes) -> FloatArray:
         """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""
@@ -121,51 +147,27 @@ class Problem:
         return np.expand_dims(values, tuple(k for k in range(order) if k not in modes))
 
     @cached_property
-    def margins(self) -> list[FloatArray]:
+    def margins(self) -> tuple[FloatArray, ...]:
         """P summed over each interval of each mode."""
-        if self.on_cliques:
-            return _margins_of_cliques(*self.clique_sums)
+        if self.mode_margins is not None:
+            return self.mode_margins
+        space = self.model.space
+        if self.clique_sums is not None and space.form == "cliques":
+            return tuple(mode_margins(space.tables, self.clique_sums))
         every = range(self.mass.ndim)
-        return [self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every]
+        return tuple(self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every)
 
     @property
     def sees_levels(self) -> bool:
         """Whether every interval of every mode has data."""
         return all(bool((margin > 0).all()) for margin in self.margins)
 
-    @cached_property
-    def mass(self) -> FloatArray:
-        """P summed over each merged cell."""
-        if not self.has_grid:
-            raise InvalidSetting(
-                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
-                f"{size_name(int(self.data.largest_grid))} are formed here. Use solver='natural' or 'natural-cg'."
-            )
-        return _merged_mass(self.data, self.model)
-
     def reduced(self, alive: BoolArray | None, columns: IntArray) -> Problem:
         """Keep the merged cells of a face and independent parameters only."""
         if alive is None and len(columns) == self.model.n_params:
             return self
-        small = replace(
-            self, model=self.model.on_face(alive).with_columns(columns), eta_hat=frozen(self.eta_hat[columns])
-        )
-        if "mass" in self.__dict__:
-            small.__dict__["mass"] = self.mass
-        return small
-
-
-def _margins_of_cliques(tables: Tables, sums: FloatArray) -> list[FloatArray]:
-    """Sum P to each mode, in the table of the clique that the mode is own to."""
-    out = []
-    for k, home in enumerate(tables.tree.home):
-        if home < 0:
-            out.append(np.ones(1))
-            continue
-        (where, _), clique = tables.matrices[home], tables.cliques[home]
-        others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
-        out.append(sums[where].reshape(clique.shape).sum(axis=others))
-    return out
+        model = self.model.on_face(alive).with_columns(columns)
+        return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))
 
 
 def _within(positions: IntArray, modes: Modes) -> IntArray:
@@ -174,11 +176,7 @@ def _within(positions: IntArray, modes: Modes) -> IntArray:
     return np.flatnonzero(~(positions[:, others] > 0).any(axis=1))
 
 
-def _merged_mass(data: Observation, model: Model) -> FloatArray:
-    return frozen(data.merged(model.quotient, model.cells) / data.total)
-
-
-def _from_margins(model: Model, margins: list[FloatArray]) -> FloatArray:
+def _from_margins(model: Model, margins: tuple[FloatArray, ...]) -> FloatArray:
     """Read the expectations of a one-body basis from the margins."""
     eta = np.empty(model.n_params)
     for k, margin in enumerate(margins):

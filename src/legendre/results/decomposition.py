@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidFile, InvalidSetting
 from legendre.core.files import read_arrays, write_arrays
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.device import Remote
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
@@ -53,8 +54,13 @@ class Round:
     @classmethod
     def of(cls, fit: Decomposition) -> Round:
         """Describe a fit."""
-        k, deviance = fit.n_params, 2.0 * fit.total * fit.kl
-        return cls(k, fit.kl, fit.rmse, deviance + 2 * k, deviance + k * float(np.log(fit.total)))
+        return cls.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
+
+    @classmethod
+    def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
+        """Add the criteria to the size of a basis and how well it fits."""
+        deviance = 2.0 * total * kl
+        return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
 
 def pack_rounds(path: Sequence[Round]) -> FloatArray:
@@ -201,6 +207,11 @@ class Decomposition:
         return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
 
     @cached_property
+    def distribution(self) -> query.Distribution:
+        """Q in the form in which it answers questions; what it lays out for one of them is kept for the next."""
+        return query.distribution_of(self.model, self.theta, self.psi, self.alive)
+
+    @cached_property
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
         return frozen(vanishing_cells(self.model, self.alive))
@@ -243,7 +254,7 @@ class Decomposition:
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
-        return tensors.log_prob(self, rectangular(cells, "cells", InvalidBasis))
+        return self.distribution.log_prob(tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape))
 
     def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> Any:
         """Return Q summed over all other modes: probabilities over some modes, in the order given.
@@ -261,7 +272,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return self.home.bring(query.marginal(self, modes, given))
+        return self.home.bring(query.marginal(self.distribution, modes, given))
 
     def condition(self, event: Mapping[int, int]) -> Any:
         """Return Q given that some modes have certain indices: probabilities over the other modes.
@@ -277,7 +288,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        return self.home.bring(query.condition(self, event))
+        return self.home.bring(query.condition(self.distribution, event))
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
@@ -300,7 +311,7 @@ class Decomposition:
         >>> round(fit.expectation(lambda i, j: i + j), 12)
         1.3
         """
-        return query.expectation(self, f, modes)
+        return query.expectation(self.distribution, f, modes)
 
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> IntArray:
         """Draw n cells from Q, n x N; the same integer `rng` gives the same cells.
@@ -311,7 +322,7 @@ class Decomposition:
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        return query.sample(self, n, rng)
+        return query.sample(self.distribution, n, rng)
 
     def mode(self) -> tuple[int, ...]:
         """Return the most probable cell; of several (equal to 1e-12), the first in C order.
@@ -322,7 +333,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").mode()
         (1, 1)
         """
-        return query.mode(self)
+        return self.distribution.most_probable()
 
     def inference(self) -> Inference:
         """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.

@@ -13,7 +13,7 @@ from legendre.core.types import AnyArray, BoolArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.solvers.history import pack_history, unpack_history
+from legendre.solvers.loop import pack_history, unpack_history
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:

@@ -1,16 +1,28 @@
-"""Solvers: small functions of a target (engine, expectations, tolerance) and a state; one loop runs them all."""
+"""Solvers, and what it takes to write one: derive from `Solver`, define `start` and `advance`."""
 
-from legendre.solvers.choose import check_packs as check_packs
-from legendre.solvers.choose import choose as choose
-from legendre.solvers.choose import read_solver as read_solver
-from legendre.solvers.closed import Closed as Closed
-from legendre.solvers.gradient import Gradient as Gradient
-from legendre.solvers.history import Outcome as Outcome
-from legendre.solvers.history import Step as Step
-from legendre.solvers.loop import run as run
-from legendre.solvers.matrix_scaling import MatrixScaling as MatrixScaling
-from legendre.solvers.mprojection import MProjection as MProjection
-from legendre.solvers.natural import Natural as Natural
-from legendre.solvers.natural_cg import NaturalCG as NaturalCG
-from legendre.solvers.protocol import Solver as Solver
-from legendre.solvers.scaling import Scaling as Scaling
+from legendre.engines.protocol import Point
+from legendre.solvers.closed import Closed
+from legendre.solvers.gradient import Gradient
+from legendre.solvers.loop import Step
+from legendre.solvers.matrix_scaling import MatrixScaling
+from legendre.solvers.mprojection import MProjection
+from legendre.solvers.natural import Natural
+from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.scaling import Scaling
+
+__all__ = [
+    "Closed",
+    "Evaluation",
+    "Gradient",
+    "MProjection",
+    "MatrixScaling",
+    "Natural",
+    "NaturalCG",
+    "Point",
+    "Scaling",
+    "Solver",
+    "State",
+    "Step",
+    "Target",
+]

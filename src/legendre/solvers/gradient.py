@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 SWEEP_RATE = 4.0
 """1 / max g_vv: a feature is 0 or 1, so its variance is at most 1/4, and no update with this rate can raise KL."""
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Gradient(Solver):
     """Gradient descent on KL(P, Q).
 
     Parameters
@@ -47,7 +46,7 @@ class Gradient:
     form: Literal["sweep", "batch"] = "sweep"
     max_iter: int = 100_000
     patience: int = 1000
-    name: str = field(default="gradient", init=False, repr=False)
+    name: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
         if self.form not in ("sweep", "batch"):
@@ -58,15 +57,15 @@ class Gradient:
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
-        return State(target.engine.at(theta), memory=1.0)
+        return State(target.at(theta), memory=1.0)
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one pass over B (sweep) or one step in all parameters (batch)."""
         if self.form == "sweep":
             return self._sweep(target, state.point)
         if self.learning_rate is not None:
-            step = self.learning_rate * target.gradient(state.point)
-            return State(target.engine.at(state.point.theta - step), step=self.learning_rate)
+            step = self.learning_rate * state.point.gradient
+            return State(target.at(state.point.theta - step), step=self.learning_rate)
         return _barzilai_borwein(target, state)
 
     def finish(self, target: Target, state: State) -> State:
@@ -80,21 +79,21 @@ class Gradient:
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
         """Evaluate theta."""
-        return State(target.engine.at(arrays["theta"]), memory=float(arrays["rate"]), step=float(arrays["step"]))
+        return State(target.at(arrays["theta"]), memory=float(arrays["rate"]), step=float(arrays["step"]))
 
-    def _sweep(self, target: Target, point: Point) -> State | None:
+    def _sweep(self, target: Target, point: Evaluation) -> State | None:
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate
         before = point.theta
         for v in range(len(before)):
             theta = point.theta.copy()
-            theta[v] -= rate * (point.eta[v] - target.eta_hat[v])
-            point = target.engine.at(theta)
+            theta[v] -= rate * point.gradient[v]
+            point = target.at(theta)
         return None if np.array_equal(before, point.theta) else State(point, step=rate)
 
 
 def _barzilai_borwein(target: Target, state: State) -> State | None:
     before = state.point
-    landing = search(target, before, -target.gradient(before), first=float(state.memory))
+    landing = search(target, before, -before.gradient, first=float(state.memory))
     if landing is None:
         return None
     moved = landing.point.theta - before.theta

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Point
-from legendre.solvers.protocol import Target
+from legendre.solvers.protocol import Evaluation, Target
 
 SUFFICIENT = 0.1
 """The share of the predicted decrease that a step must bring (Armijo)."""
@@ -21,11 +20,11 @@ SHORTEST = 2.0**-80
 class Landing:
     """Where a line search ended."""
 
-    point: Point
+    point: Evaluation
     step: float
 
 
-def search(target: Target, point: Point, direction: FloatArray, first: float = 1.0) -> Landing | None:
+def search(target: Target, point: Evaluation, direction: FloatArray, first: float = 1.0) -> Landing | None:
     """Backtrack from `first` until the objective has fallen enough and the step does not overshoot.
 
     A full step is kept whenever it is good. A step far beyond the minimum on the line may still lower the objective,
@@ -34,14 +33,13 @@ def search(target: Target, point: Point, direction: FloatArray, first: float = 1
     error of the objective; the slope, ``(eta - eta_hat) . direction``, is known far better and decides alone. ``None``
     when no step is good.
     """
-    start = target.objective(point)
-    slope = float(target.gradient(point) @ direction)
+    slope = float(point.gradient @ direction)
     blur = rounding(target, point)
     step = first if slope < 0 else 0.0
     while step > SHORTEST:
-        trial = target.engine.at(point.theta + step * direction)
-        rise = target.objective(trial) - start
-        new_slope = float(target.gradient(trial) @ direction)
+        trial = target.at(point.theta + step * direction)
+        rise = trial.objective - point.objective
+        new_slope = float(trial.gradient @ direction)
         falls = rise <= SUFFICIENT * step * slope or abs(rise) <= blur
         if falls and new_slope <= OVERSHOT * abs(slope):
             return Landing(trial, step)
@@ -49,9 +47,9 @@ def search(target: Target, point: Point, direction: FloatArray, first: float = 1
     return None
 
 
-def rounding(target: Target, point: Point) -> float:
+def rounding(target: Target, point: Evaluation) -> float:
     """Bound the rounding error of the objective at a point."""
-    size = abs(point.psi) + float(np.abs(point.theta) @ target.eta_hat) + 1.0
+    size = abs(point.psi) + float(np.abs(point.theta) @ target.problem.eta_hat) + 1.0
     return 8 * float(np.finfo(np.float64).eps) * size
 
 

@@ -1,51 +1,129 @@
-"""The only loop: budget, stopping, history and callback for all solvers."""
+"""The loop: budget, stopping, history, callback and checkpoints for every solver."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from legendre.core.checkpoint.record import UNRECORDED, Arrays, Record
+from legendre.core.checkpoint.record import Arrays, Record
 from legendre.core.errors import InvalidSetting
-from legendre.core.types import FloatArray
-from legendre.solvers.history import Callback as Callback
-from legendre.solvers.history import Outcome as Outcome
-from legendre.solvers.history import Step as Step
-from legendre.solvers.history import pack_history, pack_outcome, record_step, unpack_history, unpack_outcome
+from legendre.core.types import AnyArray, FloatArray
+from legendre.engines.protocol import Point
 from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.status import Status
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is recorded of a step.
+
+    Parameters
+    ----------
+    iteration
+        0 for the start.
+    objective
+        ``psi - theta . eta_hat``.
+    residual
+        ``max|eta - eta_hat|``.
+    residual_norm
+        The 2-norm of ``eta - eta_hat``, which the authors' program prints.
+    step
+        The step length; 1 is a full natural-gradient step.
+    """
+
+    iteration: int
+    objective: float
+    residual: float
+    residual_norm: float
+    step: float
+
+
+Callback = Callable[[Step], bool | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Where the loop ended, how, on which way, how far above the minimum at most (see `State`), and by which solver."""
+
+    point: Point
+    status: Status
+    history: tuple[Step, ...]
+    gap: float
+    tilt: float
+    solver: Solver
+
+
+def run_in_turn(
+    solvers: Sequence[Solver],
+    target: Target,
+    theta: FloatArray,
+    *,
+    max_iter: int | None,
+    callback: Callback | None = None,
+    record: Record | None = None,
+) -> Outcome:
+    """Run solvers one after the other until one converges; each goes on from where the one before it gave up."""
+    history: tuple[Step, ...] = ()
+    for turn, solver in enumerate(solvers):
+        last = turn == len(solvers) - 1
+        part = None if record is None else record.section(f"{turn}")
+        done = len(history[1:])
+        left = None if max_iter is None else max_iter - done
+        limit = solver.max_iter if left is None else left if last else min(left, solver.max_iter)
+        outcome = run(solver, target, theta, limit, _renumbered(callback, done), part)
+        fresh = outcome.history[1 if history else 0 :]
+        history += tuple(replace(step, iteration=step.iteration + done) for step in fresh) if done else fresh
+        if outcome.status in (Status.CONVERGED, Status.STOPPED) or len(history) - 1 == max_iter:
+            break
+        if part is not None and not last:
+            part.close(pack_outcome(outcome), now=False)
+        if np.isfinite(outcome.point.theta).all():
+            theta = outcome.point.theta
+    return replace(outcome, history=history)
+
+
+def _renumbered(callback: Callback | None, done: int) -> Callback | None:
+    """Count a later solver's steps on from the earlier one's; its start was seen as the earlier one's end."""
+    if callback is None or not done:
+        return callback
+
+    def renumbered(step: Step) -> bool | None:
+        return None if not step.iteration else callback(replace(step, iteration=step.iteration + done))
+
+    return renumbered
 
 
 def run(
     solver: Solver,
     target: Target,
     theta: FloatArray,
-    *,
-    tol: float,
     max_iter: int,
     callback: Callback | None = None,
-    record: Record = UNRECORDED,
+    record: Record | None = None,
 ) -> Outcome:
     """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback says so.
 
     A record that has a place on the way goes on from there; one that has the end returns it.
     """
-    ended = record.result()
-    if ended is not None:
+    ended = None if record is None else record.result()
+    if record is not None and ended is not None:
         with record.reading():
-            outcome = unpack_outcome(ended)
+            outcome = unpack_outcome(ended, solver)
         _check_budget(solver, outcome.history[-1], max_iter)
         return outcome
-    walk = Walk.of(solver, target, theta, record)
+    walk = _walk(solver, target, theta, record)
     _check_budget(solver, walk.last, max_iter)
-    with record.kept(walk.pack):
-        outcome = walk.to_the_end(tol, max_iter, callback, record)
-    if outcome.status in (Status.CONVERGED, Status.STALLED):
-        record.close(pack_outcome(outcome))
-    else:  # the same call comes to the same end from here, and one with more steps goes on
-        record.keep(walk.pack, now=True)
+    with nullcontext() if record is None else record.kept(walk.pack):
+        outcome = walk.to_the_end(max_iter, callback, record)
+    if record is not None:
+        if outcome.status in (Status.CONVERGED, Status.STALLED):
+            record.close(pack_outcome(outcome))
+        else:  # the same call comes to the same end from here, and one with more steps goes on
+            record.keep(walk.pack, now=True)
     return outcome
 
 
@@ -58,15 +136,16 @@ class Watch:
     objective: float
     idle: int = 0
 
-    def see(self, state: State, step: Step) -> Watch:
+    def see(self, state: State) -> Watch:
         """Take note of a step."""
+        point = state.point
         blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
-        progress = step.objective < self.objective - blur or step.residual < 0.999 * self.residual
-        nearer = step.residual < self.residual
+        progress = point.objective < self.objective - blur or point.residual < 0.999 * self.residual
+        nearer = point.residual < self.residual
         return Watch(
             best=state if nearer else self.best,
-            residual=step.residual if nearer else self.residual,
-            objective=min(self.objective, step.objective),
+            residual=point.residual if nearer else self.residual,
+            objective=min(self.objective, point.objective),
             idle=0 if progress else self.idle + 1,
         )
 
@@ -89,17 +168,6 @@ class Walk:
     history: list[Step]
     place: Position
 
-    @classmethod
-    def of(cls, solver: Solver, target: Target, theta: FloatArray, record: Record) -> Walk:
-        """Begin at theta, or go on from what was recorded."""
-        kept = record.take()
-        if kept is not None:
-            with record.reading():
-                return cls(solver, target, *_unpack_place(solver, target, kept))
-        state = solver.start(target, theta)
-        first = record_step(target, state, 0)
-        return cls(solver, target, [first], Position(state, Watch(state, first.residual, first.objective), 0))
-
     @property
     def last(self) -> Step:
         """The last step that was taken in full."""
@@ -111,23 +179,24 @@ class Walk:
         if following is None:
             return False
         n = self.place.n_steps + 1
-        self.history[n:] = [record_step(self.target, following, n)]
-        self.place = Position(following, self.place.watch.see(following, self.history[n]), n)
+        self.history[n:] = [_recorded(following, n)]
+        self.place = Position(following, self.place.watch.see(following), n)
         return True
 
-    def to_the_end(self, tol: float, max_iter: int, callback: Callback | None, record: Record) -> Outcome:
+    def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
         """Walk until there is a status."""
         status = None
         while status is None:
             stop = callback is not None and bool(callback(self.last))
             stalled = self.place.watch.idle >= self.solver.patience
-            status = _judge(self.last, tol=tol, max_iter=max_iter, stop=stop, stalled=stalled)
+            status = _judge(self.last, tol=self.target.tol, max_iter=max_iter, stop=stop, stalled=stalled)
             if status is None:
-                record.keep(self.pack)
+                if record is not None:
+                    record.keep(self.pack)
                 status = None if self.advance() else Status.STALLED
         end = self.place.watch.best if status is Status.STALLED else self.place.state
         final = self.solver.finish(self.target, end)
-        return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt)
+        return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt, self.solver)
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the walk goes on; those of the best state only if it is not the last one."""
@@ -139,6 +208,23 @@ class Walk:
             "watch": np.array([watch.residual, watch.objective, watch.idle]),
             "history": pack_history(self.history[: self.place.n_steps + 1]),
         }
+
+
+def _walk(solver: Solver, target: Target, theta: FloatArray, record: Record | None) -> Walk:
+    """Begin at theta, or go on from what was recorded."""
+    kept = None if record is None else record.take()
+    if record is not None and kept is not None:
+        with record.reading():
+            return Walk(solver, target, *_unpack_place(solver, target, kept))
+    state = solver.start(target, theta)
+    first = Watch(state, state.point.residual, state.point.objective)
+    return Walk(solver, target, [_recorded(state, 0)], Position(state, first, 0))
+
+
+def _recorded(state: State, iteration: int) -> Step:
+    point = state.point
+    norm = float(np.linalg.norm(point.gradient))
+    return Step(iteration, point.objective, point.residual, norm, state.step)
 
 
 def _unpack_place(solver: Solver, target: Target, arrays: Arrays) -> tuple[list[Step], Position]:
@@ -176,3 +262,28 @@ def _judge(last: Step, *, tol: float, max_iter: int, stop: bool, stalled: bool) 
     if last.iteration >= max_iter:
         return Status.OUT_OF_STEPS
     return None
+
+
+def pack_outcome(outcome: Outcome) -> dict[str, Any]:
+    """List the arrays that an outcome consists of, without what the engine keeps for itself."""
+    point = outcome.point
+    bounds = {"gap": outcome.gap, "tilt": outcome.tilt, "status": outcome.status.name}
+    history = pack_history(outcome.history)
+    return {"theta": point.theta, "eta": point.eta, "psi": point.psi, "history": history, **bounds}
+
+
+def unpack_outcome(arrays: Arrays, solver: Solver) -> Outcome:
+    """Put an outcome together again."""
+    point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]))
+    status, history = Status[str(arrays["status"])], unpack_history(arrays["history"])
+    return Outcome(point, status, history, float(arrays["gap"]), float(arrays["tilt"]), solver)
+
+
+def pack_history(history: Sequence[Step]) -> FloatArray:
+    """Write steps as rows; their number is that of the row."""
+    return np.array([[step.objective, step.residual, step.residual_norm, step.step] for step in history])
+
+
+def unpack_history(rows: AnyArray) -> tuple[Step, ...]:
+    """Read steps from rows."""
+    return tuple(Step(i, *(float(x) for x in row)) for i, row in enumerate(rows))

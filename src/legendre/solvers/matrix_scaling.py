@@ -8,18 +8,18 @@ is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import Factor, factorise
 from legendre.core.types import FloatArray
-from legendre.engines.matrix import MatrixEngine, Scaled
+from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.rate import cycles_left, rate, relaxation, seen
 
 WORTHWHILE = 0.03
@@ -50,7 +50,7 @@ class CycleMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MatrixScaling:
+class MatrixScaling(Solver):
     """Balance a matrix: cycles while they converge fast, Newton's steps from then on.
 
     Parameters
@@ -72,7 +72,9 @@ class MatrixScaling:
     prove: bool = True
     max_iter: int = 1_000
     patience: int = 10
-    name: str = field(default="matrix-scaling", init=False, repr=False)
+    name: ClassVar[str] = "matrix-scaling"
+    accepts_dependent: ClassVar[bool] = True
+    needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta; refuse anything but a matrix."""
@@ -80,20 +82,21 @@ class MatrixScaling:
             raise InvalidSetting(
                 "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
             )
-        return State(target.engine.at(theta), memory=CycleMemory(*_wanted(target), _affordable(target.engine)))
+        return State(target.at(theta), memory=CycleMemory(*_wanted(target), _affordable(target.engine)))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Cycle once, or take one Newton step."""
-        engine, memory = _engine(target), state.memory.judged(target.residual(state.point), target.tol)
+        engine, memory = _engine(target), state.memory.judged(state.point.residual, target.tol)
         if memory.omega:
             point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
-            return State(point, memory=memory, step=memory.omega)
+            return State(target.evaluated(point), memory=memory, step=memory.omega)
         landing = search(target, state.point, _direction(target, state))
         if landing is not None:
             return State(landing.point, memory=memory, step=landing.step)
         # links too weak for floating point: cycles go on, however slowly, and may strengthen them
         afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
-        return State(engine.cycle(state.point, memory.rows, memory.columns), memory=afresh, step=1.0)
+        point = engine.cycle(state.point, memory.rows, memory.columns)
+        return State(target.evaluated(point), memory=afresh, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does."""
@@ -103,14 +106,14 @@ class MatrixScaling:
         tilt = target.engine.swing(direction)
         if not tilt <= 1.0:
             return state
-        return replace(state, gap=max(-float(target.gradient(state.point) @ direction), 0.0), tilt=tilt)
+        return replace(state, gap=max(-float(state.point.gradient @ direction), 0.0), tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
         """Keep the potentials and what was computed from them on the way: vectors all."""
         point, memory = state.point, state.memory
         own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
         rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
-        return {**own, **rest, **{f"cache_{name}": value for name, value in vars(_scaled(point)).items()}}
+        return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
         """Put the parts together."""
@@ -119,7 +122,7 @@ class MatrixScaling:
         point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
         residuals = tuple(float(r) for r in arrays["residuals"])
         memory = CycleMemory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
-        return State(point, memory=memory, step=float(arrays["step"]))
+        return State(target.evaluated(point), memory=memory, step=float(arrays["step"]))
 
 
 def _plain(part: Any) -> Any:
@@ -146,7 +149,7 @@ def _affordable(engine: MatrixEngine) -> int:
 
 def _direction(target: Target, state: State) -> FloatArray:
     """Compute Newton's direction in theta."""
-    engine, at, memory = _engine(target), _scaled(state.point), state.memory
+    engine, at, memory = _engine(target), scaled(state.point), state.memory
     q = engine.probabilities(state.point)
     wanted = memory.rows - at.rows, memory.columns - at.columns
     if q.shape[0] < q.shape[1]:
@@ -157,11 +160,6 @@ def _direction(target: Target, state: State) -> FloatArray:
     for line, change in zip(engine.lines, (df, dg), strict=True):
         direction[line] = np.diff(change)
     return direction
-
-
-def _scaled(point: Point) -> Scaled:
-    scaled: Scaled = point.cache
-    return scaled
 
 
 def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,8 +7,8 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
@@ -19,7 +19,7 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Solver, State, Target
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Plane:
 
 
 @dataclass(frozen=True)
-class MProjection:
+class MProjection(Solver):
     """Minimise ``KL(Q, uniform)`` over distributions with the data's expectations, by Newton's method.
 
     Parameters
@@ -52,7 +52,8 @@ class MProjection:
 
     max_iter: int = 500
     patience: int = 5
-    name: str = field(default="m-projection", init=False, repr=False)
+    name: ClassVar[str] = "m-projection"
+    needs_mass: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
         """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
@@ -124,4 +125,4 @@ def _state(target: Target, plane: Plane, step: float) -> State:
     root = np.sqrt(plane.q)
     score = np.log(plane.q / plane.weights)
     solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
-    return State(target.engine.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)
+    return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

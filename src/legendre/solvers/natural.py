@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.linalg import Factor, factorise
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 CORRECTIONS = 4
 """Corrections at most at the end of a fit."""
@@ -22,7 +21,7 @@ ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
-class Natural:
+class Natural(Solver):
     """Solve ``G delta = eta_hat - eta`` by Cholesky and step by delta, shortened only where the full step is bad.
 
     Parameters
@@ -31,6 +30,8 @@ class Natural:
         Default budget of steps.
     patience
         Steps without any progress after which what remains is rounding error.
+    polish
+        Correct the answer beyond tol at the end, and bound the gap.
 
     Examples
     --------
@@ -41,11 +42,14 @@ class Natural:
 
     max_iter: int = 500
     patience: int = 5
-    name: str = field(default="natural", init=False, repr=False)
+    polish: bool = field(default=True, repr=False)
+    name: ClassVar[str] = "natural"
+    exact: ClassVar[bool] = True
+    forms_fisher: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
-        return State(target.engine.at(theta), memory=Workspace())
+        return State(target.at(theta), memory=Workspace())
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
@@ -54,33 +58,35 @@ class Natural:
         if chord is not None:
             return chord
         factor = work.factorise(target, point)
-        landing = search(target, point, -factor.solve(target.gradient(point)))
+        landing = search(target, point, -factor.solve(point.gradient))
         return None if landing is None else State(landing.point, memory=work, step=landing.step)
 
     @staticmethod
-    def _chord(target: Target, point: Point, work: Workspace) -> State | None:
+    def _chord(target: Target, point: Evaluation, work: Workspace) -> State | None:
         """Step with the last factor, if the last step's contraction promises that this ends the fit, and it does."""
-        if work.anchor is None or target.residual(point) ** 2 > target.tol * target.residual(work.anchor.point):
+        if work.anchor is None or point.residual**2 > target.tol * work.anchor.point.residual:
             return None
-        after = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
-        return State(after, memory=work, step=1.0) if target.residual(after) <= target.tol else None
+        after = target.at(point.theta - work.anchor.factor.solve(point.gradient))
+        return State(after, memory=work, step=1.0) if after.residual <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
         """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too.
 
         Where a sweep is costly tol is enough.
         """
+        if not self.polish:
+            return state
         point, work = state.point, _workspace(state)
         if work.anchor is None:
             gap, tilt = _gap(target, point, _anchored(target, point))
             return replace(state, gap=gap, tilt=tilt)
-        for _ in range(CORRECTIONS if target.problem.model.n_merged < limits.COSTLY_SWEEP else 0):
-            corrected = target.engine.at(point.theta - work.anchor.factor.solve(target.gradient(point)))
-            if target.residual(corrected) >= target.residual(point):
+        for _ in range(CORRECTIONS if target.problem.model.space.n_cells < limits.COSTLY_SWEEP else 0):
+            corrected = target.at(point.theta - work.anchor.factor.solve(point.gradient))
+            if corrected.residual >= point.residual:
                 break
-            pays = target.residual(corrected) < 0.2 * target.residual(point)
+            pays = corrected.residual < 0.2 * point.residual
             point = corrected
-            if not pays or target.residual(point) < _enough(target.tol):
+            if not pays or point.residual < _enough(target.tol):
                 break
         gap, tilt = _gap(target, point, work.anchor)
         return replace(state, point=point, gap=gap, tilt=tilt)
@@ -95,8 +101,8 @@ class Natural:
         """Evaluate theta and factorise at the anchor."""
         work = Workspace() if beside is None else _workspace(beside)
         if beside is None and "anchor" in arrays:
-            work.factorise(target, target.engine.at(arrays["anchor"]))
-        return State(target.engine.at(arrays["theta"]), memory=work, step=float(arrays["step"]))
+            work.factorise(target, target.at(arrays["anchor"]))
+        return State(target.at(arrays["theta"]), memory=work, step=float(arrays["step"]))
 
 
 def _enough(tol: float) -> float:
@@ -108,7 +114,7 @@ def _enough(tol: float) -> float:
 class Anchor:
     """A factorised Fisher matrix and the point it belongs to."""
 
-    point: Point
+    point: Evaluation
     factor: Factor
 
 
@@ -119,10 +125,10 @@ class Workspace:
     matrix: FloatArray | None = None
     anchor: Anchor | None = None
 
-    def factorise(self, target: Target, point: Point) -> Factor:
+    def factorise(self, target: Target, point: Evaluation) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix = target.engine.fisher(point, self.matrix)
-        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.n_summed))
+        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.space.n_summed))
         return self.anchor.factor
 
 
@@ -130,7 +136,7 @@ def _workspace(state: State) -> Workspace:
     return state.memory if isinstance(state.memory, Workspace) else Workspace()
 
 
-def newton_gap(target: Target, point: Point) -> float:
+def newton_gap(target: Target, point: Evaluation) -> float:
     """Bound KL(P, Q) above its minimum by the squared Newton decrement; infinite where it bounds nothing.
 
     Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` less its mean. Then ``m = q (1 + a)`` has the
@@ -140,11 +146,11 @@ def newton_gap(target: Target, point: Point) -> float:
     return _gap(target, point, _anchored(target, point))[0]
 
 
-def _anchored(target: Target, point: Point) -> Anchor:
+def _anchored(target: Target, point: Evaluation) -> Anchor:
     return Anchor(point, Workspace().factorise(target, point))
 
 
-def _gap(target: Target, point: Point, anchor: Anchor) -> tuple[float, float]:
+def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, float]:
     """Bound the gap at `point` with the factor from an earlier one, at q0; and the tilt, ``|m / q - 1|``.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
@@ -153,10 +159,9 @@ def _gap(target: Target, point: Point, anchor: Anchor) -> tuple[float, float]:
     """
     if len(anchor.factor.columns) < len(point.theta):
         return np.inf, np.inf
-    gradient = target.gradient(point)
-    direction = anchor.factor.solve(gradient)
+    direction = anchor.factor.solve(point.gradient)
     drift = target.engine.swing(point.theta - anchor.point.theta)
     tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
     if tilt > 1.0:
         return np.inf, np.inf
-    return max(float(gradient @ direction), 0.0) * float(np.exp(drift)), tilt
+    return max(float(point.gradient @ direction), 0.0) * float(np.exp(drift)), tilt

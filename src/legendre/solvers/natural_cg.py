@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Point, Preconditioner
+from legendre.engines.protocol import Preconditioner
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 FORCING = 0.3
 """Most of a system's residual that may be left unsolved."""
@@ -31,7 +31,7 @@ class CGMemory(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NaturalCG:
+class NaturalCG(Solver):
     """Natural gradient without a Fisher matrix: O(|Omega| + |B|) memory.
 
     Parameters
@@ -53,18 +53,20 @@ class NaturalCG:
     max_products: int = 20_000
     max_iter: int = 500
     patience: int = 5
-    name: str = field(default="natural-cg", init=False, repr=False)
+    name: ClassVar[str] = "natural-cg"
+    needs_products: ClassVar[bool] = True
+    accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
-        return State(target.engine.at(theta))
+        return State(target.at(theta))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one inexact natural-gradient step."""
         point, last = state.point, state.memory
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
-        size = math.sqrt(_dot(target.gradient(point), pre.apply(target.gradient(point))))
+        size = math.sqrt(_dot(point.gradient, pre.apply(point.gradient)))
         direction = self._solve(target, point, pre, share=_forcing(size, before), floor=target.tol / 3)
         landing = search(target, point, direction)
         return None if landing is None else State(landing.point, memory=CGMemory(pre, size), step=landing.step)
@@ -72,14 +74,14 @@ class NaturalCG:
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2."""
         point = state.point
-        if target.residual(point) <= ROUNDING:  # the rest is noise, which no solve resolves
-            return replace(state, gap=target.residual(point))
+        if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
+            return replace(state, gap=point.residual)
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
         direction = self._solve(target, point, pre, share=0.01, floor=ROUNDING)
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state
-        return replace(state, gap=max(-_dot(target.gradient(point), direction), 0.0), tilt=tilt)
+        return replace(state, gap=max(-_dot(point.gradient, direction), 0.0), tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
         """Keep theta, here and where the preconditioner was computed."""
@@ -91,7 +93,7 @@ class NaturalCG:
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         """Evaluate theta, and ask for preconditioners where they were asked for before."""
-        point, step = target.engine.at(arrays["theta"]), float(arrays["step"])
+        point, step = target.at(arrays["theta"]), float(arrays["step"])
         if "size" not in arrays:
             return State(point, step=step)
         pre: Preconditioner | None = None
@@ -102,12 +104,14 @@ class NaturalCG:
                 pre = target.engine.preconditioner(target.engine.at(theta), pre)
         return State(point, memory=CGMemory(pre, float(arrays["size"])), step=step)
 
-    def _solve(self, target: Target, point: Point, pre: Preconditioner, *, share: float, floor: float) -> FloatArray:
+    def _solve(
+        self, target: Target, point: Evaluation, pre: Preconditioner, *, share: float, floor: float
+    ) -> FloatArray:
         """Solve ``G d = eta_hat - eta`` until no more than a share of it, or no entry above `floor`, is left.
 
         Every iterate is a descent direction; a direction without curvature (dependent parameters) ends the solve.
         """
-        residual = -target.gradient(point)
+        residual = -point.gradient
         z = pre.apply(residual)
         step, solution = z.copy(), np.zeros_like(residual)
         rz = _dot(residual, z)

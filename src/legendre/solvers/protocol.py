@@ -1,16 +1,35 @@
-"""What a solver is: settings, a start and a step. The loop in `loop.py` does the rest."""
+"""What a solver is, what it is given and what it carries from step to step. The loop in `loop.py` does the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Point):
+    """A point of the model, and how far it is from the minimum.
+
+    Parameters
+    ----------
+    objective
+        ``psi(theta) - theta . eta_hat``: KL(P, Q) up to a constant of the data.
+    gradient
+        ``eta - eta_hat``, the gradient of KL(P, Q) in theta.
+    residual
+        ``max|eta - eta_hat|`` on B: 0 exactly at the decomposition.
+    """
+
+    objective: float = field(kw_only=True)
+    gradient: FloatArray = field(kw_only=True)
+    residual: float = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,22 +40,23 @@ class Target:
     problem: Problem
     tol: float
 
-    @property
-    def eta_hat(self) -> FloatArray:
-        """The expectations of the data."""
-        return self.problem.eta_hat
+    def at(self, theta: FloatArray) -> Evaluation:
+        """Evaluate the model at theta."""
+        return self.evaluated(self.engine.at(theta))
 
-    def objective(self, point: Point) -> float:
-        """``psi(theta) - theta . eta_hat``: KL(P, Q) up to a constant of the data."""
-        return point.psi - float(point.theta @ self.eta_hat)
-
-    def gradient(self, point: Point) -> FloatArray:
-        """``eta - eta_hat``, the gradient of KL(P, Q) in theta."""
-        return point.eta - self.eta_hat
-
-    def residual(self, point: Point) -> float:
-        """``max|eta - eta_hat|`` on B: 0 exactly at the decomposition."""
-        return float(np.abs(self.gradient(point)).max(initial=0.0))
+    def evaluated(self, point: Point) -> Evaluation:
+        """Compare a point with the expectations to meet."""
+        eta_hat = self.problem.eta_hat
+        gradient = point.eta - eta_hat
+        return Evaluation(
+            point.theta,
+            point.eta,
+            point.psi,
+            point.cache,
+            objective=point.psi - float(point.theta @ eta_hat),
+            gradient=gradient,
+            residual=float(np.abs(gradient).max(initial=0.0)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +66,7 @@ class State:
     Parameters
     ----------
     point
-        The current member of the model.
+        The current member of the model, from `Target.at` or `Target.evaluated`.
     memory
         Whatever else the solver needs; no one else looks at it.
     step
@@ -58,7 +78,7 @@ class State:
         any cell, at most: below 1 it is positive.
     """
 
-    point: Point
+    point: Evaluation
     memory: Any = None
     step: float = 0.0
     gap: float = np.inf
@@ -66,22 +86,29 @@ class State:
 
 
 class Solver(Protocol):
-    """Settings of a method, and its step."""
+    """A method: its settings, what it needs, and its step. Derive from it to write your own.
 
-    @property
-    def name(self) -> str:
-        """The name by which `decompose` knows it."""
-        ...
+    A solver of your own defines `start` and `advance`; everything else has a default here.
+    """
 
-    @property
-    def max_iter(self) -> int:
-        """How many steps are allowed when the caller does not say."""
-        ...
-
-    @property
-    def patience(self) -> int:
-        """How many steps without any progress end the fit."""
-        ...
+    name: ClassVar[str] = "your own"
+    """The name by which `decompose` and summaries know it."""
+    max_iter: int = 500
+    """How many steps are allowed when the caller does not say."""
+    patience: int = 5
+    """How many steps without any progress end the fit."""
+    exact: ClassVar[bool] = False
+    """Whether the gap it reports rests on systems that were solved exactly, so that it can prove existence."""
+    forms_fisher: ClassVar[bool] = False
+    """Whether its steps form and factorise the Fisher matrix."""
+    needs_products: ClassVar[bool] = False
+    """Whether it asks the engine for products with the Fisher matrix."""
+    accepts_dependent: ClassVar[bool] = False
+    """Whether it does not mind parameters that are linearly dependent on the sample space."""
+    needs_mass: ClassVar[bool] = False
+    """Whether it needs a tensor with the expectations, P itself; balancing, which looks for one, cannot use it."""
+    needs_matrix: ClassVar[bool] = False
+    """Whether it works on matrices of weights, with the engine for those."""
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
@@ -93,12 +120,17 @@ class Solver(Protocol):
 
     def finish(self, target: Target, state: State) -> State:
         """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""
-        ...
+        del target
+        return state
 
     def pack(self, state: State) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes the same state again, to the last bit, without copying them."""
-        ...
+        """List the arrays from which `unpack` makes the same state again, to the last bit, without copying them.
+
+        By default theta, for a solver without a memory.
+        """
+        return {"theta": state.point.theta, "step": state.step}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         """Make a state from what `pack` listed; `beside` is another of the same fit, which may share a workspace."""
-        ...
+        del beside
+        return State(target.at(arrays["theta"]), step=float(arrays["step"]))

@@ -7,8 +7,8 @@ full grid are solved by one cycle in the right order: the closed form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes, in_running_order, margins_that_are_the_model
 from legendre.model.problem import Problem
-from legendre.solvers.protocol import State, Target
+from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.rate import cycles_left, rate, seen
 
 LINEAR_CYCLES = 100
@@ -60,7 +60,7 @@ class Scales:
 
 
 @dataclass(frozen=True)
-class Scaling:
+class Scaling(Solver):
     """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree.
 
     Parameters
@@ -83,11 +83,12 @@ class Scaling:
     max_iter: int = 10_000
     patience: int = 5
     horizon: int | None = None
-    name: str = field(default="scaling", init=False, repr=False)
+    name: ClassVar[str] = "scaling"
+    accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta; refuse a basis that is not a set of margins."""
-        margins, point = _margins(target.problem), target.engine.at(theta)
+        margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         return State(
             point, memory=Scales(theta, point.psi, margins, np.exp(target.engine.log_probabilities(point)), none)
@@ -96,7 +97,7 @@ class Scaling:
     def advance(self, target: Target, state: State) -> State | None:
         """Fit every margin once."""
         scales: Scales = state.memory
-        residuals = seen(scales.residuals, target.residual(state.point))
+        residuals = seen(scales.residuals, state.point.residual)
         if self._too_slow(residuals, target.tol):
             return None
         q = scales.q.copy()
@@ -107,7 +108,7 @@ class Scaling:
             q *= ratio
             logs.append(log_scale + np.log(ratio))
         following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)
-        return State(_point(following), memory=following, step=1.0)
+        return State(target.evaluated(_point(following)), memory=following, step=1.0)
 
     def _too_slow(self, residuals: tuple[float, ...], tol: float) -> bool:
         factor = rate(residuals)
@@ -118,7 +119,7 @@ class Scaling:
     def finish(self, target: Target, state: State) -> State:
         """Evaluate theta anew, so that the certificate is theta's, and bound the gap."""
         gap, tilt = _gap(state.memory)
-        return replace(state, point=target.engine.at(state.point.theta), gap=gap, tilt=tilt)
+        return replace(state, point=target.at(state.point.theta), gap=gap, tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
         """Keep the tensor itself: made anew from the factors it would differ in its last bits."""
@@ -141,7 +142,7 @@ class Scaling:
         logs = tuple(arrays[f"log_scale{i}"] for i in range(len(margins)))
         residuals = tuple(float(r) for r in arrays["residuals"])
         scales = Scales(arrays["start"], float(arrays["start_psi"]), margins, arrays["q"], logs, residuals)
-        point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]))
+        point = target.evaluated(Point(arrays["theta"], arrays["eta"], float(arrays["psi"])))
         return State(point, memory=scales, step=float(arrays["step"]))
 
 

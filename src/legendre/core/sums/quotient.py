@@ -31,7 +31,7 @@ class Quotient:
         """
         return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
 
-    @property
+    @cached_property
     def merged_shape(self) -> tuple[int, ...]:
         """The shape of the merged grid."""
         return tuple(len(cut) for cut in self.cuts)
@@ -42,10 +42,15 @@ class Quotient:
         pairs = zip(self.cuts, self.shape, strict=True)
         return tuple(np.diff(cut, append=length).astype(np.float64) for cut, length in pairs)
 
-    @property
+    @cached_property
     def n_merged(self) -> int:
         """The number of boxes."""
         return math.prod(self.merged_shape)
+
+    @property
+    def small(self) -> bool:
+        """Whether the merged grid is so small that no other form than a grid comes into question."""
+        return self.n_merged <= limits.CLIQUES_FROM and len(self.shape) <= limits.MOST_AXES
 
     @cached_property
     def _tables(self) -> dict[int, IntArray]:
@@ -54,7 +59,9 @@ class Quotient:
     def box_of(self, mode: int) -> IntArray:
         """Tabulate the interval of each coordinate of one mode; kept, and never made for modes that nobody asks of."""
         if mode not in self._tables:
-            check_room(self.shape[mode], 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
+            if self.shape[mode] > limits.LONG_MODE:
+                way_out = "Ask about other modes, or about some cells."
+                check_room(self.shape[mode], 16, f"a table of mode {mode}", way_out)
             table = np.searchsorted(self.cuts[mode], np.arange(self.shape[mode]), side="right") - 1
             self._tables[mode] = table.astype(np.int64, copy=False)
         return self._tables[mode]

@@ -14,9 +14,10 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.sparse import Sparse

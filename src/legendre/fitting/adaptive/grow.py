@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.core.checkpoint.record import UNRECORDED, Record, digest
+from legendre.basis.basis import most_of
+from legendre.basis.parse import as_basis
+from legendre.core.checkpoint.record import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
+from legendre.data.read import Rankings
 from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.rounds import Growing
@@ -37,7 +40,7 @@ class Growth:
         return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
 
-def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: Say = silent) -> Growth:
+def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say = silent) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
@@ -50,18 +53,35 @@ def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: 
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record, say: Say) -> Growth:
+def rankings_while_growing(recipe: Adaptive) -> Rankings:
+    """Name the slices of X that will be ranked while a basis grows, for an X of a given shape."""
+
+    def rankings(shape: tuple[int, ...]) -> dict[int, int]:
+        start, candidates = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
+        return most_of(start.rankings(shape), candidates.rankings(shape))
+
+    return rankings
+
+
+def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say) -> Growth:
     search = _search(recipe, data, record)
+    if record is None:
+        growing = Growing.first(search, recipe.swaps)
+        while growing.advance():
+            say(growing.told())
+        return Growth(*growing.result())
+    return _grow_on_record(search, recipe.swaps, record, say)
+
+
+def _grow_on_record(search: Search, swaps: int, record: Record, say: Say) -> Growth:
+    """Go on from where the record stands, and keep it up to date."""
     ended = record.result()
     if ended is not None:
         with record.reading():
             return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
     kept = record.take()
-    if kept is None:
-        growing = Growing.first(search, recipe.swaps)
-    else:
-        with record.reading():
-            growing = Growing.unpack(search, recipe.swaps, kept)
+    with record.reading():
+        growing = Growing.first(search, swaps) if kept is None else Growing.unpack(search, swaps, kept)
     with record.kept(growing.pack):
         while growing.advance():
             record.keep(growing.pack)
@@ -71,16 +91,17 @@ def _grow(recipe: Adaptive, data: Dense, record: Record, say: Say) -> Growth:
     return growth
 
 
-def _search(recipe: Adaptive, data: Dense, record: Record) -> Search:
+def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
     most = recipe.size if isinstance(recipe.size, int) else None
     search = Search.of(data, recipe.start, recipe.candidates, most)
-    record.claim(
-        lambda: {
-            "start of the basis": digest(search.start),
-            "cells to choose from": digest(np.packbits(search.candidates)),
-            "X as those cells see it": digest(search.eta_hat),
-        }
-    )
+    if record is not None:
+        record.claim(
+            lambda: {
+                "start of the basis": digest(search.start),
+                "cells to choose from": digest(np.packbits(search.candidates)),
+                "X as those cells see it": digest(search.ground.eta_hat),
+            }
+        )
     if len(search.start) > search.most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
@@ -90,7 +111,8 @@ def _search(recipe: Adaptive, data: Dense, record: Record) -> Search:
     search = search.among_uncertain()
     if recipe.size == "cv":
         _check_total(recipe, data.total)
-        return replace(search, most=best_size(search, recipe.folds, record.section("folds")))
+        folds = None if record is None else record.section("folds")
+        return replace(search, most=best_size(search, recipe.folds, folds))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))

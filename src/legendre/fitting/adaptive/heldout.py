@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.core.checkpoint.record import UNRECORDED, Arrays, Record
+from legendre.core.checkpoint.record import Arrays, Record
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
-from legendre.fitting.adaptive.rounds import pack_fit, unpack_fit
 from legendre.fitting.adaptive.search import Search
-from legendre.results.decomposition import Decomposition
+from legendre.fitting.adaptive.state import Grown, unpack_state
 
 PATIENCE = 5
 """Rounds without a better score after which growing ends."""
@@ -22,7 +22,7 @@ PATIENCE = 5
 class Scored(NamedTuple):
     """A fit on the way, and the log-likelihood of what was held out."""
 
-    fit: Decomposition
+    fit: Grown
     score: float
 
 
@@ -46,32 +46,34 @@ class Race:
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the race goes on."""
-        fits = [pack_fit(scored.fit, f"{fold}_") for fold, scored in enumerate(self.stage)]
+        fits = [scored.fit.pack(f"{fold}_") for fold, scored in enumerate(self.stage)]
         scored = {"sizes": np.array(self.sizes), "scores": np.array(self.scores)}
         return scored | {name: part for fit in fits for name, part in fit.items()}
 
 
-def best_size(search: Search, folds: int, record: Record = UNRECORDED) -> int:
+def best_size(search: Search, folds: int, record: Record | None = None) -> int:
     """Grow on all folds at once; return the number of parameters at which the mean held-out likelihood is largest."""
-    with record.reading():
-        ended = record.result()
+    with nullcontext() if record is None else record.reading():
+        ended = None if record is None else record.result()
         if ended is not None:
             return int(ended["size"])
-        race, runs = _start(search, folds, record.take())
-    with record.kept(lambda: race.pack()):
+        race, runs = _start(search, folds, None if record is None else record.take())
+    with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
             race = race.then(stage)
             if len(race.scores) - 1 - race.best >= PATIENCE:
                 break
-            record.keep(race.pack)
+            if record is not None:
+                record.keep(race.pack)
     size = race.sizes[race.best]
-    record.close({"size": size})
+    if record is not None:
+        record.close({"size": size})
     return size
 
 
 def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
     """Begin, or go on from where the paths stood."""
-    parts = list(enumerate(deal(search.data, folds)))
+    parts = list(enumerate(deal(search.ground.data, folds)))
     if kept is None or not len(kept["sizes"]):
         return Race(), [scored_path(search, counts) for _, counts in parts]
     runs = [scored_path(search, counts, kept, f"{fold}_") for fold, counts in parts]
@@ -81,18 +83,20 @@ def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[
 
 def scored_path(search: Search, counts: FloatArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:
     """Yield fits along a path grown on all but the held-out `counts`, and their scores; from where it stood if kept."""
-    rest = search.on(_train(search.data, counts)).among_uncertain()
+    rest = search.on(_train(search.ground.data, counts)).among_uncertain()
     first = rest.first()
     # what the start rules out it rules out in every round: the same minus infinity, which tells nothing
-    counted = np.where(first.tensor() > 0, counts, 0.0)
-    for fit in rest.forward(first if kept is None else unpack_fit(rest, kept, prefix)):
-        yield Scored(fit, _log_likelihood(fit, counted))
+    counted = np.where(first.q > 0, counts, 0.0)
+    state: Grown | None = first if kept is None else unpack_state(rest.ground, kept, prefix)
+    while state is not None:
+        yield Scored(state, _log_likelihood(state, counted))
+        state = rest.larger(state)
 
 
-def _log_likelihood(fit: Decomposition, counts: FloatArray) -> float:
+def _log_likelihood(fit: Grown, counts: FloatArray) -> float:
     seen = counts > 0
     with np.errstate(divide="ignore"):  # an event that the fit rules out speaks against it without limit
-        return float(counts[seen] @ np.log(fit.tensor()[seen] / fit.total))
+        return float(counts[seen] @ np.log(fit.q[seen]))
 
 
 def _train(data: Dense, counts: FloatArray) -> Dense:

@@ -10,7 +10,8 @@ import numpy as np
 
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.search import Search
-from legendre.results.decomposition import Decomposition, Round, pack_rounds, unpack_rounds
+from legendre.fitting.adaptive.state import Grown, shortened, unpack_state
+from legendre.results.decomposition import Round, pack_rounds, unpack_rounds
 
 Phase = Literal["forward", "swap", "backward", "end"]
 
@@ -37,8 +38,8 @@ class Stage:
     """
 
     phase: Phase
-    fit: Decomposition
-    best: Decomposition
+    fit: Grown
+    best: Grown
     rounds: tuple[Round, ...] = ()
     swaps: int = 0
     dropped: tuple[IntArray, ...] = ()
@@ -56,7 +57,7 @@ class Growing:
     def first(cls, search: Search, swaps: int) -> Growing:
         """Begin with the start alone."""
         fit = search.first()
-        return cls(search, swaps, Stage("forward", fit, fit, (Round.of(fit),)))
+        return cls(search, swaps, Stage("forward", fit, fit, (fit.round(),)))
 
     def advance(self) -> bool:
         """Do one round; tell whether there is more to do."""
@@ -73,14 +74,14 @@ class Growing:
     def _forward(self, stage: Stage) -> Stage:
         larger = self.search.larger(stage.fit)
         if larger is not None:
-            return replace(stage, fit=larger, rounds=(*stage.rounds, Round.of(larger)))
+            return replace(stage, fit=larger, rounds=(*stage.rounds, larger.round()))
         return self._next_swap(replace(stage, best=stage.fit))
 
     def _next_swap(self, stage: Stage) -> Stage:
         """Leave out the cells that are missed least, for what is then worth most; or leave it at that."""
         if stage.swaps == self.swaps:
             return self._settled(stage)
-        smaller = self.search.without(stage.best, self.search.least_missed(stage.best))
+        smaller = shortened(stage.best, self.search.least_missed(stage.best))
         return replace(stage, phase="swap", fit=smaller)
 
     def _swap(self, stage: Stage) -> Stage:
@@ -100,28 +101,28 @@ class Growing:
     def _backward(self, stage: Stage) -> Stage:
         """Leave out the least missed again and again, to order the cells by how long they stay."""
         fit, gone = stage.fit, self.search.least_missed(stage.fit)
-        rounds, dropped = (*stage.rounds, Round.of(fit)), (*stage.dropped, fit.basis[gone])
+        rounds, dropped = (*stage.rounds, fit.round()), (*stage.dropped, fit.cells[gone])
         if not len(gone):
             return replace(stage, phase="end", rounds=rounds, dropped=dropped)
-        return replace(stage, fit=self.search.without(fit, gone), rounds=rounds, dropped=dropped)
+        return replace(stage, fit=shortened(fit, gone), rounds=rounds, dropped=dropped)
 
     def result(self) -> tuple[IntArray, FloatArray, tuple[Round, ...]]:
         """Return the cells, so that any first few are a good basis, theta for all of them, and the way."""
         stage, best = self.stage, self.stage.best
         if not stage.swaps:
-            return best.basis, best.theta, stage.rounds
+            return best.cells, best.theta, stage.rounds
         cells = np.concatenate([self.search.start, *(gone[::-1] for gone in reversed(stage.dropped))])
-        place = {cell: i for i, cell in enumerate(map(tuple, best.basis.tolist()))}
+        place = {cell: i for i, cell in enumerate(map(tuple, best.cells.tolist()))}
         theta = best.theta[[place[cell] for cell in map(tuple, cells.tolist())]]
         return cells, theta, tuple(reversed(stage.rounds))
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which growing goes on."""
         stage = self.stage
-        best = {} if stage.best is stage.fit else pack_fit(stage.best, "best_")
+        best = {} if stage.best is stage.fit else stage.best.pack("best_")
         return {
             "phase": stage.phase,
-            **pack_fit(stage.fit, ""),
+            **stage.fit.pack(),
             **best,
             "rounds": pack_rounds(stage.rounds),
             "swaps": stage.swaps,
@@ -131,19 +132,9 @@ class Growing:
     @classmethod
     def unpack(cls, search: Search, swaps: int, arrays: Mapping[str, Any]) -> Growing:
         """Go on from what `pack` listed."""
-        fit = unpack_fit(search, arrays, "")
-        best = unpack_fit(search, arrays, "best_") if "best_cells" in arrays else fit
+        fit = unpack_state(search.ground, arrays)
+        best = unpack_state(search.ground, arrays, "best_") if "best_cells" in arrays else fit
         dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
         phase: Any = str(arrays["phase"])
         stage = Stage(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
         return cls(search, swaps, stage)
-
-
-def pack_fit(fit: Decomposition, prefix: str) -> dict[str, Any]:
-    """List what tells one fit of a search from the others."""
-    return {f"{prefix}cells": fit.basis, f"{prefix}theta": fit.theta}
-
-
-def unpack_fit(search: Search, arrays: Mapping[str, Any], prefix: str) -> Decomposition:
-    """Evaluate a fit of a search again."""
-    return search.again(arrays[f"{prefix}cells"], arrays[f"{prefix}theta"])

@@ -1,14 +1,11 @@
-"""What a cell is worth: the gain of adding it, the loss of leaving it out."""
+"""What a cell is worth: the gain of adding it."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import factorise
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.results.decomposition import Decomposition
-from legendre.solvers.before.faces import diverging
 
 NEW = 1e-3
 """A cell that the ones before it in the round explain up to this share of its variance is a near-duplicate."""
@@ -57,14 +54,3 @@ def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
     p, q = np.where(usable, p, 0.5), np.where(usable, q, 0.5)
     gain: FloatArray = rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q)
     return gain
-
-
-def losses(fit: Decomposition) -> FloatArray:
-    """Return how much KL would rise, to second order, if one parameter were 0 and the others moved to make up for it.
-
-    That is ``theta_u^2 / (2 (G^-1)_uu)``, half of Wald's statistic for each observation. A parameter that diverges
-    keeps cells empty, and is worth more than any expansion can tell: infinite.
-    """
-    variance = factorise(fit.fisher(), fit.model.n_alive).inverse_diagonal()
-    finite = np.divide(fit.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
-    return np.where(diverging(fit.recession), np.inf, finite)

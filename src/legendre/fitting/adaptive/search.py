@@ -1,28 +1,22 @@
-"""Forward selection, several cells a round with warm-started fits between; and its reverse."""
+"""One round of growing: which cells to add, which to give back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from legendre.basis.basis import Basis, Cells
+from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, IntArray
 from legendre.data.dense import Dense
-from legendre.fitting.adaptive.scores import losses, pick
-from legendre.fitting.fit import fit_at, fit_on
-from legendre.model.dual import probabilities
-from legendre.results.decomposition import Decomposition
+from legendre.fitting.adaptive.scores import pick
+from legendre.fitting.adaptive.state import Ground, Grown, extended
 
 SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64
 """Cells added in a round: a share of the basis, within bounds."""
 SWAPPED = 0.15
 """The share of the cells that is left out in one go on the way back."""
-ROUGH_TOL, ROUGH_STEPS = 1e-6, 10
-"""Fits on the way need not be exact, but what is left of a residual must not pass for a gain of a cell nearby."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +25,8 @@ class Search:
 
     Parameters
     ----------
-    data, eta_hat
-        The tensor, and its eta on the whole grid.
+    ground
+        The data on the whole grid.
     start
         Cells that are in every basis, first.
     candidates
@@ -43,8 +37,7 @@ class Search:
         The gain in KL at which a parameter pays for itself.
     """
 
-    data: Dense
-    eta_hat: FloatArray
+    ground: Ground
     start: IntArray
     candidates: BoolArray
     most: int
@@ -56,69 +49,45 @@ class Search:
         allowed, cells = _candidates(data, candidates), as_basis(start).select(data)
         allowed[tuple(cells.T)] = False
         every = len(cells) + int(allowed.sum())
-        return cls(data, zeta_adjoint(probabilities(data)), cells, allowed, every if most is None else most)
+        return cls(Ground.of(data), cells, allowed, every if most is None else most)
 
     def on(self, data: Dense) -> Search:
         """Return the same search on other values."""
-        return replace(self, data=data, eta_hat=zeta_adjoint(probabilities(data)))
+        return replace(self, ground=Ground.of(data))
 
     def among_uncertain(self) -> Search:
         """Leave out cells with none or all of the counts above them.
 
         Their parameters would rule events out for ever, which is too much to say from a sample.
         """
-        return replace(self, candidates=self.candidates & (self.eta_hat > 0) & (self.eta_hat < 1))
+        eta_hat = self.ground.eta_hat
+        return replace(self, candidates=self.candidates & (eta_hat > 0) & (eta_hat < 1))
 
-    def first(self) -> Decomposition:
+    def first(self) -> Grown:
         """Fit the start alone."""
-        return self._fit(self.start, np.zeros(len(self.start)))
+        ground = self.ground
+        return ground.fitted(self.start, np.zeros(len(self.start)), ground.vanishing(self.start))
 
-    def forward(self, fit: Decomposition) -> Iterator[Decomposition]:
-        """Yield `fit` and then larger ones, until the size is reached or no candidate pays."""
-        larger: Decomposition | None = fit
-        while larger is not None:
-            yield larger
-            larger = self.larger(larger)
-
-    def larger(self, fit: Decomposition) -> Decomposition | None:
+    def larger(self, state: Grown) -> Grown | None:
         """Add the cells of a round; ``None`` when the size is reached or no candidate pays."""
-        cells = fit.basis
+        k = len(state.cells)
         allowed = self.candidates.copy()
-        allowed[tuple(cells.T)] = False
-        count = min(max(AT_LEAST, int(SHARE * len(cells))), AT_MOST, self.most - len(cells))
-        new = pick(fit.eta_tensor(), self.eta_hat, allowed, count, self.least)
-        if not len(new):
-            return None
-        return self._fit(np.concatenate([cells, new]), np.concatenate([fit.theta, np.zeros(len(new))]))
+        allowed[tuple(state.cells.T)] = False
+        count = min(max(AT_LEAST, int(SHARE * k)), AT_MOST, self.most - k)
+        new = pick(state.eta, self.ground.eta_hat, allowed, count, self.least)
+        return extended(state, new) if len(new) else None
 
-    def least_missed(self, fit: Decomposition) -> IntArray:
+    def least_missed(self, state: Grown) -> IntArray:
         """List the positions of cells to leave out: the last in value, and all that do not pay; the start stays."""
-        loss = losses(fit)
+        loss, k = state.losses(), len(state.cells)
         loss[: len(self.start)] = np.inf
-        count = min(max(1, int(SWAPPED * fit.n_params)), fit.n_params - len(self.start))
+        count = min(max(1, int(SWAPPED * k)), k - len(self.start))
         count = max(count, int((loss < self.least).sum()))
         return np.argsort(loss, kind="stable")[:count]
 
-    def without(self, fit: Decomposition, gone: IntArray) -> Decomposition:
-        """Leave cells out."""
-        left = np.delete(np.arange(fit.n_params), gone)
-        return self._fit(fit.basis[left], fit.theta[left])
-
-    def _fit(self, cells: IntArray, theta: FloatArray) -> Decomposition:
-        fit = fit_on(self.data, Cells(cells), tol=ROUGH_TOL, max_iter=ROUGH_STEPS, start=theta)
-        if fit.residual <= ROUGH_TOL:
-            return fit
-        # on a face, dependent parameters are held at 0: what is left of theta may then be a bad place to start from
-        afresh = fit_on(self.data, Cells(cells), tol=ROUGH_TOL)
-        return fit if fit.residual <= afresh.residual else afresh
-
-    def again(self, cells: IntArray, theta: FloatArray) -> Decomposition:
-        """Return a fit of this search that had these cells and this theta."""
-        return fit_at(self.data, Cells(cells), theta, tol=ROUGH_TOL)
-
-    def cost(self, fit: Decomposition) -> float:
+    def cost(self, state: Grown) -> float:
         """Weigh the fit and the number of its parameters."""
-        return fit.kl + self.least * fit.n_params
+        return state.kl + self.least * len(state.cells)
 
 
 def _candidates(data: Dense, wanted: Basis | str | None) -> BoolArray:

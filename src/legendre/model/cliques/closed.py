@@ -6,22 +6,12 @@ import numpy as np
 
 from legendre.core.types import FloatArray
 from legendre.model.cliques.tables import Tables
-from legendre.model.model import Model
 
 
-def saturated(model: Model) -> bool:
-    """Tell whether every cell of every clique's table has a parameter.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> pairs = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]])
-    >>> saturated(Model.of(Support((2, 2, 2)), None, pairs)), saturated(Model.of(Support((2, 2, 2)), None, pairs[1:]))
-    (True, False)
-    """
-    tables = Tables(model, model.cliques)
+def saturated(tables: Tables) -> bool:
+    """Tell whether every cell of every clique's table has a parameter."""
     # a cell belongs to the clique that one of its modes is own to; the rest of each row stands further up
-    return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == model.n_params
+    return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == len(tables.basis)
 
 
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
@@ -37,10 +27,10 @@ def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
         for axis in range(1, stack.ndim):
             stack = np.diff(stack, axis=axis, prepend=0.0)
         out[start:stop] = stack.ravel()
-    for c in reversed(range(len(tables.cliques))):
+    for c in reversed(range(len(tables.tree.cliques))):
         link, (where, shape) = tables.links[c], tables.matrices[c]
         if link is not None:
-            above = out[tables.matrices[tables.cliques[c].parent][0]].reshape(link.parent)
+            above = out[tables.matrices[tables.tree.cliques[c].parent][0]].reshape(link.parent)
             bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
             above[bottom] += out[where].reshape(shape)[:, 0].reshape(link.kept)
     theta: FloatArray = out[tables.positions]

@@ -15,7 +15,8 @@ import numpy as np
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.cliques.graph import Clique
-from legendre.model.cliques.tables import Link, Tables, reverse
+from legendre.model.cliques.messages import Link
+from legendre.model.cliques.tables import Tables, reverse
 
 BLOCK = 1 << 20
 """Numbers that are held at a time for rows of parameters by cells of a clique."""
@@ -75,7 +76,7 @@ def covariance(tables: Tables, eta: FloatArray, given: FloatArray, margins: Floa
     eta
         The expectations on B.
     given, margins
-        Q on the cliques, see `junction.Beliefs`.
+        Q on the cliques, see `messages.Beliefs`.
     out
         Where the matrix goes.
     """
@@ -83,15 +84,15 @@ def covariance(tables: Tables, eta: FloatArray, given: FloatArray, margins: Floa
     waiting: dict[int, list[tuple[Link, Carried]]] = {}
     own: dict[int, IntArray] = dict(tables.by_clique())
     nothing = np.empty(0, dtype=np.int64)
-    for c in reversed(range(len(tables.cliques))):
+    for c in reversed(range(len(tables.tree.cliques))):
         (where, shape), rows = tables.matrices[c], own.get(c, nothing)
         cells = tables.positions[rows] - where.start
-        station = Station(tables.cliques[c], rows, cells, margins[where], given[where].reshape(shape))
+        station = Station(tables.tree.cliques[c], rows, cells, margins[where], given[where].reshape(shape))
         below = _joined(out, station, waiting.pop(c, []))
         _meet(out, station, below, eta)
         link = tables.links[c]
         if link is not None:
-            waiting.setdefault(tables.cliques[c].parent, []).append((link, _carry(station, below, eta)))
+            waiting.setdefault(tables.tree.cliques[c].parent, []).append((link, _carry(station, below, eta)))
 
 
 def _joined(out: FloatArray, station: Station, children: list[tuple[Link, Carried]]) -> list[tuple[Link, Carried]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
@@ -64,7 +65,7 @@ class CliqueTree:
     home: IntArray
     turn: IntArray
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         """The number of cells of all tables."""
         return sum(clique.n_cells for clique in self.cliques)

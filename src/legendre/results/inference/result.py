@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.core.arguments import is_real
+from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery
-from legendre.core.types import FloatArray, frozen
+from legendre.core.types import FloatArray
 from legendre.results.inference.chisquare import chi_square_p
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.printout import printout

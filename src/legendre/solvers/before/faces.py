@@ -72,13 +72,13 @@ def find_face(problem: Problem) -> Face:
     model = problem.model
     if problem.data.positive or _observed(problem):
         return Face(None, np.zeros(model.n_params))
-    if not problem.has_grid or model.n_merged > limits.LARGEST_GRID:
+    if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
         return Face(None, np.zeros(model.n_params), certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
         return Face(None, np.zeros(model.n_params))
     recession = _empty_above(problem) + _empty_margins(problem)
-    fall = model.below(recession)
+    fall = model.space.below(recession)
     alive = model.alive & (fall >= fall[positive].max())
     face = Face(None, np.zeros(model.n_params)) if (alive == model.alive).all() else Face(alive, recession)
     if positive[alive].all():
@@ -110,9 +110,9 @@ def _margins_see_everything(model: Model, positive: BoolArray) -> bool:
 def _observed(problem: Problem) -> bool:
     """Tell whether the bottom and every cell of B have data: then the observed cells alone make B independent."""
     data = problem.data
-    if problem.on_cliques:
+    if problem.clique_sums is not None:
         # every cell of the cliques' tables has data: then the product of their margins is positive, and has eta_hat
-        return bool((problem.clique_sums[1] > 0).all())
+        return bool((problem.clique_sums > 0).all())
     cells = np.concatenate([np.zeros((1, len(data.shape)), dtype=np.int64), problem.model.basis])
     return bool((data.at(cells) > 0).all())
 
@@ -165,7 +165,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
         return replace(face, certain=False)
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):
-        grid = model.below(direction)
+        grid = model.space.below(direction)
         column[:] = grid[empty] - grid[positive][0]
     rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
     n = len(rows)

@@ -48,7 +48,7 @@ def independent(model: Model) -> IntArray:
 def _somewhere_nothing_counts(model: Model) -> bool:
     if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
         return True
-    return bool((model.below(np.ones(model.n_params))[model.alive] == 0).any())
+    return bool((model.space.below(np.ones(model.n_params))[model.alive] == 0).any())
 
 
 def covariance(model: Model) -> FloatArray:
@@ -70,20 +70,25 @@ def _without_a_matrix(model: Model) -> IntArray:
     """
     every = np.arange(model.n_params)
     coefficients = _upwards(model)
-    if (model.below(coefficients)[model.alive] != 1.0).any():
+    if (model.space.below(coefficients)[model.alive] != 1.0).any():
         return every
     needed = np.flatnonzero(coefficients)
     return np.delete(every, needed[-1])
 
 
 def _upwards(model: Model) -> FloatArray:
-    """Find coefficients whose sum at or below each basis cell is 1; in a long list there are about as many levels."""
+    """Find coefficients whose sum at or below each basis cell is 1, cell by cell upwards.
+
+    Cells of one coordinate sum are found together; in a long list there are about as many sums as cells, so that one
+    pass over the cells above each is cheaper.
+    """
     level = model.positions.sum(axis=1)
     coefficients = np.zeros(model.n_params)
-    if model.cells is None:
-        for s in np.unique(level):
+    levels = np.unique(level)
+    if model.space.form != "list":
+        for s in levels:
             here = np.flatnonzero(level == s)
-            coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
+            coefficients[here] = 1.0 - model.space.below_at(coefficients, model.positions[here])
         return coefficients
     columns, below = np.asfortranarray(model.positions), np.zeros(model.n_params)
     for i in np.argsort(level, kind="stable"):

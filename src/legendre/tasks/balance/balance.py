@@ -16,14 +16,13 @@ from numpy.typing import ArrayLike
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.array_libraries import HERE, home_of, host
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
-from legendre.core.types import AnyArray, frozen
+from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, observe
 from legendre.data.support import Support
-from legendre.fitting.plan import check_callback, check_limit, check_tol
+from legendre.fitting.plan import Settings
 from legendre.model.problem import Problem
-from legendre.solvers.choose import read_solver
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 from legendre.solvers.status import Status
@@ -91,10 +90,8 @@ def balance(
     >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor.sum(axis=1).round(8).tolist()
     [30.0, 70.0]
     """
-    check_tol(tol)
-    check_limit(max_iter)
-    check_callback(callback)
-    asked = _read_solver(solver)
+    settings = Settings.read(solver, tol, max_iter, callback)
+    asked = _suitable(settings.solver)
     home, data = home_of(X), _prior(X)
     wanted = read_margins(margins, modes, total, data.shape, float(tol))
     basis = interactions(wanted.largest_sets).select(data)
@@ -111,9 +108,8 @@ def _warn(result: Balanced) -> None:
     warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=3)
 
 
-def _read_solver(solver: str | Solver) -> Solver | None:
-    asked = read_solver(solver)
-    if asked is not None and asked.name not in SOLVERS:
+def _suitable(asked: Solver | None) -> Solver | None:
+    if asked is not None and asked.needs_mass:
         raise InvalidSetting(
             f"solver '{asked.name}' needs a tensor with the margins, which is what balancing looks for. "
             f"Use auto, {', '.join(SOLVERS)}."

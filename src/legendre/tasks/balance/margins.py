@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from legendre.basis.interactions import check_modes, mode_sets
 from legendre.core.arguments import entries, is_real, is_whole
 from legendre.core.array_libraries import rectangular
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidBasis, InvalidMargins
-from legendre.core.types import FloatArray, frozen
+from legendre.core.types import FloatArray
 from legendre.model.margins import Modes
 
 SUMMATION = 1e-12

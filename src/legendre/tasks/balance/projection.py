@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.types import BoolArray, frozen
+from legendre.core.cells import frozen
+from legendre.core.types import BoolArray
 from legendre.data.dense import in_memory
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
-from legendre.fitting.plan import run_in_turn
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.before.rank import independent
-from legendre.solvers.loop import Callback, Outcome
+from legendre.solvers.loop import Callback, Outcome, run_in_turn
 from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.natural import Natural
 from legendre.solvers.natural_cg import NaturalCG
@@ -81,25 +81,19 @@ class Projection:
         model, face = self.problem.model, self._face(known)
         solvers = choose_for_margins(self.problem, prove=not known.certain) if self.solver is None else [self.solver]
         every = columns = np.arange(model.n_params)
-        if solvers[0].name in ("natural", "gradient"):  # the others do not mind dependent parameters
+        if not solvers[0].accepts_dependent:
             columns = independent(model.on_face(face))
         reduced = self.problem.reduced(face, columns)
-        matrix = solvers[0].name == "matrix-scaling" and MatrixEngine.applies(reduced.model)
+        matrix = solvers[0].needs_matrix and MatrixEngine.applies(reduced.model)
         engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
         target = Target(engine, reduced, self._eta_tol())
-        outcome, name = run_in_turn(
-            solvers,
-            target,
-            np.zeros(len(columns)),
-            tol=target.tol,
-            max_iter=self.max_iter,
-            callback=self.callback,
-        )
+        start = np.zeros(len(columns))
+        outcome = run_in_turn(solvers, target, start, max_iter=self.max_iter, callback=self.callback)
         if len(columns) < len(every):
             theta = np.zeros(len(every))
             theta[columns] = outcome.point.theta
             outcome = replace(outcome, point=engine_for(model.on_face(face)).at(theta))
-        return outcome, name
+        return outcome, outcome.solver.name
 
     def _eta_tol(self) -> float:
         """How closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them."""

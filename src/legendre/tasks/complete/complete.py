@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
 from legendre.core.array_libraries import home_of
+from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
-from legendre.core.types import BoolArray, frozen
+from legendre.core.types import BoolArray
 from legendre.data.dense import observe
 from legendre.fitting.decompose import decompose
-from legendre.fitting.plan import check_tol
+from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.choose import read_solver
 from legendre.solvers.protocol import Solver
 from legendre.tasks.complete.candidates import read_bases
 from legendre.tasks.complete.crossval import CRITERIA, CrossValidation
@@ -145,8 +145,7 @@ def complete(
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
     """
     _check_names(undetermined, criterion)
-    check_tol(tol)
-    read_solver(solver)
+    Settings.read(solver, tol, max_iter)
     recipes = read_bases(basis, cv)
     home, data = home_of(X), observe(X, support, base)
     seen = observed_cells(data, support)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.decompose import decompose
 from legendre.fitting.fit import fit_on
+from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.choose import read_solver
 from legendre.tasks.complete.candidates import Candidate, candidates
 from legendre.tasks.complete.crossval import CrossValidation, cross_validate
 from legendre.tasks.complete.extrapolate import determined_values
@@ -54,8 +55,8 @@ def select(
 def _fits(values: FloatArray, left: BoolArray, offer: Candidate, settings: dict[str, Any]) -> list[Decomposition]:
     """Fit a candidate, at all of its sizes, to the cells that are left; ranks are not asked for."""
     if not isinstance(offer.recipe, Adaptive):
-        data, solver = observe(values, left, settings["base"]), read_solver(settings["solver"])
-        limits = {"tol": settings["tol"], "max_iter": settings["max_iter"]}
-        return [fit_on(data, offer.recipe, solver=solver, ranked=False, **limits)]
+        data = observe(values, left, settings["base"])
+        asked = Settings.read(settings["solver"], settings["tol"], settings["max_iter"])
+        return [fit_on(data, offer.recipe, replace(asked, ranked=False))]
     fit = decompose(values, offer.recipe, support=left, **settings)
     return [fit.at(min(n, fit.n_params)) for n in offer.sizes] or [fit]

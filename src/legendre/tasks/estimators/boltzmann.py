@@ -199,7 +199,7 @@ class BoltzmannMachine(Estimator):
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
         probabilities: FloatArray
-        if not fixed or self.decomposition_.model.by_cliques:
+        if not fixed:
             probabilities = self.decomposition_.marginal(wanted, given=fixed or None)
             return probabilities
         try:

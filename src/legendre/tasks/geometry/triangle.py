@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
-from legendre.core.types import FloatArray, frozen
+from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import kl, probabilities
 from legendre.results.decomposition import Decomposition

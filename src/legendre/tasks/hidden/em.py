@@ -8,7 +8,7 @@ mode is the same in all cells of a box.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -18,14 +18,13 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
-from legendre.fitting.plan import Plan, plan_on
+from legendre.fitting.plan import Plan, Settings, plan_on
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import features
-from legendre.solvers.protocol import Target
+from legendre.solvers.protocol import Evaluation, Target
 
 FLATTEST = 1e-6
 """Curvatures (relative to G, so at most 1) below this tell nothing about how far to go."""
@@ -56,7 +55,7 @@ class Run:
 class Expectation:
     """A point of the model, the joint distribution of the data completed by it, and the visible KL(P, Q)."""
 
-    point: Point
+    point: Evaluation
     target: Target
     kl: float
     residual: float
@@ -86,7 +85,7 @@ class HiddenModel:
     @classmethod
     def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
         """Plan the fit; `joint` is X spread evenly over the hidden levels."""
-        plan = plan_on(joint, Cells(cells), None, 0.0)
+        plan = plan_on(joint, Cells(cells), Settings(tol=0.0))
         hidden = tuple(range(n_visible, len(joint.shape)))
         mass = plan.problem.mass.sum(axis=hidden, keepdims=True)
         return cls(plan, hidden, mass, _divergence_within(joint, plan.problem, hidden))
@@ -98,13 +97,11 @@ class HiddenModel:
         visible = q.sum(axis=self.hidden, keepdims=True)
         ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=self.mass > 0)
         joint = q * ratio
-        eta_hat = zeta_adjoint(joint)[tuple(problem.model.positions.T)]
-        completed = replace(problem, eta_hat=eta_hat)
-        completed.__dict__["mass"] = joint
-        target = Target(engine, completed, self.plan.tol)
+        target = Target(engine, problem.completed(joint), 0.0)
+        now = target.evaluated(point)
         inside = self.mass > 0
         kl = float(self.mass[inside] @ np.log(ratio[inside])) + self.within
-        return Expectation(point, target, kl, target.residual(point))
+        return Expectation(now, target, kl, now.residual)
 
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
         """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
@@ -167,7 +164,7 @@ class HiddenModel:
             curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
         except np.linalg.LinAlgError:
             return None
-        slopes = axes.T @ now.target.gradient(now.point)
+        slopes = axes.T @ now.point.gradient
         direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         for length in LENGTHS:
             with np.errstate(all="ignore"):  # far out everything may overflow; such a step is not taken

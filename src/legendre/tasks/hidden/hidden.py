@@ -20,7 +20,7 @@ from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import fit_on
-from legendre.fitting.plan import check_tol
+from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.tasks.hidden.em import HiddenModel, Run
 from legendre.tasks.hidden.result import HiddenDecomposition
@@ -79,7 +79,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    check_tol(tol)
+    Settings.read(tol=tol)
     levels = _sizes(sizes)
     _check_count("restarts", restarts, 1)
     _check_count("max_iter", max_iter, 0)
@@ -139,7 +139,7 @@ def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> D
     share = np.exp(log_q - log_q.max(axis=modes, keepdims=True))
     share /= share.sum(axis=modes, keepdims=True)
     # from 0, not from theta: where parameters have run far out, what is left of them on a face may be far from the end
-    return fit_on(_shared(data, share), Cells(cells), tol=M_TOL)
+    return fit_on(_shared(data, share), Cells(cells), Settings(tol=M_TOL))
 
 
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:

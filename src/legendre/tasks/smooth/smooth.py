@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
-from legendre.core.types import FloatArray, frozen
+from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.plan import check_limit, check_tol
+from legendre.fitting.plan import Settings
 from legendre.tasks.complete.crossval import CRITERIA
 from legendre.tasks.complete.folds import Folding
 from legendre.tasks.complete.observed import check_base, observed_cells
@@ -70,8 +71,7 @@ def smooth(
     """
     if criterion not in CRITERIA:
         raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-    check_tol(tol)
-    check_limit(max_iter)
+    Settings.read(tol=tol, max_iter=max_iter)
     data = observe(X, support, base)
     seen = observed_cells(data, support)
     check_base(data, seen)

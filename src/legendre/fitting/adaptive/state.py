@@ -1,0 +1,255 @@
+"""Where a growing basis stands: cells, theta, eta, and on demand the Fisher factor; no finished result on the way.
+
+Faces and rank are not searched for between rounds. Two rules, decided cell by cell, take out what surely vanishes; the
+factor drops dependent parameters; the last fit, an ordinary one, does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.cells import frozen
+from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.sums.quotient import Quotient
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense
+from legendre.engines.choose import engine_for
+from legendre.model.dual import probabilities
+from legendre.model.model import Model
+from legendre.model.problem import MergedData, Problem
+from legendre.model.space import Grid
+from legendre.results.decomposition import Round
+from legendre.solvers.loop import run
+from legendre.solvers.natural import Natural
+from legendre.solvers.protocol import Evaluation, Target
+
+ROUGH_TOL, ROUGH_STEPS = 1e-6, 10
+"""Fits on the way need not be exact, but what is left of a residual must not pass for a gain of a cell nearby."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What stays the same while a basis grows.
+
+    Parameters
+    ----------
+    data
+        X in memory.
+    p, eta_hat
+        X as probabilities on the whole grid, and their sums at or above each cell.
+    negentropy
+        The sum of ``p log(p / r)``: what KL(P, Q) has beyond the objective.
+    seen
+        The number of cells with data at or above each cell; ``None`` when X is positive on the support.
+    """
+
+    data: Dense
+    p: FloatArray
+    eta_hat: FloatArray
+    negentropy: float
+    seen: FloatArray | None
+
+    @classmethod
+    def of(cls, data: Dense) -> Ground:
+        """Sum X up once."""
+        p = probabilities(data)
+        seen = None if data.positive else zeta_adjoint((p > 0).astype(np.float64))
+        return cls(data, p, zeta_adjoint(p), data.negentropy(), seen)
+
+    def state(self, cells: IntArray, theta: FloatArray, dead: BoolArray | None) -> Grown:
+        """Evaluate theta on some cells, with some cells of the support left out for good."""
+        target = self._target(cells, dead)
+        return Grown(self, cells, target, target.at(theta), dead)
+
+    def fitted(self, cells: IntArray, theta: FloatArray, dead: BoolArray | None) -> Grown:
+        """Fit some cells, starting from theta; from 0 where that does not lead there."""
+        target, solver = self._target(cells, dead), Natural(polish=False)
+        ends = [run(solver, target, theta, ROUGH_STEPS)]
+        if ends[0].history[-1].residual > ROUGH_TOL:
+            # what is left of theta where parameters have become dependent may be a bad place to start from
+            ends.append(run(solver, target, np.zeros(len(cells)), solver.max_iter))
+        best = min(ends, key=lambda end: end.history[-1].residual)
+        return Grown(self, cells, target, target.evaluated(best.point), dead)
+
+    def _target(self, cells: IntArray, dead: BoolArray | None) -> Target:
+        shape, data = self.p.shape, self.data
+        few = self.p.size <= limits.ONE_BLOCK  # merging takes longer than it saves
+        quotient = self._every_cell if few else Quotient.of(shape, cells)
+        weights = self._weights(dead)
+        space = Grid(quotient, quotient.boxes(cells), None if weights is None else frozen(quotient.merge(weights)))
+        model = Model(data.support, data.base, frozen(cells), space)
+        eta_hat: FloatArray = self.eta_hat[tuple(cells.T)]
+        problem = Problem(data, model, eta_hat, MergedData(data, model, given=quotient.merge(self.p)))
+        return Target(engine_for(model, products=True), problem, ROUGH_TOL)
+
+    @cached_property
+    def _every_cell(self) -> Quotient:
+        return Quotient(self.p.shape, tuple(np.arange(n) for n in self.p.shape))
+
+    def _weights(self, dead: BoolArray | None) -> FloatArray | None:
+        """Return the measure of each cell; ``None`` on a full grid without a base measure."""
+        mask, base = self.data.support.mask, self.data.base
+        if mask is None and base is None and dead is None:
+            return None
+        weights = np.ones(self.p.shape) if base is None else base.copy()
+        if mask is not None:
+            weights[~mask] = 0.0
+        if dead is not None:
+            weights[dead] = 0.0
+        return weights
+
+    def vanishing(self, cells: IntArray, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
+        """Mark the cells that surely vanish in the limit under a basis; the first `known` of its cells are done.
+
+        Let n_u be the number of cells with data at or above u. (i) ``n_u = 0``: all above u vanishes. (ii) u below w,
+        both in B or u the bottom, ``n_u = n_w``: what is above u but not above w vanishes.
+        """
+        if self.seen is None:
+            return None
+        out = np.zeros(self.p.shape, dtype=np.bool_) if dead is None else dead.copy()
+        corners = np.concatenate([np.zeros((1, cells.shape[1]), dtype=np.int64), cells])
+        counts = self.seen[tuple(corners.T)]
+        for i in range(known + 1, len(corners)):
+            if counts[i] == 0:
+                out[_above(corners[i])] = True
+                continue
+            alike = np.flatnonzero(counts[: i + 1] == counts[i])[:-1]
+            for j in alike.tolist():
+                low, high = (j, i) if (corners[j] <= corners[i]).all() else (i, j)
+                if (corners[low] <= corners[high]).all():
+                    kept = out[_above(corners[high])].copy()
+                    out[_above(corners[low])] = True
+                    out[_above(corners[high])] = kept
+        return out if out.any() else None
+
+    def pinned(self, cells: IntArray) -> BoolArray:
+        """Mark the cells of a basis that keep others empty, see `vanishing`: their parameters run to infinity."""
+        if self.seen is None:
+            return np.zeros(len(cells), dtype=np.bool_)
+        corners = np.concatenate([np.zeros((1, cells.shape[1]), dtype=np.int64), cells])
+        counts = self.seen[tuple(corners.T)]
+        out: BoolArray = counts == 0
+        for i in np.flatnonzero(~out).tolist():
+            alike = np.flatnonzero(counts == counts[i])
+            under = alike[(corners[alike] <= corners[i]).all(axis=1) & (alike != i)]
+            out[under] = True
+            out[i] |= bool(len(under))
+        return out[1:]
+
+
+def _above(u: IntArray) -> tuple[slice, ...]:
+    return tuple(slice(int(i), None) for i in u)
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A basis and its fit, to `ROUGH_TOL`.
+
+    Parameters
+    ----------
+    ground
+        What stays the same.
+    cells
+        The basis, k x N.
+    target, point
+        The problem on these cells, and where its fit ended: theta, eta and psi.
+    dead
+        Cells of the grid that vanish.
+    """
+
+    ground: Ground
+    cells: IntArray
+    target: Target
+    point: Evaluation
+    dead: BoolArray | None
+
+    @property
+    def n_params(self) -> int:
+        """|B|."""
+        return len(self.cells)
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural parameters."""
+        return self.point.theta
+
+    @cached_property
+    def kl(self) -> float:
+        """KL(P, Q)."""
+        return max(self.ground.negentropy + self.point.objective, 0.0)
+
+    @cached_property
+    def q(self) -> FloatArray:
+        """Q on the whole grid."""
+        model, ground = self.target.problem.model, self.ground
+        merged = np.exp(self.target.engine.log_probabilities(self.point))
+        if merged.shape == ground.p.shape:
+            return merged
+        weights = model.weights
+        density = np.divide(merged, weights, out=np.zeros_like(merged), where=weights > 0)
+        q: FloatArray = model.quotient.spread(density)
+        measure = ground._weights(self.dead)
+        return q if measure is None else q * measure
+
+    @cached_property
+    def eta(self) -> FloatArray:
+        """The sums of Q at or above each cell of the grid."""
+        if self.target.problem.model.quotient.merged_shape == self.ground.p.shape:
+            return self.target.engine.eta_everywhere(self.point)
+        return zeta_adjoint(self.q)
+
+    @cached_property
+    def factor(self) -> Factor:
+        """The factorised Fisher matrix."""
+        model = self.target.problem.model
+        return factorise(self.target.engine.fisher(self.point), model.n_alive)
+
+    def losses(self) -> FloatArray:
+        """Return how much KL would rise, to second order, if one parameter were 0 and the others moved to make up.
+
+        That is ``theta_u^2 / (2 (G^-1)_uu)``, half of Wald's statistic for each observation. A parameter that diverges
+        keeps cells empty, and is worth more than any expansion can tell: infinite.
+        """
+        variance = self.factor.inverse_diagonal()
+        finite = np.divide(self.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
+        return np.where(self.ground.pinned(self.cells), np.inf, finite)
+
+    def round(self) -> Round:
+        """Say how large the basis is and how well it fits."""
+        data = self.ground.data
+        difference = data.values / data.total - self.q
+        if data.missing is not None:
+            difference = difference[~data.missing]
+        rmse = float(np.sqrt(np.mean(difference**2))) * data.total
+        return Round.measured(self.n_params, self.kl, rmse, data.total)
+
+    def pack(self, prefix: str = "") -> dict[str, Any]:
+        """List what tells one state of a search from the others."""
+        return {f"{prefix}cells": self.cells, f"{prefix}theta": self.theta}
+
+
+def unpack_state(ground: Ground, arrays: Mapping[str, Any], prefix: str = "") -> Grown:
+    """Evaluate a state of a search again: the same bits, without the steps that led there."""
+    cells = arrays[f"{prefix}cells"]
+    return ground.state(cells, arrays[f"{prefix}theta"], ground.vanishing(cells))
+
+
+def extended(state: Grown, new: IntArray) -> Grown:
+    """Add cells and fit again."""
+    cells = np.concatenate([state.cells, new])
+    theta = np.concatenate([state.theta, np.zeros(len(new))])
+    return state.ground.fitted(cells, theta, state.ground.vanishing(cells, len(state.cells), state.dead))
+
+
+def shortened(state: Grown, gone: IntArray) -> Grown:
+    """Leave cells out and fit again."""
+    left = np.delete(np.arange(state.n_params), gone)
+    cells = state.cells[left]
+    return state.ground.fitted(cells, state.theta[left], state.ground.vanishing(cells))

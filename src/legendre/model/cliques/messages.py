@@ -1,0 +1,154 @@
+"""Messages between the tables of cliques: exact sums and maxima over grids of any size.
+
+What two neighbouring cliques share is all that they need to know of each other: the sums of one table over the modes
+that are not shared are added to the other (Lauritzen and Spiegelhalter 1988).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legendre.core.types import FloatArray
+
+if TYPE_CHECKING:
+    from legendre.model.cliques.graph import Clique
+    from legendre.model.cliques.tables import Tables
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a clique's table lies in its parent's: axes of the parent that follow each other are taken together.
+
+    Parameters
+    ----------
+    parent
+        The shape of the parent's table, axes taken together.
+    kept
+        The same with length 1 where the child does not share the axes.
+    summed
+        Those axes.
+    """
+
+    parent: tuple[int, ...]
+    kept: tuple[int, ...]
+    summed: tuple[int, ...]
+
+    @classmethod
+    def of(cls, child: Clique, parent: Clique) -> Link:
+        """Compare the modes of two cliques."""
+        common = set(child.modes[: child.shared])
+        lanes: list[list[int]] = []
+        for k, length in zip(parent.modes, parent.shape, strict=True):
+            if lanes and lanes[-1][1] == (k in common):
+                lanes[-1][0] *= length
+            else:
+                lanes.append([length, int(k in common)])
+        return cls(
+            tuple(length for length, _ in lanes),
+            tuple(length if shared else 1 for length, shared in lanes),
+            tuple(axis for axis, (_, shared) in enumerate(lanes) if not shared),
+        )
+
+    def add(self, values: FloatArray, table: FloatArray) -> None:
+        """Add what is said of the shared modes to the parent's table."""
+        view = table.reshape(self.parent)
+        view += values.reshape(self.kept)
+
+    def reduce(self, table: FloatArray) -> FloatArray:
+        """Sum a parent's table over what is not shared."""
+        sums: FloatArray = np.add.reduce(table.reshape(self.parent), axis=self.summed)
+        return sums.ravel()
+
+    def largest(self, table: FloatArray) -> FloatArray:
+        """Take the maximum of a parent's table over what is not shared."""
+        peaks: FloatArray = np.maximum.reduce(table.reshape(self.parent), axis=self.summed)
+        return peaks.ravel()
+
+    def times(self, rows: FloatArray, table: FloatArray) -> FloatArray:
+        """Multiply each row, values on the shared modes, by the parent's table: one table for each row."""
+        product: FloatArray = rows.reshape(-1, *self.kept) * table.reshape(self.parent)
+        return product.reshape(len(rows), -1)
+
+    def reduce_rows(self, tables: FloatArray) -> FloatArray:
+        """Sum tables, one in each row, over what is not shared."""
+        sums = tables.reshape(-1, *self.parent).sum(axis=tuple(axis + 1 for axis in self.summed))
+        return np.asarray(sums).reshape(len(tables), -1)
+
+
+def links_of(cliques: Sequence[Clique]) -> list[Link | None]:
+    """Compare each clique with its parent; ``None`` for roots."""
+    return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Q on the cliques: the distribution of each one's own modes given the shared ones, and its margin."""
+
+    given: FloatArray
+    margins: FloatArray
+
+
+def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
+    """Compute psi and Q on the cliques: logarithms on the way up, and on the way down there is nothing to divide."""
+    cliques, links, matrices = tables.tree.cliques, tables.links, tables.matrices
+    given = tables.sums_below(theta)
+    given += tables.log_lengths
+    psi = tables.log_rest
+    for c in reversed(range(len(cliques))):
+        where, shape = matrices[c]
+        table = given[where].reshape(shape)
+        peaks = table.max(axis=1)
+        table -= peaks[:, None]
+        np.exp(table, out=table)
+        sums = table.sum(axis=1)
+        table /= sums[:, None]
+        message = np.log(sums)
+        message += peaks
+        top = float(message.max())  # taken out, so that what is passed on stays small
+        psi += top
+        link = links[c]
+        if link is not None:
+            message -= top
+            link.add(message, given[matrices[cliques[c].parent][0]])
+    margins = np.empty(tables.size)
+    for c, (where, shape) in enumerate(matrices):
+        link = links[c]
+        if link is None:
+            margins[where] = given[where]
+        else:
+            shared = link.reduce(margins[matrices[cliques[c].parent][0]])
+            np.multiply(given[where].reshape(shape), shared[:, None], out=margins[where].reshape(shape))
+    return psi, Beliefs(given, margins)
+
+
+def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
+    """Return the largest value of a sum over cliques, and in each table the largest of the sums given its cell.
+
+    `parts` holds the terms and is overwritten with the second.
+    """
+    cliques, links, matrices = tables.tree.cliques, tables.links, tables.matrices
+    messages: list[FloatArray] = [np.empty(0)] * len(cliques)
+    roots = []
+    for c in reversed(range(len(messages))):
+        where, shape = matrices[c]
+        messages[c] = parts[where].reshape(shape).max(axis=1)
+        link = links[c]
+        if link is None:
+            roots.append(float(messages[c][0]))
+        else:
+            link.add(messages[c], parts[matrices[cliques[c].parent][0]])
+    total = sum(roots)
+    for c, (where, shape) in enumerate(matrices):
+        link = links[c]
+        if link is None:
+            parts[where] += total - float(messages[c][0])
+        else:
+            shared = link.largest(parts[matrices[cliques[c].parent][0]])
+            shared -= messages[c]
+            table = parts[where].reshape(shape)
+            table += shared[:, None]
+    return total, parts

@@ -1,0 +1,249 @@
+"""The space: the one form in which sums over the merged cells are taken, decided when a model is made.
+
+``grid``: an array with an entry for every merged cell, formed or swept slab by slab. ``list``: the merged cells that
+hold some of Omega, in a grid too large to form. ``cliques``: tables over the modes that B couples, on a full grid of
+any size. Whoever needs a sum over cells asks the space; nobody else looks at sizes to find out which form it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.cells import cell_keys, find, frozen
+from legendre.core.errors import InvalidBasis
+from legendre.core.memory import check_room
+from legendre.core.sums.cell_sums import sums_above, sums_below
+from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.support import Support
+from legendre.model.cliques.graph import CliqueTree, clique_tree
+from legendre.model.cliques.tables import Tables
+
+
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """What grids and cliques share: an entry for every merged cell, if it comes to that.
+
+    Parameters
+    ----------
+    quotient
+        The boxes that B cuts.
+    positions
+        The cells of B in merged coordinates, k x N.
+    measure
+        The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `Model.on_face`). ``None`` on
+        a full grid without a base measure, where it is a product over modes that need not be multiplied out.
+    """
+
+    quotient: Quotient
+    positions: IntArray
+    measure: FloatArray | None = None
+
+    @cached_property
+    def n_cells(self) -> int:
+        """The number of merged cells."""
+        return self.quotient.n_merged
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells are summed over, for the rounding error of the sums."""
+        return self.n_cells
+
+    @property
+    def formable(self) -> bool:
+        """Whether an array with an entry for every merged cell can be formed."""
+        return self.n_cells <= limits.MOST_FORMED and len(self.quotient.shape) <= limits.MOST_AXES
+
+    @property
+    def additions(self) -> int:
+        """How many additions one sweep takes."""
+        return self.n_cells * len(self.quotient.shape)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each box."""
+        return frozen(volumes(self.quotient)) if self.measure is None else self.measure
+
+    def below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector on B at or below each merged cell."""
+        check_room(self.n_cells, 8, "a merged grid", "Ask about some cells only.")
+        grid = np.zeros(self.quotient.merged_shape)
+        grid[tuple(self.positions.T)] = vector
+        return zeta(grid)
+
+    def above(self, masses: FloatArray) -> FloatArray:
+        """Sum what merged cells hold at or above each cell of B."""
+        found: FloatArray = zeta_adjoint(masses)[tuple(self.positions.T)]
+        return found
+
+    def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
+        """Sum a vector on B at or below each of some merged cells (n x N)."""
+        if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
+            found: FloatArray = self.below(vector)[tuple(boxes.T)]
+            return found
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
+
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks of the merged cells at some of them (n x N)."""
+        found: BoolArray = marks[tuple(boxes.T)]
+        return found
+
+    def weighed(self, weights: FloatArray) -> Grid:
+        """Take other weights; what they are 0 on is left out."""
+        return Grid(self.quotient, self.positions, frozen(weights))
+
+    def with_positions(self, positions: IntArray) -> Grid:
+        """Keep some parameters only; the merged cells stay as they are."""
+        return Grid(self.quotient, positions, self.measure)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid(_Boxes):
+    """A grid of the merged cells, formed or swept slab by slab."""
+
+    form: ClassVar[Literal["grid"]] = "grid"
+
+
+@dataclass(frozen=True, eq=False)
+class CellList:
+    """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these.
+
+    Parameters
+    ----------
+    quotient, positions
+        As for a `Grid`.
+    cells
+        The merged cells, m x N.
+    measure
+        The measure of each of them.
+    """
+
+    form: ClassVar[Literal["list"]] = "list"
+    formable: ClassVar[bool] = True
+    quotient: Quotient
+    positions: IntArray
+    cells: IntArray
+    measure: FloatArray
+
+    @property
+    def n_cells(self) -> int:
+        """The number of merged cells in the list."""
+        return len(self.cells)
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells are summed over, for the rounding error of the sums."""
+        return len(self.cells)
+
+    @property
+    def additions(self) -> int:
+        """How many additions one sweep takes."""
+        return self.n_cells * len(self.quotient.shape)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The measure of each merged cell."""
+        return self.measure
+
+    def below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector on B at or below each merged cell of the list."""
+        return self.below_at(vector, self.cells)
+
+    def above(self, masses: FloatArray) -> FloatArray:
+        """Sum what the merged cells of the list hold at or above each cell of B."""
+        return sums_above(self.quotient.merged_shape, self.cells, self.positions, masses)
+
+    def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
+        """Sum a vector on B at or below each of some merged cells (n x N), in the list or not."""
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
+
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks of the list at some merged cells (n x N); False for those that are not in the list."""
+        place = find(boxes, self.cells)
+        return (place >= 0) & marks[place]
+
+    def weighed(self, weights: FloatArray) -> CellList:
+        """Take other weights; what they are 0 on is left out."""
+        return replace(self, measure=frozen(weights))
+
+    def with_positions(self, positions: IntArray) -> CellList:
+        """Keep some parameters only; the list stays as it is."""
+        return replace(self, positions=positions)
+
+
+@dataclass(frozen=True, eq=False)
+class Cliques(_Boxes):
+    """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once."""
+
+    form: ClassVar[Literal["cliques"]] = "cliques"
+    tables: Tables = field(kw_only=True)
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells the tables have."""
+        return self.tables.size
+
+    @property
+    def additions(self) -> int:
+        """How many additions the messages to the roots and back take."""
+        return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
+
+
+Space = Grid | CellList | Cliques
+
+
+def space_for(support: Support, base: FloatArray | None, quotient: Quotient, positions: IntArray) -> Space:
+    """Decide in which form the merged cells are summed over; refuse what no form can sum."""
+    if support.points is not None:
+        return _of_points(quotient, positions, support.points)
+    if base is None and support.mask is None:
+        return _full(quotient, positions)
+    inside = support.mask if base is None else base if support.mask is None else np.where(support.mask, base, 0.0)
+    assert inside is not None
+    return Grid(quotient, positions, frozen(quotient.merge(inside)))
+
+
+def _full(quotient: Quotient, positions: IntArray) -> Space:
+    n, grid = quotient.n_merged, Grid(quotient, positions)
+    if quotient.small:
+        return grid
+    only = n > limits.MOST_SWEPT or len(quotient.shape) > limits.MOST_AXES
+    tree = cliques_of(positions, quotient.merged_shape)
+    if only and not tree.fits:
+        raise InvalidBasis(tree.trouble())
+    if not tree.fits or not (only or _pay(tree, n, len(positions))):
+        return grid
+    return Cliques(quotient, positions, tables=Tables(quotient, positions, tree))
+
+
+def _pay(tree: CliqueTree, n_merged: int, n_params: int) -> bool:
+    """Compare with sweeps over the merged grid, whose Fisher matrix takes no more than eta."""
+    carried = tree.largest.n_cells * n_params // limits.CLIQUES_CARRY
+    return limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n_merged
+
+
+def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
+    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `together`."""
+    used = (positions > 0).astype(np.float32)
+    graph = used.T @ used > 0
+    graph[np.ix_(together, together)] = True
+    return clique_tree(graph, merged_shape)
+
+
+def _of_points(quotient: Quotient, positions: IntArray, points: IntArray) -> Space:
+    """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
+    n = quotient.n_merged
+    formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
+    if formed and len(quotient.shape) <= limits.MOST_AXES:
+        counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
+        return Grid(quotient, positions, frozen(counts.reshape(quotient.merged_shape)))
+    boxes = quotient.boxes(points)
+    _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
+    return CellList(quotient, positions, np.asfortranarray(boxes[first]), frozen(number.astype(np.float64)))

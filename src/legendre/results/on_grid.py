@@ -1,0 +1,215 @@
+"""Questions to a Q on a grid: full grids, masks, base measures.
+
+On a full grid without a base measure all cells of a merged box have the same probability, so that the merged grid
+answers; elsewhere Q is formed, some rows at a time where that is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core import limits
+from legendre.core.cells import cell_name
+from legendre.core.errors import InvalidQuery
+from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.engines.choose import engine_for
+from legendre.model.model import Model
+from legendre.results.query_arguments import called, impossible, values_of
+
+TIE = 1e-12
+"""Log probabilities closer than this are equal: what parts them is the rounding error of the running sums."""
+
+
+@dataclass(frozen=True, eq=False)
+class OnGrid:
+    """A member of a model on a grid.
+
+    Parameters
+    ----------
+    model, theta, psi
+        The model on its whole sample space, the parameters and their normaliser.
+    alive
+        True for the merged cells that carry probability; ``None`` when all of Omega does.
+    """
+
+    model: Model
+    theta: FloatArray
+    psi: float
+    alive: BoolArray | None = None
+
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Add up theta below each cell (n x N); ``-inf`` outside the support and where Q vanishes."""
+        model = self.model
+        boxes = model.quotient.boxes(cells)
+        log_q = model.space.below_at(self.theta, boxes) - self.psi
+        if model.base is not None:
+            with np.errstate(divide="ignore"):
+                log_q = log_q + np.log(model.base[tuple(cells.T)])
+        inside = model.support.contains(cells)
+        if self.alive is not None:
+            inside = inside & model.carries(boxes, self.alive)
+        return np.where(inside, log_q, -np.inf)
+
+    def log_density(self) -> FloatArray:
+        """``log(q_v / r_v)`` on every merged cell; ``-inf`` where no cell carries probability."""
+        log_q = self.model.space.below(self.theta)
+        log_q -= self.psi
+        if self.alive is not None:
+            log_q[~self.alive] = -np.inf
+        elif self.model.measure is not None:
+            log_q[~self.model.alive] = -np.inf
+        return log_q
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        order = len(self.model.support.shape)
+        in_order = sorted(kept)
+        if at:
+            rest = [k for k in range(order) if k not in at]
+            grid = self._condition(at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
+        elif self.model.measure is None:
+            grid = np.exp(self.log_density())
+            for k in reversed([k for k in range(order) if k not in kept]):
+                grid = np.tensordot(grid, self.model.quotient.lengths[k], axes=(k, 0))
+            grid = self._spread(np.asarray(grid), in_order)
+        else:
+            grid = np.zeros([self.model.support.shape[k] for k in in_order])
+            others = tuple(k for k in range(order) if k not in kept)
+            for rows, q in self._blocks():
+                grid[rows if 0 in kept else ...] += q.sum(axis=others)
+        return np.array(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
+
+    def _condition(self, at: Mapping[int, int]) -> FloatArray:
+        """Give Q on the modes left when the others are fixed; in the log domain, so that rare events are no trouble."""
+        model = self.model
+        every = range(len(model.support.shape))
+        boxes = tuple(int(model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None) for k in every)
+        cells = tuple(at.get(k, slice(None)) for k in every)
+        log_q = self._spread(np.asarray(self.log_density()[boxes]), [k for k in every if k not in at])
+        if model.base is not None:
+            with np.errstate(divide="ignore"):
+                log_q = log_q + np.log(model.base[cells])
+        if model.support.mask is not None:
+            log_q = np.where(model.support.mask[cells], log_q, -np.inf)
+        peak = float(log_q.max())
+        if peak == -np.inf:
+            raise impossible(at)
+        q = np.exp(log_q - peak)
+        return np.asarray(q / q.sum())
+
+    def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+        """Sum ``q f`` over the cells with probability."""
+        shape = self.model.support.shape
+        check_formed(shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
+        read = partial(called, f, shape) if callable(f) else values_of(f, shape).__getitem__
+        return sum(summed(q, read(rows), rows.start) for rows, q in self._blocks())
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
+        shape, quotient = self.model.support.shape, self.model.quotient
+        if self.model.measure is not None:
+            q = np.concatenate([q.ravel() for _, q in self._blocks()])
+            return _unravelled(draw(q, n, generator), shape)
+        q = np.exp(self.log_density())
+        q *= self.model.weights
+        boxes = _unravelled(draw(q.ravel(), n, generator), quotient.merged_shape)
+        cells = np.empty((n, len(shape)), dtype=np.int64)
+        for k, (cut, length) in enumerate(zip(quotient.cuts, shape, strict=True)):
+            ends = np.append(cut[1:], length)
+            cells[:, k] = generator.integers(cut[boxes[:, k]], ends[boxes[:, k]])
+        return cells
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order where several are."""
+        if self.model.measure is None:
+            log_q = self.log_density()
+            box = np.unravel_index(first_of(log_q, float(log_q.max())), log_q.shape)
+            # corners of boxes come in the order of the boxes
+            return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, box, strict=True))
+        peak = max(float(log_q.max()) for _, log_q in self._log_blocks())
+        rows, log_q = next(block for block in self._log_blocks() if block[1].max() >= peak - TIE)
+        place = np.unravel_index(first_of(log_q, peak), log_q.shape)
+        return rows.start + int(place[0]), *(int(i) for i in place[1:])
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
+        if self.alive is None and self.model.n_merged > limits.LARGEST_GRID:
+            return math.exp(engine_for(self.model).at(2.0 * self.theta).psi - 2.0 * self.psi)
+        return float(np.sum(self.model.weights * np.exp(2.0 * self.log_density())))
+
+    def rows(self, density: FloatArray, rows: slice, shown: BoolArray | None, unit: float = 1.0) -> FloatArray:
+        """Q on some rows of the grid, from the density of the merged cells; 0 where `shown` is False."""
+        q: FloatArray = np.array(self.model.quotient.spread(density, rows), dtype=np.float64)
+        if self.model.base is not None:
+            q *= self.model.base[rows]
+            q *= unit
+        if shown is not None:
+            q[~shown[rows]] = 0.0
+        return q
+
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Q, some rows of the first mode at a time."""
+        density = np.exp(self.log_density())
+        for rows in rows_of(self.model.support.shape):
+            yield rows, self.rows(density, rows, self.model.support.mask)
+
+    def _log_blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        for rows, q in self._blocks():
+            with np.errstate(divide="ignore"):
+                log_q = np.log(q)
+            yield rows, log_q
+
+    def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
+        """Copy each box's value to its cells, on a grid of some modes only."""
+        shape, quotient = self.model.support.shape, self.model.quotient
+        size = math.prod(shape[k] for k in modes)
+        check_room(size, 8, f"a table over the modes {list(modes)}", "Ask for fewer modes.")
+        for axis, k in enumerate(modes):
+            if len(quotient.cuts[k]) < shape[k]:
+                grid = grid.take(quotient.box_of(k), axis=axis)
+        return grid
+
+
+def check_formed(shape: tuple[int, ...], name: str, way_out: str) -> None:
+    """Refuse to form what does not fit in memory, or has more modes than an array can."""
+    n_cells = math.prod(shape)
+    if len(shape) > limits.MOST_AXES:
+        raise InvalidQuery(
+            f"{name}: Q has {size_name(n_cells)} cells in {len(shape)} modes, and is never formed. {way_out}"
+        )
+    check_room(n_cells, 8, f"{name}: an array", way_out)
+
+
+def summed(q: FloatArray, values: AnyArray, start: int = 0) -> float:
+    """Sum ``q f`` over a table of probabilities; `start` is the number of its first row, for an error to name."""
+    bad = np.argwhere(~np.isfinite(values) & (q > 0))
+    if len(bad):
+        place, value = [bad[0][0] + start, *bad[0][1:]], values[tuple(bad[0])]
+        raise InvalidQuery(
+            f"expectation: f{cell_name(place)} = {value}; f must be finite wherever Q is positive. "
+            "Cells of probability 0 do not count."
+        )
+    return float(np.sum(q * np.where(q > 0, values, 0.0)))
+
+
+def first_of(log_q: FloatArray, peak: float) -> int:
+    """Return the place of the first entry that is as large as the peak, but for rounding."""
+    return int(np.argmax(log_q >= peak - TIE))
+
+
+def draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
+    """Invert the distribution function; ``random() < 1``, so that no entry of probability 0 is ever drawn."""
+    cumulated = np.cumsum(q)
+    found: IntArray = np.searchsorted(cumulated, generator.random(n) * cumulated[-1], side="right").astype(np.int64)
+    return found
+
+
+def _unravelled(flat: IntArray, shape: tuple[int, ...]) -> IntArray:
+    return np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)
