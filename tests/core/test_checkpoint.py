@@ -25,8 +25,7 @@ from test_cli import run as run_command
 
 import legendre as ld
 from legendre.core import limits
-from legendre.core.checkpoint.book import EVERY, Book
-from legendre.core.checkpoint.section import Section
+from legendre.core.checkpoint import EVERY, Book, Section
 from legendre.core.files import read_arrays
 from legendre.core.sums.linalg import factorise
 from legendre.data.dense import observe
@@ -608,7 +607,7 @@ def test_a_disk_that_fills_up_does_not_end_the_fit(tmp_path: Path, monkeypatch: 
 
 def test_writing_takes_little_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0.0
-    monkeypatch.setattr("legendre.core.checkpoint.book.time.monotonic", lambda: clock)
+    monkeypatch.setattr("legendre.core.checkpoint.time.monotonic", lambda: clock)
 
     def slowly(seconds: float) -> Callable[[], dict[str, Any]]:
         def pack() -> dict[str, Any]:

@@ -14,8 +14,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, Home, home_of
-from legendre.core.checkpoint.record import Record, digest
-from legendre.core.checkpoint.section import open_checkpoint
+from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.array_libraries import host
-from legendre.core.checkpoint.record import UNRECORDED, Record, digest
+from legendre.core.checkpoint import UNRECORDED, Record, digest
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.data.observation import Observation

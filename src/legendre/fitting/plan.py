@@ -13,7 +13,7 @@ from legendre.basis.basis import Basis, most_of
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
-from legendre.core.checkpoint.record import UNRECORDED, Record
+from legendre.core.checkpoint import UNRECORDED, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.checkpoint.record import Arrays
+from legendre.core.checkpoint import Arrays
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point
 from legendre.solvers.protocol import State, Target

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.checkpoint.record import UNRECORDED, Arrays, Record
+from legendre.core.checkpoint import UNRECORDED, Arrays, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.solvers.history import Callback as Callback

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.core.checkpoint.record import UNRECORDED, Record, digest
+from legendre.core.checkpoint import UNRECORDED, Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.core.checkpoint.record import UNRECORDED, Arrays, Record
+from legendre.core.checkpoint import UNRECORDED, Arrays, Record
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.rounds import pack_fit, unpack_fit
