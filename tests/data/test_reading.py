@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from cases import BoolArray
 from legendre.core import limits
-from legendre.core.sums.kernels import reading
-from legendre.core.sums.kernels.reading import aggregate, suffix_sums
+from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
+from legendre.core.sums.kernels.memory_walk import plan_walk
+from legendre.core.sums.kernels.suffix_sums import suffix_sums
 from legendre.core.sums.kernels.top import largest_rows
 from legendre.data.dense import _largest
 from oracles import FloatArray, IntArray
@@ -77,14 +78,14 @@ def sums_over(x: Tensor, boxes: list[IntArray]) -> FloatArray:
 
 
 def check_aggregate(x: Tensor, boxes: list[IntArray]) -> None:
-    found = aggregate(x, boxes)
+    found = sums_over_boxes(x, boxes)
     assert_allclose(found.sums, sums_over(x, boxes), rtol=1e-12)
     assert found.counts is None
     assert (found.minimum, found.missing, found.infinite) == (float(x.min()), 0, 0)
 
 
 def check_masked(x: Tensor, boxes: list[IntArray], mask: BoolArray) -> None:
-    found = aggregate(x, boxes, mask)
+    found = sums_over_boxes(x, boxes, mask)
     assert found.counts is not None
     assert_allclose(found.sums, sums_over(np.where(mask, x, 0), boxes), rtol=1e-12)
     assert_array_equal(found.counts, sums_over(mask, boxes))
@@ -130,8 +131,8 @@ def test_boxes_in_any_order() -> None:
 def test_blocks_with_one_target_never_share_a_box(first: IntArray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that add to one cell would lose a sum now and then: no answer shows that reliably."""
     monkeypatch.setattr(limits, "ONE_BLOCK", 0)
-    layout = reading._layout([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
-    bounds, copies = reading._row_bounds(layout, int(first.max() + 1) * 30)
+    layout = plan_walk([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
+    bounds, copies = _row_bounds(layout, int(first.max() + 1) * 30)
     assert copies == 1
     assert (bounds[0], bounds[-1]) == (0, 40)
     blocks = [set(first[start:stop].tolist()) for start, stop in pairwise(bounds)]
@@ -168,7 +169,7 @@ def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype:
     gone = np.random.default_rng(5).random(shape) < 0.3
     gone.flat[-1] = True
     for x in layouts(np.where(gone, np.nan, sample(shape, dtype)).astype(dtype)):
-        found = aggregate(x, boxes)
+        found = sums_over_boxes(x, boxes)
         assert found.counts is not None
         assert_allclose(found.sums, sums_over(np.where(gone, 0, x), boxes), rtol=1e-12)
         assert_array_equal(found.counts, sums_over(~gone, boxes))
@@ -179,7 +180,7 @@ def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype:
 def test_missing_entries_beside_a_mask() -> None:
     x = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, np.inf]])
     mask = np.array([[True, True, True], [False, True, False]])
-    found = aggregate(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
+    found = sums_over_boxes(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
     assert found.counts is not None
     assert found.sums.ravel().tolist() == [4.0, 5.0]
     assert found.counts.ravel().tolist() == [2.0, 1.0]
@@ -190,17 +191,17 @@ def test_missing_entries_beside_a_mask() -> None:
 def test_infinite_entries_are_counted() -> None:
     x = sample((12, 9), "float64")
     x[0, 0], x[3, 4], x[11, 8] = np.inf, np.nan, -np.inf
-    found = aggregate(x, [np.arange(12), np.arange(9)])
+    found = sums_over_boxes(x, [np.arange(12), np.arange(9)])
     assert (found.infinite, found.missing, found.minimum) == (2, 1, -np.inf)
 
 
 def test_everything_missing() -> None:
-    found = aggregate(np.full((3, 4), np.nan), [np.arange(3), np.arange(4)])
+    found = sums_over_boxes(np.full((3, 4), np.nan), [np.arange(3), np.arange(4)])
     assert (found.missing, found.minimum, found.sums.sum()) == (12, np.inf, 0.0)
 
 
 def test_a_sum_beyond_float64_is_no_infinite_entry() -> None:
-    found = aggregate(np.full((2, 2), 1.5e308), [np.zeros(2, dtype=np.int64)] * 2)
+    found = sums_over_boxes(np.full((2, 2), 1.5e308), [np.zeros(2, dtype=np.int64)] * 2)
     assert found.sums.tolist() == [[np.inf]]
     assert (found.infinite, found.missing, found.minimum) == (0, 0, 1.5e308)
 
@@ -225,11 +226,11 @@ def exotic() -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("name", list(exotic()))
 def test_exotic_arrays(name: str) -> None:
-    assert_array_equal(aggregate(exotic()[name], BOXES).sums, [[2, 4], [4, 5]])
+    assert_array_equal(sums_over_boxes(exotic()[name], BOXES).sums, [[2, 4], [4, 5]])
 
 
 def test_booleans_count_as_one() -> None:
-    assert_array_equal(aggregate(SMALL > 1, BOXES).sums, [[1, 1], [1, 1]])
+    assert_array_equal(sums_over_boxes(SMALL > 1, BOXES).sums, [[1, 1], [1, 1]])
 
 
 def test_a_broadcast_array() -> None:
@@ -239,7 +240,7 @@ def test_a_broadcast_array() -> None:
 
 
 def test_empty_arrays() -> None:
-    found = aggregate(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64), np.arange(3)])
+    found = sums_over_boxes(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64), np.arange(3)])
     assert (found.sums.shape, found.minimum) == ((0, 3), np.inf)
 
 
@@ -258,13 +259,13 @@ def test_sums_above_no_cells() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"boxes and mask must fit the shape \(3, 2\)"):
-        aggregate(SMALL, BOXES[::-1])
+        sums_over_boxes(SMALL, BOXES[::-1])
     with pytest.raises(ValueError, match=r"boxes and mask must fit"):
-        aggregate(SMALL, BOXES, np.ones((2, 3), dtype=np.bool_))
+        sums_over_boxes(SMALL, BOXES, np.ones((2, 3), dtype=np.bool_))
     with pytest.raises(ValueError, match="box indices must not be negative"):
-        aggregate(SMALL, [BOXES[0] - 1, BOXES[1]])
+        sums_over_boxes(SMALL, [BOXES[0] - 1, BOXES[1]])
     with pytest.raises(TypeError, match="expected real numbers, got dtype complex128"):
-        aggregate(SMALL.astype(complex), BOXES)
+        sums_over_boxes(SMALL.astype(complex), BOXES)
     with pytest.raises(ValueError, match="positions must lie in the grid"):
         suffix_sums(SMALL, [np.arange(3), np.arange(2)], np.array([[3, 0]]))
     with pytest.raises(ValueError, match="cuts must begin with 0"):

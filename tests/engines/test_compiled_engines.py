@@ -14,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from cases import NAMED, Case
 from legendre.core import limits
 from legendre.core.sums.kernels import slabs as kernels
+from legendre.core.sums.kernels.mode_products import products
+from legendre.core.sums.kernels.slab_plan import plan_slabs
 from legendre.data.support import Support
 from legendre.engines.dense import DenseEngine
 from legendre.engines.product import ProductEngine
@@ -217,7 +219,7 @@ DOMAINS: dict[str, tuple[FloatArray, bool]] = {
 def test_the_stream_engine_chooses_its_domain(name: str) -> None:
     theta, products = DOMAINS[name]
     model = Model.of(Support((50, 50)), None, WALL)
-    plan = kernels.stream_plan([np.ones(50), np.ones(8)], np.minimum(WALL, [49, 1]), 0)
+    plan = plan_slabs([np.ones(50), np.ones(8)], np.minimum(WALL, [49, 1]), 0)
     assert kernels._domain(plan, theta[plan.order])[0] is products
     check_against_the_grid(model, theta)
 
@@ -262,7 +264,7 @@ def test_the_stream_may_run_along_any_mode(rng: np.random.Generator) -> None:
     theta = rng.normal(size=30)
     answers = []
     for mode in range(3):
-        plan = kernels.stream_plan(lengths, positions, mode)
+        plan = plan_slabs(lengths, positions, mode)
         gram = np.full((30, 30), 7.0)
         psi, eta = kernels.evaluate(plan, theta[plan.order], gram)
         again, same = kernels.evaluate(plan, theta[plan.order])
@@ -290,13 +292,13 @@ WRONG: dict[str, Callable[[IntArray], Any]] = {
 def test_compiled_code_never_sees_wrong_positions(name: str) -> None:
     lengths, positions = [np.ones(3), np.ones(4)], np.array([(1, 1), (2, 3)])
     with pytest.raises(ValueError, match="positions must"):
-        kernels.stream_plan(lengths, WRONG[name](positions))
+        plan_slabs(lengths, WRONG[name](positions))
     with pytest.raises(ValueError, match="positions must"):
-        kernels.products(lengths, WRONG[name](positions))
+        products(lengths, WRONG[name](positions))
 
 
 def test_compiled_code_never_sees_wrong_arrays() -> None:
-    plan = kernels.stream_plan([np.ones(3), np.ones(4)], np.array([(1, 1), (2, 3)]))
+    plan = plan_slabs([np.ones(3), np.ones(4)], np.array([(1, 1), (2, 3)]))
     with pytest.raises(ValueError, match=r"theta must have shape \(2,\), not \(3,\)"):
         kernels.evaluate(plan, np.zeros(3))
     small, single, fortran = np.zeros((3, 3)), np.zeros((2, 2), dtype=np.float32), np.zeros((2, 2), order="F")

@@ -32,10 +32,10 @@ class Scan(NamedTuple):
 def scan(values: AnyArray) -> Scan:
     """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
     if values.size >= limits.COMPILED_CELLS:
-        from legendre.core.sums.kernels.reading import aggregate
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
         boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
-        found = aggregate(values, boxes)
+        found = sums_over_boxes(values, boxes)
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
         return Scan(total, found.minimum, found.sums.ravel())

@@ -64,14 +64,14 @@ class Dense(Observation):
             return found
         mask = self.support.mask
         if self.values.size >= limits.COMPILED_CELLS:
-            from legendre.core.sums.kernels.reading import aggregate
+            from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
-            return aggregate(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
+            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X above each cell of B in the memory of a few slabs; only where Omega is the full grid."""
-        from legendre.core.sums.kernels.reading import suffix_sums
+        from legendre.core.sums.kernels.suffix_sums import suffix_sums
 
         return suffix_sums(self.values, quotient.cuts, positions)
 
@@ -87,13 +87,13 @@ class Dense(Observation):
 
     def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
         """Sum X over the boxes of some modes and over everything in the others."""
-        from legendre.core.sums.kernels.reading import aggregate
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
         if modes == [0] and self.first_margin is not None:
             merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
             return merged.reshape(-1, *[1] * (len(self.shape) - 1))
         boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
-        return aggregate(self.values, boxes).sums
+        return sums_over_boxes(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells; 0 outside Omega."""
