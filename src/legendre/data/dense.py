@@ -17,7 +17,7 @@ from legendre.core.memory import rows_of
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.checks import base_measure, check_entries, checked_total, missing_cells, numeric, scan, support_mask
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, beyond_memory
 from legendre.data.support import Support
 
 TOGETHER = 32
@@ -167,14 +167,20 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     )
 
 
-def in_memory(data: Observation, who: str) -> Dense:
-    """Refuse an X of which not every cell is at hand, for what needs that."""
+def in_memory(data: Observation, task: str) -> Dense:
+    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that.
+
+    Examples
+    --------
+    >>> in_memory(observe([[1, 2], [3, 4]]), "balance").values.tolist()
+    [[1, 2], [3, 4]]
+    """
     held = data.here()
     if isinstance(held, Dense):
         return held
     raise InvalidTensor(
-        f"{who} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}. Where a dense array fits, "
-        "pass that."
+        f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
+        f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."
     )
 
 

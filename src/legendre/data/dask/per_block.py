@@ -79,7 +79,7 @@ def squares(block: AnyArray, start: Cell, law: FittedModel) -> float:
     x = numbers(block)
     total = 0.0
     difference = law.on(start, x.shape)
-    difference -= x / law.total
+    difference -= x / np.float64(law.total)  # in float64, whatever the type of X is
     for piece in pieces(difference):
         total += float(np.einsum("i,i->", piece, piece))
     return total
@@ -111,7 +111,7 @@ def negentropy(block: AnyArray, start: Cell, total: float) -> float:  # noqa: AR
     """Sum ``p log p`` over a block."""
     own = 0.0
     for piece in pieces(numbers(block)):
-        p = piece[piece > 0] / total
+        p = piece[piece > 0] / np.float64(total)  # in float64, whatever the type of X is
         own += float((p * np.log(p)).sum())
     return own
 

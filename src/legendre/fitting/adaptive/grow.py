@@ -42,7 +42,7 @@ def grow(recipe: Adaptive, data: Observation, record: Record = UNRECORDED, say: 
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
     """
-    held = data.here()
+    held = data.here() if data.whole else data
     if isinstance(held, Dense):
         return _grow(recipe, held, record, say)
     coarse = coarsen(data, recipe)
