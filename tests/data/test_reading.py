@@ -11,13 +11,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
+import legendre as ld
 from cases import BoolArray
 from legendre.core import limits
 from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
 from legendre.core.sums.kernels.memory_walk import plan_walk
 from legendre.core.sums.kernels.suffix_sums import suffix_sums
 from legendre.core.sums.kernels.top import largest_rows
-from legendre.data.dense import _largest
+from legendre.data.dense import _largest, observe
 from oracles import FloatArray, IntArray
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -293,3 +294,46 @@ def test_the_largest_entry_of_each_slice(axis: int) -> None:
         for j, cell in enumerate(cells):
             in_slice = np.delete(cell, axis)
             assert np.ravel_multi_index(tuple(in_slice), x.take(j, axis).shape) == x.take(j, axis).argmax()
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float64"])
+@pytest.mark.parametrize("shape", [(100,), (30, 70), (5, 6, 80), (70, 1), (5, 1, 9, 1), (3, 2, 2, 64)], ids=str)
+def test_sums_and_the_largest_entries_in_one_pass(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.random.default_rng(6).integers(0, 5, shape).astype(dtype)
+    every = [np.arange(n) for n in shape]
+    found, plain_sums = sums_over_boxes(x, every, rank=True), sums_over_boxes(x, every)
+    assert_array_equal(found.sums, plain_sums.sums)
+    assert found.largest is not None
+    assert_array_equal(found.largest, x.reshape(-1, shape[-1]).argmax(axis=0))
+    assert plain_sums.largest is None
+    zeros = np.full(shape, np.iinfo(dtype).min if dtype == "int64" else 0, dtype=dtype)
+    assert_array_equal(sums_over_boxes(zeros, every, rank=True).largest, np.zeros(shape[-1]))
+
+
+def test_no_ranking_where_rows_are_not_those_of_x() -> None:
+    x = sample((9, 70), "float64")
+    every = [np.arange(9), np.arange(70)]
+    assert sums_over_boxes(np.asfortranarray(x), every, rank=True).largest is None
+    assert sums_over_boxes(x[::-1], every, rank=True).largest is None
+    flat = sample((1, 90), "float64")  # modes of one level are walked last
+    assert sums_over_boxes(flat, [np.arange(1), np.arange(90)], rank=True).largest is None
+    fused = sample((4, 5, 6), "float64")  # short modes are walked as one
+    assert sums_over_boxes(fused, [np.arange(n) for n in fused.shape], rank=True).largest is None
+    x[3, 4] = np.nan
+    assert sums_over_boxes(x, every, rank=True).largest is None
+
+
+@pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])
+def test_a_ranking_found_beforehand_changes_nothing(basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(8).random((6, 5, 70))
+    twin = ld.decompose(X, basis)
+    monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
+    fit = ld.decompose(X, basis)
+    assert_array_equal(fit.basis, twin.basis)
+    assert_allclose(fit.theta, twin.theta, atol=1e-9)
+    found = observe(X, rankings={2: 1})
+    assert found.last_ranking is not None
+    assert_array_equal(found.largest(1, 2), observe(X).largest(1, 2))
+    assert observe(X, X > 0.5, rankings={2: 1}).last_ranking is None
+    assert observe(X, rankings={2: 2, 0: 1}).last_ranking is None

@@ -36,6 +36,8 @@ class Dense(Observation):
         X in its own dtype, never changed: a copy of a small X, a large one by reference.
     first_margin
         X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
+    last_ranking
+        The place of the largest entry in each slice of the last mode, where reading X was told to find it; likewise.
     """
 
     kind = "a dense array"
@@ -43,6 +45,7 @@ class Dense(Observation):
 
     values: AnyArray
     first_margin: FloatArray | None = None
+    last_ranking: IntArray | None = None
 
     @cached_property
     def counts(self) -> bool:
@@ -103,6 +106,8 @@ class Dense(Observation):
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
+        if count == 1 and axis == len(self.shape) - 1 and self.last_ranking is not None:
+            return cells_of(self.last_ranking, np.arange(self.shape[axis]), self.shape, axis)
         if (
             count == 1
             and mask is None
@@ -138,8 +143,14 @@ class Dense(Observation):
         return own
 
 
-def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Dense:
-    """Check X, find Omega and the total.
+def observe(
+    X: ArrayLike,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    *,
+    rankings: dict[int, int] | None = None,
+) -> Dense:
+    """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
 
     Examples
     --------
@@ -148,7 +159,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     (3, 6.0)
     """
     values = numeric(X, "X", InvalidTensor)
-    seen = scan(values)
+    seen = scan(values, rank=rankings is not None and rankings.get(values.ndim - 1) == 1)
     missing = None if np.isfinite(seen.total) else missing_cells(values)
     check_entries(values, seen, missing)
     mask = support_mask(values, missing, support)
@@ -164,6 +175,7 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         total=checked_total(values, mask, seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
         first_margin=seen.first_margin if mask is None else None,
+        last_ranking=seen.largest if mask is None else None,
     )
 
 

@@ -51,8 +51,9 @@ def read(
     listed = as_sparse_tensor(X)
     if listed is None:
         home = home_of(X)
-        # what is no array is refused there
-        return observe(X, support, base) if home is HERE else observe_there(X, home, support, base)  # type: ignore[arg-type]
+        if home is not HERE:
+            return observe_there(X, home, support, base)
+        return observe(X, support, base, rankings=rankings)  # type: ignore[arg-type]  # what is no array is refused there
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

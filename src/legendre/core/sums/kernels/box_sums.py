@@ -22,6 +22,7 @@ from legendre.core.sums.kernels.memory_walk import (
     plan_walk,
 )
 from legendre.core.sums.kernels.rectangle import BLOCKS, threads
+from legendre.core.sums.kernels.top import join_blocks
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -33,20 +34,21 @@ class BoxSums(NamedTuple):
     minimum: float
     missing: int
     infinite: int
+    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, where asked for
 
 
 @njit(cache=True, nogil=True)
-def _sum_block(b, x, walk, bounds, out, lows):
+def _sum_block(b, x, walk, bounds, out, lows, best, at):
     """Add the rows of one block to its target."""
     line = np.zeros(0 if walk.straight else walk.shape[-1])
-    add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b])
+    add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
 
 
 @njit(cache=True, parallel=True)
-def _sum_blocks(x, walk, bounds, out, lows):
+def _sum_blocks(x, walk, bounds, out, lows, best, at):
     """Blocks of rows in parallel, into one target each, or into a shared one that they cut without overlap."""
     for b in prange(len(bounds) - 1):
-        _sum_block(b, x, walk, bounds, out, lows)
+        _sum_block(b, x, walk, bounds, out, lows, best, at)
 
 
 @njit(cache=True, parallel=True)
@@ -108,16 +110,31 @@ def sums_over_boxes_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> Flo
     walk = plan_walk([x], targets, memory_order(x))
     bounds = np.array([0, int(np.prod(walk.shape[:-1]))], np.int64)
     sums = np.zeros(m)
-    _sum_block(0, flat_memory(x), walk, bounds, sums.reshape(1, -1), np.full((1, LANES), np.inf))
+    lows, nothing = np.full((1, LANES), np.inf), _first_rows(x, bounds, 0)
+    _sum_block(0, flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
     return sums
 
 
-def sums_over_boxes(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.bool_] | None = None) -> BoxSums:
+def _first_rows(x: NDArray[Any], bounds: IntArray, columns: int) -> tuple[NDArray[Any], IntArray]:
+    """Begin each block's ranking of columns with the least value there is, in the block's first row."""
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    blocks = len(bounds) - 1
+    return np.full((blocks, columns), least, x.dtype), np.repeat(bounds[:-1, None], columns, axis=1)
+
+
+def sums_over_boxes(
+    x: NDArray[Any],
+    boxes: Sequence[NDArray[Any]],
+    mask: NDArray[np.bool_] | None = None,
+    *,
+    rank: bool = False,
+) -> BoxSums:
     """Sum X over boxes in one pass in the order of its memory, without a float64 copy.
 
     x: any order, any real dtype, any strides.  boxes[k]: box index of each coordinate of mode k (0..m_k-1).
     mask: cells of Omega, or None for all.  NaN entries are left out and counted; then, and with a mask, `counts`
-    says how many cells each box keeps.  X is read a second time only if it holds NaN or infinity.
+    says how many cells each box keeps.  X is read a second time only if it holds NaN or infinity.  With `rank` the
+    same pass finds the largest entry of each level of the last mode, where X is finite and in C order.
     """
     x = plain(x)
     if [len(b) for b in boxes] != list(x.shape) or (mask is not None and mask.shape != x.shape):
@@ -128,24 +145,30 @@ def sums_over_boxes(x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArra
     if x.size == 0 or x.ndim == 0:
         return BoxSums(np.zeros(m), None, np.inf, 0, 0)
     if mask is None:
-        if (found := _all_finite(x, m, targets)) is not None:
+        if (found := _all_finite(x, m, targets, rank)) is not None:
             return found
         mask = np.broadcast_to(np.True_, x.shape)
     return _masked(x, mask, m, targets)
 
 
-def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray]) -> BoxSums | None:
+def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bool) -> BoxSums | None:
     """Sum all of X; ``None`` where a sum is not finite."""
     walk = plan_walk([x], targets, memory_order(x))
     bounds, copies = _row_bounds(walk, math.prod(m))
     out = np.zeros((copies, math.prod(m)))
     lows = np.full((len(bounds) - 1, LANES), np.inf)
+    columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
+    best, at = _first_rows(x, bounds, columns)
     with threads(x.size):
-        _sum_blocks(flat_memory(x), walk, bounds, out, lows)
+        _sum_blocks(flat_memory(x), walk, bounds, out, lows, best, at)
     sums = out[0] if copies == 1 else out.sum(0)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(sums.sum()))
-    return BoxSums(sums.reshape(m), None, float(lows.min()), 0, 0) if finite else None
+    if not finite:
+        return None
+    largest = np.empty(columns, np.int64)
+    join_blocks(best, at, largest)
+    return BoxSums(sums.reshape(m), None, float(lows.min()), 0, 0, largest if columns else None)
 
 
 def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: list[IntArray]) -> BoxSums:

@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from legendre.core.sums.kernels.rectangle import U
+from legendre.core.sums.kernels.top import keep_larger
 from legendre.core.types import IntArray
 
 LANES = 1024  # entries of a row treated at once: running minima stay in first-level cache
@@ -122,12 +123,14 @@ def _spill(line, inner, out, target):
 
 
 @njit(cache=True)
-def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first, last, out, line, low):
+def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first, last, out, line, low, best, where):
     """Loop for `add_rows`, apart from it: here numba counts no references, on which threads would queue."""
     n, step = shape[-1], steps[-1]
     current = -1
     for r in range(first, last):
         source, target = locate(r, base, shape, steps, tables, starts)
+        if len(best) > 0:
+            keep_larger(x[source : source + n], r, best, where)
         if straight:
             _add(x, source, step, out, target + inner[0], n, low)
             continue
@@ -140,8 +143,11 @@ def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first,
 
 
 @njit(cache=True)
-def add_rows(x, layout, first, last, out, line, low):
-    """Add rows first..last-1 of X to out; rows with one target are summed before they are merged."""
-    base, shape, strides, tables, starts, straight = layout
+def add_rows(x, walk, first, last, out, line, low, best, where):
+    """Add rows first..last-1 of X to out; rows with one target are summed before they are merged.
+
+    Where `best` is not empty, keep the largest entry of each column, and the row where it stands.
+    """
+    base, shape, strides, tables, starts, straight = walk
     inner = tables[starts[-1] :]
-    _add_each_row(x, base, shape, strides[0], tables, starts, inner, straight, first, last, out, line, low)
+    _add_each_row(x, base, shape, strides[0], tables, starts, inner, straight, first, last, out, line, low, best, where)

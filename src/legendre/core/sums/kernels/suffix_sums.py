@@ -41,9 +41,10 @@ def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts
     slab, work = slabs[b], np.empty(slabs.shape[1])
     line = np.zeros(0 if walk.straight else walk.shape[-1])
     corner = np.empty_like(extents)
+    unranked = np.empty(0, x.dtype), np.empty(0, np.int64)
     p = first[b + 1] - 1
     for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
-        add_rows(x, walk, plane * rows, (plane + 1) * rows, slab, line, lows[b])
+        add_rows(x, walk, plane * rows, (plane + 1) * rows, slab, line, lows[b], *unranked)
         end = p
         while p >= first[b] and starts[p] == plane:
             p -= 1
