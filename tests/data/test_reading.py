@@ -17,11 +17,11 @@ from legendre.core import limits
 from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
 from legendre.core.sums.kernels.memory_walk import plan_walk
 from legendre.core.sums.kernels.suffix_sums import suffix_sums
-from legendre.core.sums.kernels.top import largest_rows
+from legendre.core.sums.kernels.top import NOWHERE, keep_largest, largest_rows
 from legendre.data.dense import _largest, observe
 from oracles import FloatArray, IntArray
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.uncompiled]
 
 Tensor = NDArray[Any]
 # Each dtype is one more compilation, so that there are four; bool is read as uint8.
@@ -337,3 +337,18 @@ def test_a_ranking_found_beforehand_changes_nothing(basis: str, monkeypatch: pyt
     assert_array_equal(found.largest(1, 2), observe(X).largest(1, 2))
     assert observe(X, X > 0.5, rankings={2: 1}).last_ranking is None
     assert observe(X, rankings={2: 2, 0: 1}).last_ranking is None
+
+
+@pytest.mark.parametrize("shape", [(9, 4, 1), (1, 3, 12), (4, 3, 5)], ids=str)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_largest_entries_of_each_slice_are_kept(shape: tuple[int, int, int], count: int) -> None:
+    """Many ties, and NaN, which is never kept."""
+    x = np.random.default_rng(count).integers(0, 3, shape).astype(np.float64)
+    x[0, 0, 0] = np.nan
+    values, places = np.full((shape[1], count), -np.inf), np.full((shape[1], count), NOWHERE)
+    keep_largest(x, values, places)
+    for j in range(shape[1]):
+        entries = x[:, j, :].ravel()
+        found = sorted(zip(-values[j], places[j], strict=True))
+        wanted = sorted((-value, place) for place, value in enumerate(entries) if value == value)[:count]
+        assert found == wanted

@@ -72,6 +72,7 @@ def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_GRID", 0)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.usefixtures("_way", "one_thread")
 @PATCHED
 @given(lists())

@@ -182,6 +182,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("what", CHECKS)
 @pytest.mark.parametrize(("engine", "case", "listed"), TABLE)
 def test_the_table(engine: str, case: str, listed: int, what: str) -> None:

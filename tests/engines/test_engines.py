@@ -101,7 +101,7 @@ DOMAINS: dict[str, tuple[FloatArray, bool]] = {
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_the_stream_engine_chooses_its_domain(name: str) -> None:
+def test_the_slab_engine_chooses_its_domain(name: str) -> None:
     theta, products = DOMAINS[name]
     model = Model.of(Support((50, 50)), None, WALL)
     plan = plan_slabs([np.ones(50), np.ones(8)], np.minimum(WALL, [49, 1]), 0)
@@ -109,6 +109,7 @@ def test_the_stream_engine_chooses_its_domain(name: str) -> None:
     check_against_the_grid(model, theta)
 
 
+@pytest.mark.uncompiled
 def test_running_products_and_logarithms_agree(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
     """The same theta in both domains."""
     model = Model.of(Support((9, 8, 7)), None, rng.permutation(np.argwhere(np.ones((9, 8, 7)))[1:])[:60])
@@ -126,6 +127,7 @@ def test_running_products_and_logarithms_agree(monkeypatch: pytest.MonkeyPatch, 
 BLOCKED = [(60,), (12, 9), (1, 8, 7), (7, 6, 5), (4, 1, 5, 3), (3, 4, 2, 3, 2), (2, 3, 2, 2, 3, 2)]
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("shape", BLOCKED, ids=str)
 @pytest.mark.parametrize("size", [1.0, 40.0, 400.0])
 def test_blocks_of_slabs(shape: tuple[int, ...], size: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +144,8 @@ def test_blocks_of_slabs(shape: tuple[int, ...], size: float, monkeypatch: pytes
     assert_allclose(SlabEngine(model).at(theta).eta, whole.eta, rtol=1e-9, atol=1e-14)
 
 
-def test_the_stream_may_run_along_any_mode(rng: np.random.Generator) -> None:
+@pytest.mark.uncompiled
+def test_slabs_may_be_cut_across_any_mode(rng: np.random.Generator) -> None:
     shape = (5, 3, 6)
     positions = rng.permutation(np.argwhere(np.ones(shape))[1:])[:30]
     lengths = [rng.integers(1, 5, n).astype(np.float64) for n in shape]
@@ -205,6 +208,7 @@ def test_no_parameters(shape: tuple[int, ...]) -> None:
         assert_allclose(engine.log_probabilities(point), np.zeros((1,) * len(shape)), atol=1e-14)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("name", ["vector", "cube", "order_4"])
 def test_preconditioners_stay_finite_where_features_are_constant(name: str) -> None:
     """Far out eta rounds to 1 or to 0: a feature without variance must not turn a vector into NaN."""
@@ -222,6 +226,7 @@ def test_the_diagonal_of_the_product_engine_stays_finite() -> None:
     assert np.isfinite(pre.apply(np.ones(2))).all()
 
 
+@pytest.mark.uncompiled
 def test_engines_do_not_change_what_they_are_given(rng: np.random.Generator) -> None:
     case = NAMED["cube"]
     theta, x = rng.normal(size=(2, len(case.basis)))
