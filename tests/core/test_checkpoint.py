@@ -25,8 +25,7 @@ from test_cli import run as run_command
 
 import legendre as ld
 from legendre.core import limits
-from legendre.core.checkpoint.book import EVERY, Book
-from legendre.core.checkpoint.section import Section
+from legendre.core.checkpoint import EVERY, Book, Record
 from legendre.core.files import read_arrays
 from legendre.core.sums.linalg import factorise
 from legendre.data.dense import observe
@@ -187,7 +186,7 @@ def test_potentials_go_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytest
     target = Target(MatrixEngine(problem.model), problem, 1e-12)
 
     def solved(path: Path) -> Outcome:
-        record, theta = Section(Book.open(path, 0)), np.zeros(target.engine.n_params)
+        record, theta = Record(Book.open(path, 0)), np.zeros(target.engine.n_params)
         record.claim(dict)
         return run(ld.MatrixScaling(), target, theta, 200, record=record)
 
@@ -599,7 +598,7 @@ def test_a_disk_that_fills_up_does_not_end_the_fit(tmp_path: Path, monkeypatch: 
 
 def test_writing_takes_little_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0.0
-    monkeypatch.setattr("legendre.core.checkpoint.book.time.monotonic", lambda: clock)
+    monkeypatch.setattr("legendre.core.checkpoint.time.monotonic", lambda: clock)
 
     def slowly(seconds: float) -> Callable[[], dict[str, Any]]:
         def pack() -> dict[str, Any]:
@@ -630,9 +629,9 @@ def test_writing_takes_little_of_the_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_state_under_way_is_not_held_in_memory(tmp_path: Path) -> None:
     book = Book.open(tmp_path / "fit.ckpt", 0.0)
-    part = Section(book)
+    part = Record(book)
     part.keep(lambda: {"q": np.ones(5)})
-    again = Section(Book.open(tmp_path / "fit.ckpt", 0.0))
+    again = Record(Book.open(tmp_path / "fit.ckpt", 0.0))
     first, second = again.take(), again.take()
     assert first is not None
     assert_array_equal(first["q"], np.ones(5))

@@ -318,12 +318,6 @@ def test_a_positive_array_is_its_own_support(rng: np.random.Generator) -> None:
     assert_array_equal(fit.theta, ld.decompose(X, "B3(1)").theta)
 
 
-def test_doors_that_need_every_cell_say_so() -> None:
-    fit = ld.decompose(da.ones((4, 3), chunks=2), "B1")
-    with pytest.raises(ld.InvalidTensor, match=r"inference needs every cell of X in memory, but X is a dask array"):
-        fit.inference()
-
-
 def test_bases_say_what_they_rank() -> None:
     assert as_basis("B1 + B3(2) + B3(5, axis=0) - B3(7, axis=2)").rankings((4, 3, 2)) == {2: 7, 0: 5}
     assert as_basis("B1 & B2(3)").rankings((4, 3, 2)) == {}

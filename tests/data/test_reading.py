@@ -11,15 +11,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
+import legendre as ld
 from cases import BoolArray
 from legendre.core import limits
-from legendre.core.sums.kernels import reading
-from legendre.core.sums.kernels.reading import aggregate, suffix_sums
-from legendre.core.sums.kernels.top import largest_rows
-from legendre.data.dense import _largest
+from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
+from legendre.core.sums.kernels.memory_walk import plan_walk
+from legendre.core.sums.kernels.suffix_sums import suffix_sums
+from legendre.core.sums.kernels.top import NOWHERE, keep_largest, largest_rows
+from legendre.data.dense import _largest, observe
 from oracles import FloatArray, IntArray
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.uncompiled]
 
 Tensor = NDArray[Any]
 # Each dtype is one more compilation, so that there are four; bool is read as uint8.
@@ -77,14 +79,14 @@ def sums_over(x: Tensor, boxes: list[IntArray]) -> FloatArray:
 
 
 def check_aggregate(x: Tensor, boxes: list[IntArray]) -> None:
-    found = aggregate(x, boxes)
+    found = sums_over_boxes(x, boxes)
     assert_allclose(found.sums, sums_over(x, boxes), rtol=1e-12)
     assert found.counts is None
     assert (found.minimum, found.missing, found.infinite) == (float(x.min()), 0, 0)
 
 
 def check_masked(x: Tensor, boxes: list[IntArray], mask: BoolArray) -> None:
-    found = aggregate(x, boxes, mask)
+    found = sums_over_boxes(x, boxes, mask)
     assert found.counts is not None
     assert_allclose(found.sums, sums_over(np.where(mask, x, 0), boxes), rtol=1e-12)
     assert_array_equal(found.counts, sums_over(mask, boxes))
@@ -130,8 +132,8 @@ def test_boxes_in_any_order() -> None:
 def test_blocks_with_one_target_never_share_a_box(first: IntArray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that add to one cell would lose a sum now and then: no answer shows that reliably."""
     monkeypatch.setattr(limits, "ONE_BLOCK", 0)
-    layout = reading._layout([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
-    bounds, copies = reading._row_bounds(layout, int(first.max() + 1) * 30)
+    layout = plan_walk([sample((40, 30), "float64")], [first * 30, np.arange(30)], [0, 1])
+    bounds, copies = _row_bounds(layout, int(first.max() + 1) * 30)
     assert copies == 1
     assert (bounds[0], bounds[-1]) == (0, 40)
     blocks = [set(first[start:stop].tolist()) for start, stop in pairwise(bounds)]
@@ -168,7 +170,7 @@ def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype:
     gone = np.random.default_rng(5).random(shape) < 0.3
     gone.flat[-1] = True
     for x in layouts(np.where(gone, np.nan, sample(shape, dtype)).astype(dtype)):
-        found = aggregate(x, boxes)
+        found = sums_over_boxes(x, boxes)
         assert found.counts is not None
         assert_allclose(found.sums, sums_over(np.where(gone, 0, x), boxes), rtol=1e-12)
         assert_array_equal(found.counts, sums_over(~gone, boxes))
@@ -179,7 +181,7 @@ def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype:
 def test_missing_entries_beside_a_mask() -> None:
     x = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, np.inf]])
     mask = np.array([[True, True, True], [False, True, False]])
-    found = aggregate(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
+    found = sums_over_boxes(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
     assert found.counts is not None
     assert found.sums.ravel().tolist() == [4.0, 5.0]
     assert found.counts.ravel().tolist() == [2.0, 1.0]
@@ -190,17 +192,17 @@ def test_missing_entries_beside_a_mask() -> None:
 def test_infinite_entries_are_counted() -> None:
     x = sample((12, 9), "float64")
     x[0, 0], x[3, 4], x[11, 8] = np.inf, np.nan, -np.inf
-    found = aggregate(x, [np.arange(12), np.arange(9)])
+    found = sums_over_boxes(x, [np.arange(12), np.arange(9)])
     assert (found.infinite, found.missing, found.minimum) == (2, 1, -np.inf)
 
 
 def test_everything_missing() -> None:
-    found = aggregate(np.full((3, 4), np.nan), [np.arange(3), np.arange(4)])
+    found = sums_over_boxes(np.full((3, 4), np.nan), [np.arange(3), np.arange(4)])
     assert (found.missing, found.minimum, found.sums.sum()) == (12, np.inf, 0.0)
 
 
 def test_a_sum_beyond_float64_is_no_infinite_entry() -> None:
-    found = aggregate(np.full((2, 2), 1.5e308), [np.zeros(2, dtype=np.int64)] * 2)
+    found = sums_over_boxes(np.full((2, 2), 1.5e308), [np.zeros(2, dtype=np.int64)] * 2)
     assert found.sums.tolist() == [[np.inf]]
     assert (found.infinite, found.missing, found.minimum) == (0, 0, 1.5e308)
 
@@ -225,11 +227,11 @@ def exotic() -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("name", list(exotic()))
 def test_exotic_arrays(name: str) -> None:
-    assert_array_equal(aggregate(exotic()[name], BOXES).sums, [[2, 4], [4, 5]])
+    assert_array_equal(sums_over_boxes(exotic()[name], BOXES).sums, [[2, 4], [4, 5]])
 
 
 def test_booleans_count_as_one() -> None:
-    assert_array_equal(aggregate(SMALL > 1, BOXES).sums, [[1, 1], [1, 1]])
+    assert_array_equal(sums_over_boxes(SMALL > 1, BOXES).sums, [[1, 1], [1, 1]])
 
 
 def test_a_broadcast_array() -> None:
@@ -239,7 +241,7 @@ def test_a_broadcast_array() -> None:
 
 
 def test_empty_arrays() -> None:
-    found = aggregate(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64), np.arange(3)])
+    found = sums_over_boxes(np.zeros((0, 3)), [np.zeros(0, dtype=np.int64), np.arange(3)])
     assert (found.sums.shape, found.minimum) == ((0, 3), np.inf)
 
 
@@ -258,13 +260,13 @@ def test_sums_above_no_cells() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"boxes and mask must fit the shape \(3, 2\)"):
-        aggregate(SMALL, BOXES[::-1])
+        sums_over_boxes(SMALL, BOXES[::-1])
     with pytest.raises(ValueError, match=r"boxes and mask must fit"):
-        aggregate(SMALL, BOXES, np.ones((2, 3), dtype=np.bool_))
+        sums_over_boxes(SMALL, BOXES, np.ones((2, 3), dtype=np.bool_))
     with pytest.raises(ValueError, match="box indices must not be negative"):
-        aggregate(SMALL, [BOXES[0] - 1, BOXES[1]])
+        sums_over_boxes(SMALL, [BOXES[0] - 1, BOXES[1]])
     with pytest.raises(TypeError, match="expected real numbers, got dtype complex128"):
-        aggregate(SMALL.astype(complex), BOXES)
+        sums_over_boxes(SMALL.astype(complex), BOXES)
     with pytest.raises(ValueError, match="positions must lie in the grid"):
         suffix_sums(SMALL, [np.arange(3), np.arange(2)], np.array([[3, 0]]))
     with pytest.raises(ValueError, match="cuts must begin with 0"):
@@ -292,3 +294,61 @@ def test_the_largest_entry_of_each_slice(axis: int) -> None:
         for j, cell in enumerate(cells):
             in_slice = np.delete(cell, axis)
             assert np.ravel_multi_index(tuple(in_slice), x.take(j, axis).shape) == x.take(j, axis).argmax()
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float64"])
+@pytest.mark.parametrize("shape", [(100,), (30, 70), (5, 6, 80), (70, 1), (5, 1, 9, 1), (3, 2, 2, 64)], ids=str)
+def test_sums_and_the_largest_entries_in_one_pass(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.random.default_rng(6).integers(0, 5, shape).astype(dtype)
+    every = [np.arange(n) for n in shape]
+    found, plain_sums = sums_over_boxes(x, every, rank=True), sums_over_boxes(x, every)
+    assert_array_equal(found.sums, plain_sums.sums)
+    assert found.largest is not None
+    assert_array_equal(found.largest, x.reshape(-1, shape[-1]).argmax(axis=0))
+    assert plain_sums.largest is None
+    zeros = np.full(shape, np.iinfo(dtype).min if dtype == "int64" else 0, dtype=dtype)
+    assert_array_equal(sums_over_boxes(zeros, every, rank=True).largest, np.zeros(shape[-1]))
+
+
+def test_no_ranking_where_rows_are_not_those_of_x() -> None:
+    x = sample((9, 70), "float64")
+    every = [np.arange(9), np.arange(70)]
+    assert sums_over_boxes(np.asfortranarray(x), every, rank=True).largest is None
+    assert sums_over_boxes(x[::-1], every, rank=True).largest is None
+    flat = sample((1, 90), "float64")  # modes of one level are walked last
+    assert sums_over_boxes(flat, [np.arange(1), np.arange(90)], rank=True).largest is None
+    fused = sample((4, 5, 6), "float64")  # short modes are walked as one
+    assert sums_over_boxes(fused, [np.arange(n) for n in fused.shape], rank=True).largest is None
+    x[3, 4] = np.nan
+    assert sums_over_boxes(x, every, rank=True).largest is None
+
+
+@pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])
+def test_a_ranking_found_beforehand_changes_nothing(basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(8).random((6, 5, 70))
+    twin = ld.decompose(X, basis)
+    monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
+    fit = ld.decompose(X, basis)
+    assert_array_equal(fit.basis, twin.basis)
+    assert_allclose(fit.theta, twin.theta, atol=1e-9)
+    found = observe(X, rankings=lambda _: {2: 1})
+    assert found.last_ranking is not None
+    assert_array_equal(found.largest(1, 2), observe(X).largest(1, 2))
+    assert observe(X, X > 0.5, rankings=lambda _: {2: 1}).last_ranking is None
+    assert observe(X, rankings=lambda _: {2: 2, 0: 1}).last_ranking is None
+
+
+@pytest.mark.parametrize("shape", [(9, 4, 1), (1, 3, 12), (4, 3, 5)], ids=str)
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_largest_entries_of_each_slice_are_kept(shape: tuple[int, int, int], count: int) -> None:
+    """Many ties, and NaN, which is never kept."""
+    x = np.random.default_rng(count).integers(0, 3, shape).astype(np.float64)
+    x[0, 0, 0] = np.nan
+    values, places = np.full((shape[1], count), -np.inf), np.full((shape[1], count), NOWHERE)
+    keep_largest(x, values, places)
+    for j in range(shape[1]):
+        entries = x[:, j, :].ravel()
+        found = sorted(zip(-values[j], places[j], strict=True))
+        wanted = sorted((-value, place) for place, value in enumerate(entries) if value == value)[:count]
+        assert found == wanted

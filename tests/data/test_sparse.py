@@ -74,6 +74,7 @@ def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_GRID", 0)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.usefixtures("_way", "one_thread")
 @PATCHED
 @given(lists())
@@ -287,8 +288,6 @@ def test_doors_that_need_every_cell_say_so() -> None:
         for array in (X, listed):
             with pytest.raises(ld.InvalidTensor, match=r"X is sparse .*; this needs a dense array: X.toarray\(\)"):
                 door(array)
-    with pytest.raises(ld.InvalidTensor, match="inference needs every cell of X in memory, but X is sparse"):
-        ld.decompose(X, "B1").inference()
     with pytest.raises(ld.InvalidSupport, match="X is sparse: a base measure"):
         ld.decompose(X, "B1", base=np.ones((3, 3)))
 

@@ -72,6 +72,7 @@ def texts(draw: st.DrawFn) -> tuple[int, list[tuple[list[str], str]], str]:
     return order, entries, end.join(lines) + draw(st.sampled_from(["", end, end + end]))
 
 
+@pytest.mark.uncompiled
 @given(texts())
 def test_the_compiled_reader_is_the_grammar(drawn: tuple[int, list[tuple[list[str], str]], str]) -> None:
     order, entries, text = drawn

@@ -22,7 +22,8 @@ import legendre as ld
 from legendre.engines.dense import DenseEngine
 from legendre.engines.slabs import SlabEngine
 from legendre.core import limits
-from legendre.core.sums.kernels.reading import aggregate, suffix_sums
+from legendre.core.sums.kernels.box_sums import sums_over_boxes
+from legendre.core.sums.kernels.suffix_sums import suffix_sums
 from legendre.model.model import Model
 from legendre.data.support import Support
 
@@ -43,7 +44,7 @@ point = sheet.at(theta)
 answers["product"] = sheet.fisher_product(point, x)
 answers["preconditioned"] = sheet.preconditioner(point).apply(x)
 answers["blocks"] = len(SlabEngine(model)._plan.bounds) - 1
-answers["sums"] = aggregate(X, [np.arange(n) // 7 for n in X.shape]).sums
+answers["sums"] = sums_over_boxes(X, [np.arange(n) // 7 for n in X.shape]).sums
 answers["above"] = suffix_sums(X, model.quotient.cuts, model.positions)
 small = X[:12, :10, :8]
 fit_newton = ld.decompose(small, ld.B3(20), solver="natural")

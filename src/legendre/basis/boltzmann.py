@@ -25,10 +25,10 @@ class Boltzmann(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the nodes' cells, then the edges' in the order given."""
-        order = len(data.shape)
-        if any(length != 2 for length in data.shape):
+        order = len(data.support.shape)
+        if any(length != 2 for length in data.support.shape):
             raise InvalidBasis(
-                f"boltzmann: every mode must have 2 levels, X has shape {data.shape}. "
+                f"boltzmann: every mode must have 2 levels, X has shape {data.support.shape}. "
                 "For variables with more levels use interactions(edges)."
             )
         check_modes("boltzmann", self.edges, order)

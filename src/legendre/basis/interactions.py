@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from legendre.basis.basis import ROOM, Basis
+from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
@@ -31,7 +32,7 @@ class Interactions(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells in C order."""
-        order = len(data.shape)
+        order = len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
@@ -41,17 +42,21 @@ class Interactions(Basis):
             check_modes("interactions", groups, order)
         parts: set[tuple[int, ...]] = set()
         for group in groups:
-            free = [k for k in group if data.shape[k] > 1]
-            self._check_size(_n_cells([data.shape[k] for k in free], most), order)  # before their sets are listed
+            free = [k for k in group if data.support.shape[k] > 1]
+            self._check_size(
+                _n_cells([data.support.shape[k] for k in free], most), order
+            )  # before their sets are listed
             parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
-        self._check_size(sum(math.prod(data.shape[k] - 1 for k in part) for part in parts), order)
-        cells = [block(data.shape, part) for part in sorted(parts)]
+        self._check_size(sum(math.prod(data.support.shape[k] - 1 for k in part) for part in parts), order)
+        cells = [block(data.support.shape, part) for part in sorted(parts)]
         if not cells:
             return np.empty((0, order), dtype=np.int64)
         every = np.concatenate(cells)
         return every[np.lexsort(every.T[::-1])]
 
     def _check_size(self, size: int, order: int) -> None:
+        if size <= limits.LONG_MODE:
+            return
         name = repr(self) if isinstance(self.sets, int) else f"interactions(<{len(self.sets)} sets>)"
         check_room(size, ROOM * order, f"{name}: a basis", "Take fewer or shorter modes, or cells of your own.")
 
@@ -92,7 +97,7 @@ def mode_sets(name: str, sets: Iterable[Iterable[int]]) -> tuple[tuple[int, ...]
     except TypeError:
         raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
     for group in groups:
-        if not all(is_whole(k) for k in group):
+        if not all(type(k) is int or is_whole(k) for k in group):
             raise InvalidBasis(f"{name}: modes are integers counted from 0, got {group}.")
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from legendre.basis.basis import ROOM, Basis
+from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
@@ -35,7 +36,7 @@ class B1(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the axes' cells that lie in the support."""
-        return _lines(data, [{k: None} for k in range(len(data.shape))])
+        return _lines(data, [{k: None} for k in range(len(data.support.shape))])
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class B2(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
-        slices = _axis("B2", self.axis, data.shape)
+        slices = _axis("B2", self.axis, data.support.shape)
         lines: list[Parallel] = []
-        for k, length in enumerate(data.shape):
+        for k, length in enumerate(data.support.shape):
             if k == slices:
                 continue
             count = min(self.l, length)
@@ -107,7 +108,7 @@ class B3(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
-        return _inside([data.largest(self.l, _axis("B3", self.axis, data.shape))], data)
+        return _inside([data.largest(self.l, _axis("B3", self.axis, data.support.shape))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """Tell that the l largest entries of each slice are asked for."""
@@ -118,7 +119,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
     """List the cells of some lines that lie in the support, in C order, without the bottom."""
     points = data.support.points
     if points is None:
-        return _inside([_line(data.shape, line) for line in lines], data)
+        return _inside([_line(data.support.shape, line) for line in lines], data)
     away = points != 0
     number = away.sum(axis=1)
     found = np.zeros(len(points), dtype=np.bool_)
@@ -135,7 +136,8 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
     """List the cells of a line in the whole grid."""
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
-    check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
+    if size > limits.LONG_MODE:
+        check_room(size, ROOM * len(shape), "a basis", "It runs through a long mode: name cells of your own.")
     levels = [np.arange(shape[k]) if (values := line[k]) is None else values for k in modes]
     places = np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(modes))
     cells = np.zeros((size, len(shape)), dtype=np.int64)
@@ -146,10 +148,10 @@ def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
 def _inside(parts: list[IntArray], data: Observation) -> IntArray:
     """Gather the parts in C order, less what lies outside Omega+."""
     if not parts:
-        return np.empty((0, len(data.shape)), dtype=np.int64)
+        return np.empty((0, len(data.support.shape)), dtype=np.int64)
     cells = unique_cells(np.concatenate(parts).astype(np.int64))
     cells = cells[cells.any(axis=1)]
-    cells = cells[data.support.contains(cells)]
+    cells = data.inside(cells)
     return cells[np.lexsort(cells.T[::-1])]
 
 

@@ -12,7 +12,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import host, rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
-from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.other_libraries import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
@@ -21,24 +21,26 @@ SUPPORT_NAMES = ("all", "nonzero")
 class Scan(NamedTuple):
     """What one pass over X tells: its sum (not finite as soon as one entry is not) and its smallest number.
 
-    For large arrays also the margin of the first mode, which that pass gives away.
+    For large arrays also the margin of the first mode, which that pass gives away, and where it was asked for the
+    largest entry of each slice of the last mode, as its place in the slice.
     """
 
     total: float
     smallest: float
     first_margin: FloatArray | None = None
+    largest: IntArray | None = None
 
 
-def scan(values: AnyArray) -> Scan:
+def scan(values: AnyArray, *, rank: bool = False) -> Scan:
     """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
     if values.size >= limits.COMPILED_CELLS:
-        from legendre.core.sums.kernels.reading import aggregate
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
         boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
-        found = aggregate(values, boxes)
+        found = sums_over_boxes(values, boxes, rank=rank)
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
-        return Scan(total, found.minimum, found.sums.ravel())
+        return Scan(total, found.minimum, found.sums.ravel(), found.largest)
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
     smallest = values.min() if np.isfinite(total) else np.nanmin(values, initial=np.inf)

@@ -18,7 +18,7 @@ from legendre.core.memory import rows_of
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import base_measure, check_entries, checked_total, missing_cells, numeric, scan, support_mask
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, Rankings, beyond_memory
 from legendre.data.support import Support
 
 TOGETHER = 32
@@ -37,6 +37,8 @@ class Dense(Observation):
         X in its own dtype, never changed: a copy of a small X, a large one by reference.
     first_margin
         X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
+    last_ranking
+        The place of the largest entry in each slice of the last mode, where reading X was told to find it; likewise.
     """
 
     kind = "a dense array"
@@ -44,6 +46,7 @@ class Dense(Observation):
 
     values: AnyArray
     first_margin: FloatArray | None = None
+    last_ranking: IntArray | None = None
 
     @cached_property
     def counts(self) -> bool:
@@ -65,14 +68,14 @@ class Dense(Observation):
             return found
         mask = self.support.mask
         if self.values.size >= limits.COMPILED_CELLS:
-            from legendre.core.sums.kernels.reading import aggregate
+            from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
-            return aggregate(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
+            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X above each cell of B in the memory of a few slabs; only where Omega is the full grid."""
-        from legendre.core.sums.kernels.reading import suffix_sums
+        from legendre.core.sums.kernels.suffix_sums import suffix_sums
 
         return suffix_sums(self.values, quotient.cuts, positions)
 
@@ -88,22 +91,28 @@ class Dense(Observation):
 
     def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
         """Sum X over the boxes of some modes and over everything in the others."""
-        from legendre.core.sums.kernels.reading import aggregate
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
         if modes == [0] and self.first_margin is not None:
             merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
             return merged.reshape(-1, *[1] * (len(self.shape) - 1))
         boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
-        return aggregate(self.values, boxes).sums
+        return sums_over_boxes(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells; 0 outside Omega."""
         inside = self.support.contains(cells)
         return np.where(inside, self.values[tuple(cells.T)], 0.0)
 
+    def inside(self, cells: IntArray) -> IntArray:
+        """Keep those of some cells that lie in Omega."""
+        return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
+
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
+        if count == 1 and axis == len(self.shape) - 1 and self.last_ranking is not None:
+            return cells_of(self.last_ranking, np.arange(self.shape[axis]), self.shape, axis)
         if (
             count == 1
             and mask is None
@@ -139,8 +148,14 @@ class Dense(Observation):
         return own
 
 
-def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Dense:
-    """Check X, find Omega and the total.
+def observe(
+    X: ArrayLike,
+    support: str | ArrayLike = "all",
+    base: ArrayLike | None = None,
+    *,
+    rankings: Rankings | None = None,
+) -> Dense:
+    """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
 
     Examples
     --------
@@ -148,8 +163,11 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
     >>> data.support.n_cells, data.total
     (3, 6.0)
     """
+    if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X)) is not None:
+        return sound
     values = numeric(X, "X", InvalidTensor)
-    seen = scan(values)
+    large = rankings is not None and values.size >= limits.COMPILED_CELLS
+    seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     missing = None if np.isfinite(seen.total) else missing_cells(values)
     check_entries(values, seen, missing)
     mask = support_mask(values, missing, support)
@@ -165,17 +183,36 @@ def observe(X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | No
         total=checked_total(values, mask, seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
         first_margin=seen.first_margin if mask is None else None,
+        last_ranking=seen.largest if mask is None else None,
     )
 
 
-def in_memory(data: Observation, who: str) -> Dense:
-    """Refuse an X of which not every cell is at hand, for what needs that."""
+def _sound(X: object) -> Dense | None:
+    """Observe a small NumPy array with which nothing is wrong, the common case; ``None`` for all that needs a look."""
+    if type(X) is not np.ndarray or X.dtype.kind not in "iuf" or not 0 < X.size < limits.COMPILED_CELLS:
+        return None
+    smallest = float(X.min())
+    with np.errstate(over="ignore"):
+        total = float(X.sum(dtype=np.float64)) if smallest >= 0 else np.nan
+    if not (0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES and (smallest == 0 or smallest / total > 0)):
+        return None
+    return Dense(Support(X.shape), None, None, total, smallest > 0, values=frozen(X.copy()))
+
+
+def in_memory(data: Observation, task: str) -> Dense:
+    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that.
+
+    Examples
+    --------
+    >>> in_memory(observe([[1, 2], [3, 4]]), "balance").values.tolist()
+    [[1, 2], [3, 4]]
+    """
     held = data.here()
     if isinstance(held, Dense):
         return held
     raise InvalidTensor(
-        f"{who} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}. Where a dense array fits, "
-        "pass that."
+        f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
+        f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."
     )
 
 

@@ -1,16 +1,22 @@
-"""What every later stage may ask of X, however it is held."""
+"""What every later stage needs of X, however it is held."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
+from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
+
+Rankings = Callable[[tuple[int, ...]], dict[int, int]]
+"""From the shape of X to how many largest entries of each slice of which modes will be asked for."""
 
 
 class Entries(NamedTuple):
@@ -66,7 +72,7 @@ class Observation(ABC):
         return None
 
     def here(self) -> Observation:
-        """Return X in memory, every cell of it, where that is possible."""
+        """Return X in memory, every cell of it, if its grid is within limits (see `beyond_memory`); else X as it is."""
         return self
 
     @property
@@ -95,6 +101,10 @@ class Observation(ABC):
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells (k x N); 0 outside Omega."""
 
+    def inside(self, cells: IntArray) -> IntArray:
+        """Keep those of some cells (k x N) that lie in Omega."""
+        return cells[self.support.contains(cells)]
+
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
         """List the `count` largest entries on Omega of each slice; of equal ones those first in C order."""
@@ -102,3 +112,18 @@ class Observation(ABC):
     @abstractmethod
     def negentropy(self) -> float:
         """Return the sum of ``p log(p / r)``."""
+
+
+def beyond_memory(shape: tuple[int, ...]) -> str | None:
+    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none.
+
+    Examples
+    --------
+    >>> beyond_memory((10_000, 10_000))
+    'has 100,000,000 cells, and at most 67,108,864 are formed'
+    """
+    if len(shape) > limits.MOST_AXES:
+        return f"has {len(shape)} modes, and an array has at most {limits.MOST_AXES}"
+    if (cells := math.prod(shape)) > limits.LARGEST_HELD:
+        return f"has {size_name(cells)} cells, and at most {limits.LARGEST_HELD:,} are formed"
+    return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import HERE, home_of
@@ -13,13 +12,12 @@ from legendre.data.dask.observation import is_dask, observe_blocks
 from legendre.data.dask.scheduling import Say
 from legendre.data.dense import observe
 from legendre.data.device import observe_there
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_entries
 
 TensorLike = ArrayLike | HasShape
 """What a decomposition can be made of."""
-Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 
 
 def read(
@@ -48,6 +46,8 @@ def read(
     >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
     (1000000, 6)
     """
+    if type(X) is np.ndarray:  # what most callers pass is no other library's
+        return observe(X, support, base, rankings=rankings)
     if isinstance(X, Observation):
         return X
     if is_dask(X):
@@ -57,8 +57,9 @@ def read(
     listed = as_sparse_tensor(X)
     if listed is None:
         home = home_of(X)
-        # what is no array is refused there
-        return observe(X, support, base) if home is HERE else observe_there(X, home, support, base)  # type: ignore[arg-type]
+        if home is not HERE:
+            return observe_there(X, home, support, base)
+        return observe(X, support, base, rankings=rankings)  # type: ignore[arg-type]  # what is no array is refused there
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

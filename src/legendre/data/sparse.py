@@ -15,7 +15,8 @@ from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES
-from legendre.data.observation import Entries, Observation
+from legendre.data.dense import Dense
+from legendre.data.observation import Entries, Observation, beyond_memory
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.support import Support
 
@@ -44,6 +45,20 @@ class Sparse(Observation):
     def entries(self) -> Entries:
         """The non-zero entries, and the pseudo-count."""
         return Entries(self.cells, self.values, self.even)
+
+    def here(self) -> Observation:
+        """Form the grid, once; a listed sample space becomes a mask."""
+        return self if beyond_memory(self.shape) else self._dense
+
+    @cached_property
+    def _dense(self) -> Dense:
+        grid = np.zeros(self.shape, np.float64 if self.even else self.values.dtype)
+        grid[tuple(self.cells.T)] = self.values
+        if self.even:
+            grid += self.even / self.support.n_cells
+        mask = None if self.support.full else self.support.on_grid()
+        support = Support(self.shape, mask)
+        return Dense(support, self.base, self.missing, self.total, self.positive, values=frozen(grid))
 
     @cached_property
     def counts(self) -> bool:
@@ -109,7 +124,7 @@ class Sparse(Observation):
 
     def negentropy(self) -> float:
         """Sum ``p log p``."""
-        p = self.values / self.total + self.each
+        p = self.values / np.float64(self.total) + self.each
         own = float(p @ np.log(p))
         if not self.even:
             return own

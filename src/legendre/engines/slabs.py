@@ -9,6 +9,8 @@ import numpy as np
 
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.dense import mirror, permute_rows
+from legendre.core.sums.kernels.mode_products import products
+from legendre.core.sums.kernels.slab_plan import SlabPlan, plan_slabs
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
@@ -32,8 +34,8 @@ class SlabEngine(Engine):
         return self.model.quotient.lengths
 
     @cached_property
-    def _plan(self) -> kernels.StreamPlan:
-        return kernels.stream_plan(self._lengths, self.model.positions)
+    def _plan(self) -> SlabPlan:
+        return plan_slabs(self._lengths, self.model.positions)
 
     @property
     def order(self) -> IntArray:
@@ -65,7 +67,7 @@ class SlabEngine(Engine):
         """Sweep once; where Q is a product over modes, as at theta = 0, there is a closed form."""
         if (product := self._factors(theta)) is not None:
             factors, shift = product
-            psi, eta = kernels.products(factors, self.model.positions)
+            psi, eta = products(factors, self.model.positions)
             return Point(theta, eta, psi + shift)
         psi, sorted_eta = kernels.evaluate(self._plan, theta[self.order])
         eta = np.empty(self.n_params)
@@ -76,7 +78,7 @@ class SlabEngine(Engine):
         """Read G from eta at joins, eq. (5), on the way of one more sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if (product := self._factors(point.theta)) is not None:
-            kernels.products(product[0], self.model.positions, g)
+            products(product[0], self.model.positions, g)
             mirror(g)
             return g
         kernels.evaluate(self._plan, point.theta[self.order], g)

@@ -15,8 +15,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, Home, home_of
-from legendre.core.checkpoint.record import Record, digest
-from legendre.core.checkpoint.section import open_checkpoint
+from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -98,9 +97,8 @@ def decompose(
     """
     settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
     home = HERE if type(X) is np.ndarray else home_of(X)
-    record = None
-    if checkpoint is not None or checkpoint_every is not None:
-        record = open_checkpoint(checkpoint, checkpoint_every)
+    unrecorded = checkpoint is None and checkpoint_every is None
+    record = None if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
     growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")

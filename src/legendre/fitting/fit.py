@@ -11,7 +11,7 @@ from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
-from legendre.core.checkpoint.record import Record, digest
+from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.checkpoint.record import Arrays, Record
+from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point

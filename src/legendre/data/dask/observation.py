@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.quotient import Quotient
@@ -20,8 +20,8 @@ from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entri
 from legendre.data.dask import per_block as pieces
 from legendre.data.dask.first_pass import Ranking, Survey, rank, survey
 from legendre.data.dask.scheduling import Say, over_blocks
-from legendre.data.dense import cells_of
-from legendre.data.observation import Observation
+from legendre.data.dense import Dense, cells_of
+from legendre.data.observation import Observation, beyond_memory
 from legendre.data.support import Support
 
 T = TypeVar("T")
@@ -51,8 +51,17 @@ class Blocks(Observation):
     watch: Say | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the terminal behind when X goes to a file or another process."""
-        return self.__dict__ | {"watch": None}
+        """Leave the terminal, and X formed here, behind when X goes to a file or another process."""
+        return {name: part for name, part in self.__dict__.items() if name != "_dense"} | {"watch": None}
+
+    def here(self) -> Observation:
+        """Compute the array, once."""
+        return self if beyond_memory(self.shape) else self._dense
+
+    @cached_property
+    def _dense(self) -> Dense:
+        values = np.ma.getdata(self.array.compute())  # masked entries have been refused
+        return Dense(self.support, self.base, self.missing, self.total, self.positive, values=frozen(values))
 
     @cached_property
     def counts(self) -> bool:

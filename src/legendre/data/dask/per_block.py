@@ -42,12 +42,12 @@ class BlockSums(NamedTuple):
 
 def merge(block: AnyArray, start: Cell, quotient: Quotient) -> BlockSums:
     """Sum a block over the boxes that it meets."""
-    from legendre.core.sums.kernels.reading import aggregate_alone
+    from legendre.core.sums.kernels.box_sums import sums_over_boxes_alone
 
     x = numbers(block)
     boxes = boxes_of(quotient, start, x.shape)
     first = [int(box[0]) for box in boxes]
-    return BlockSums(tuple(first), aggregate_alone(x, [box - low for box, low in zip(boxes, first, strict=True)]))
+    return BlockSums(tuple(first), sums_over_boxes_alone(x, [box - low for box, low in zip(boxes, first, strict=True)]))
 
 
 def boxes_of(quotient: Quotient, start: Cell, shape: Cell) -> list[IntArray]:
@@ -57,7 +57,7 @@ def boxes_of(quotient: Quotient, start: Cell, shape: Cell) -> list[IntArray]:
 
 def above(block: AnyArray, start: Cell, cells: IntArray) -> FloatArray:
     """Sum what a block has above each of some cells of the whole grid."""
-    from legendre.core.sums.kernels.reading import suffix_sums
+    from legendre.core.sums.kernels.suffix_sums import suffix_sums
 
     x = numbers(block)
     out = np.zeros(len(cells))
@@ -79,7 +79,7 @@ def squares(block: AnyArray, start: Cell, law: FittedModel) -> float:
     x = numbers(block)
     total = 0.0
     difference = law.on(start, x.shape)
-    difference -= x / law.total
+    difference -= x / np.float64(law.total)  # in float64, whatever the type of X is
     for piece in pieces(difference):
         total += float(np.einsum("i,i->", piece, piece))
     return total
@@ -111,7 +111,7 @@ def negentropy(block: AnyArray, start: Cell, total: float) -> float:  # noqa: AR
     """Sum ``p log p`` over a block."""
     own = 0.0
     for piece in pieces(numbers(block)):
-        p = piece[piece > 0] / total
+        p = piece[piece > 0] / np.float64(total)  # in float64, whatever the type of X is
         own += float((p * np.log(p)).sum())
     return own
 
@@ -123,7 +123,7 @@ def whole(block: AnyArray, start: Cell) -> bool:  # noqa: ARG001 - every reader 
 
 def numbers(block: AnyArray) -> AnyArray:
     """Return a block in C order, in a type that compiled code reads; masked entries are NaN."""
-    from legendre.core.sums.kernels.reading import plain
+    from legendre.core.sums.kernels.memory_walk import plain
 
     if isinstance(block, np.ma.MaskedArray):
         block = np.where(np.ma.getmaskarray(block), np.nan, np.ma.getdata(block))

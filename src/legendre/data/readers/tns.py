@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -15,7 +15,6 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.bar import bytes_bar
 from legendre.data.readers.tns_blocks import Source, read_block
 from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_layout, read_value
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
@@ -111,7 +110,7 @@ def _dense(layout: LineFormat, source: Source) -> FloatArray:
 def _opened(path: Path, progress: bool) -> Iterator[Source]:
     """Open a file, compressed or not; whatever is wrong with it becomes an `InvalidFile`."""
     try:
-        with path.open("rb") as raw, bytes_bar(f"reading {path.name}", path.stat().st_size, progress) as show:
+        with path.open("rb") as raw, _bytes_bar(f"reading {path.name}", path.stat().st_size, progress) as show:
             compressed = raw.peek(2)[:2] == GZIP
             stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[assignment]  # it is one
             yield Source(stream, lambda: show(raw.tell()))
@@ -119,3 +118,18 @@ def _opened(path: Path, progress: bool) -> Iterator[Source]:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
     except (EOFError, zlib.error) as problem:
         raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
+
+
+@contextmanager
+def _bytes_bar(text: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Show on the terminal how much of a file has been read: yield a function that takes the number of bytes so far."""
+    if not wanted:
+        yield lambda done: None  # noqa: ARG005 - nothing to show
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(text, total=total)
+        yield lambda done: display.update(task, completed=done)

@@ -83,7 +83,7 @@ def _by_line(layout: LineFormat, line: int, text: bytes) -> Block:
 
 def _compiled(layout: LineFormat, line: int, text: bytes) -> Block:
     """Read by compiled code; a line that it does not understand is read, or refused, by the grammar."""
-    from legendre.core.sums.kernels.text import DONE, parse
+    from legendre.data.readers.tns_numbers import DONE, parse
 
     room = text.count(b"\n") + 1
     cells, values, spans = np.empty((layout.order, room), np.int64), np.empty(room), np.zeros((2, room), np.int64)

@@ -10,12 +10,11 @@ import numpy as np
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
-from legendre.core.checkpoint.record import Record, digest
+from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.dense import Dense
-from legendre.data.observation import Observation
-from legendre.data.read import Rankings
+from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.rounds import Growing
@@ -45,9 +44,8 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
     """
-    held = data.here()
-    if isinstance(held, Dense):
-        return _grow(recipe, held, record, say)
+    if data.whole:
+        return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
     growth = _grow(coarse.recipe, coarse.data, record, lambda text: say(text.replace("KL", "KL between boxes")))
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.core.checkpoint.record import Arrays, Record
+from legendre.core.checkpoint import Arrays, Record
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.search import Search

@@ -10,6 +10,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from legendre.core.sums.kernels.rectangle import ordered_sum
+
 BLOCK = 128
 """Columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000."""
 
@@ -158,15 +160,6 @@ def backward_gather(grid, flat, first, modes, out):
             out[a] = slab[flat[a] - base]
 
 
-@njit(cache=True)
-def _total(parts):
-    """Sum in order: inside a parallel function `parts.sum()` would be split by the number of threads."""
-    total = 0.0
-    for x in parts:
-        total += x
-    return total
-
-
 @njit(cache=True, parallel=True)
 def exponentiate(logq, w):
     """Turn log-ratios into w exp(.) in place, largest exponent shifted to 0; returns (shift, total)."""
@@ -189,7 +182,7 @@ def exponentiate(logq, w):
             logq[i, j] = value
             total += value
         sums[i] = total
-    return shift, _total(sums)
+    return shift, ordered_sum(sums)
 
 
 @njit(cache=True, parallel=True)

@@ -1,6 +1,6 @@
-"""Compiled running sums on rectangles of a slab, and the layout that reading and streaming share.
+"""Compiled running sums on rectangles of a slab, and what sweeps over X and over the model share.
 
-A grid is swept along one mode, the *stream* mode; a *slab* is the grid of the other modes, held flat in C order. A
+A grid is swept along one mode, the mode of the sweep; a *slab* is the grid of the other modes, held flat in C order. A
 *rectangle* is the part of a slab at or above a corner: nothing below the corner of a slab's basis cells can change
 there, nor be asked for, so every sweep visits rectangles only.
 
@@ -19,7 +19,7 @@ from numba import get_num_threads, njit, set_num_threads
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.types import IntArray
+from legendre.core.types import FloatArray, IntArray
 
 U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, and loops run in vectors
 BLOCKS = 8  # fixed, so that the answer does not depend on the number of threads
@@ -163,11 +163,17 @@ def balanced_row(i, k):
 
 
 def check_positions(positions: NDArray[Any], extents: Sequence[int]) -> None:
-    """Compiled code does not look: cells must lie in the grid, arrays must have their shapes."""
+    """Refuse cells outside the grid: compiled code does not look."""
     if positions.ndim != 2 or positions.shape[1] != len(extents) or positions.dtype.kind not in "iu":
         raise ValueError(f"positions must be integers of shape (k, {len(extents)}), not {positions.shape}")
     if len(positions) and (positions.min() < 0 or (positions.max(0) >= np.asarray(extents)).any()):
         raise ValueError("positions must lie in the grid")
+
+
+def check_gram(k: int, gram: FloatArray | None) -> None:
+    """Refuse a matrix that compiled code could not fill."""
+    if gram is not None and (gram.shape != (k, k) or gram.dtype != np.float64 or not gram.flags.carray):
+        raise ValueError(f"gram must be a writable C-ordered float64 array of shape ({k}, {k})")
 
 
 def c_strides(extents: NDArray[Any]) -> IntArray:
@@ -176,7 +182,7 @@ def c_strides(extents: NDArray[Any]) -> IntArray:
 
 
 def sort_along(positions: NDArray[Any], mode: int) -> tuple[list[int], IntArray]:
-    """Modes of the slab (at least two; -1 stands for a mode of one box) and B sorted along the stream mode."""
+    """Modes of the slab (at least two; -1 stands for a mode of one box) and B sorted along the mode of the sweep."""
     others = [d for d in range(positions.shape[1]) if d != mode]
     return [-1] * (2 - len(others)) + others, np.argsort(positions[:, mode], kind="stable")
 

@@ -1,4 +1,4 @@
-"""The model streamed over slabs: psi, eta and the Fisher matrix in the memory of a few slabs.
+"""The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs.
 
 Sweep slabs forward once for the running state, then backward, undoing theta slab by slab while the suffix sums
 accumulate.
@@ -6,103 +6,26 @@ accumulate.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
 
-from legendre.core import limits
 from legendre.core.sums.kernels.rectangle import (
-    BLOCKS,
     add_joins,
     balanced_row,
-    c_strides,
-    check_positions,
+    check_gram,
     count_rows,
     locate_row,
-    offsets,
     ordered_sum,
-    sort_along,
     sum_above,
     sum_down,
     sum_tail,
     sum_up,
     threads,
 )
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.sums.kernels.slab_plan import SlabPlan
+from legendre.core.types import FloatArray
 
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
-
-
-def _check_arrays(k: int, theta: FloatArray, gram: FloatArray | None) -> None:
-    """Check the same for theta and the matrix to be filled."""
-    if theta.shape != (k,):
-        raise ValueError(f"theta must have shape ({k},), not {theta.shape}")
-    if gram is not None and (gram.shape != (k, k) or gram.dtype != np.float64 or not gram.flags.carray):
-        raise ValueError(f"gram must be a writable C-ordered float64 array of shape ({k}, {k})")
-
-
-class StreamPlan(NamedTuple):
-    """Everything about (Omega, B) that does not change with theta.  Parameters are in the order of `order`."""
-
-    mode: int  # the stream mode
-    order: IntArray  # (k,) B's rows sorted along the stream mode: plan order
-    extents: IntArray  # (D,) boxes per slab mode, D >= 2
-    strides: IntArray  # (D,)
-    scaled: IntArray  # (D, k) slab coordinates times strides
-    first: IntArray  # (slabs + 1,) parameters by slab
-    corners: IntArray  # (slabs, D) meet of the slab's parameters
-    tails: FloatArray  # (slabs + 1,) summed lengths of this slab and all above
-    logs: FloatArray  # (cells of a slab,) log of the cells' weights within the slab
-    bounds: IntArray  # (blocks + 1,) slabs by block
-    work: float  # cells visited and joins read by one sweep
-
-
-def stream_plan(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: int | None = None) -> StreamPlan:
-    """Prepare sweeps; lengths[k]: weight of each box of mode k, positions: (k, N) box coordinates of B.
-
-    The stream mode is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
-    """
-    if mode is None:
-        check_positions(positions, [len(n) for n in lengths])
-        cells = math.prod(len(n) for n in lengths)
-        sizes = [cells // len(n) for n in lengths]
-        moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
-        return min((stream_plan(lengths, positions, d) for d in moderate), key=lambda p: p.work)
-    others, order = sort_along(positions, mode)
-    extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
-    strides = c_strides(extents)
-    slabs = len(lengths[mode])
-    chosen = positions[order]
-    first = np.searchsorted(chosen[:, mode], np.arange(slabs + 1)).astype(np.int64)
-    corners = np.zeros((slabs, len(others)), np.int64)
-    for j in range(slabs):
-        if first[j] < first[j + 1]:
-            low = chosen[first[j] : first[j + 1]].min(0)
-            corners[j] = [0 if d < 0 else low[d] for d in others]
-    tails = np.concatenate((np.cumsum(np.asarray(lengths[mode], float)[::-1])[::-1], [0.0]))
-    logs = np.zeros(1)
-    for d in others:
-        logs = np.add.outer(logs, np.zeros(1) if d < 0 else np.log(lengths[d])).ravel()
-    bounds = np.array([0, slabs], np.int64)
-    plan = StreamPlan(
-        mode, order, extents, strides, offsets(chosen, others, strides), first, corners, tails, logs, bounds, 0.0
-    )
-    work = np.cumsum(_work(plan))
-    if work[-1] > limits.ONE_BLOCK:
-        cut = np.searchsorted(work, np.linspace(0, work[-1], BLOCKS + 1)[1:-1])
-        bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
-    return plan._replace(bounds=bounds, work=float(work[-1]))
-
-
-def _work(plan: StreamPlan) -> FloatArray:
-    """Cells visited per slab, and joins: what blocks are balanced by."""
-    new = np.diff(plan.first)
-    cells = np.prod(plan.extents - plan.corners, axis=1, dtype=float)
-    return np.where(new > 0, 2.0 * cells + new * plan.first[1:], 0.0)
 
 
 @njit(cache=True)
@@ -138,7 +61,7 @@ def _undo(plan, j, values, state, mass, mark, factors, product, shift):
     """Bring mass up to date on slab j's rectangle, then take slab j's parameters out of the state.
 
     mass[c] holds q summed over the slabs above mark[c] (a tail length): between two changes q is constant along
-    the stream, so a cell is visited only when it changes.
+    the sweep, so a cell is visited only when it changes.
     """
     extents, strides, corner, t = plan.extents, plan.strides, plan.corners[j], plan.tails[j]
     n = extents[-1] - corner[-1]
@@ -264,7 +187,7 @@ def log_range(plan, theta):
     return ranges[:, 0].min(), ranges[:, 1].max()
 
 
-def _domain(plan: StreamPlan, theta: FloatArray) -> tuple[bool, float]:
+def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
     """Whether running products are safe, and the shift of log q under which they are."""
     positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
     if max(positive, negative) <= SAFE:
@@ -275,14 +198,16 @@ def _domain(plan: StreamPlan, theta: FloatArray) -> tuple[bool, float]:
     return bool(high - low <= 2 * SAFE and np.diff(steps).max() <= 2 * SAFE), float(high)
 
 
-def evaluate(plan: StreamPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
+def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
     """Compute psi and eta on B, both for theta in plan order; with `gram`, also the Fisher matrix.
 
     gram: (k, k) C-ordered, its lower triangle is filled (plan order), the rest is left alone.  LAPACK takes
     `gram.T` with lower=False without a copy.  Memory: a few slabs per block and gram.
     """
     theta = np.ascontiguousarray(theta, np.float64)
-    _check_arrays(len(plan.order), theta, gram)
+    if theta.shape != plan.order.shape:
+        raise ValueError(f"theta must have shape {plan.order.shape}, not {theta.shape}")
+    check_gram(len(theta), gram)
     product, shift = _domain(plan, theta)
     values = np.exp(-theta) if product else theta
     eta = np.empty(len(theta))
@@ -290,43 +215,3 @@ def evaluate(plan: StreamPlan, theta: FloatArray, gram: FloatArray | None = None
     with threads(plan.work):
         psi = _evaluate(plan, theta, values, product, shift, fisher, eta, gram if fisher else np.empty((1, 1)))
     return float(psi), eta
-
-
-@njit(cache=True, parallel=True)
-def _products(tails, starts, positions, eta, gram):
-    """Lower triangle of the Fisher matrix where Q, and with it eta at a join, is a product over modes."""
-    k = positions.shape[1]
-    for i in prange(k):
-        u = balanced_row(i, k)
-        row = gram[u]
-        row[: u + 1] = 1.0
-        for d in range(len(positions)):
-            tail, line, a = tails[starts[d] :], positions[d], positions[d, u]
-            for v in range(u + 1):
-                row[v] *= tail[max(a, line[v])]
-        for v in range(u + 1):
-            row[v] -= eta[u] * eta[v]
-
-
-def products(
-    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], gram: FloatArray | None = None
-) -> tuple[float, FloatArray]:
-    """Compute psi and eta of a product over modes in closed form (and the Fisher matrix into gram's lower triangle).
-
-    lengths[k]: the weight of each box of mode k; lengths alone make the uniform distribution.  Rows come as in
-    `positions`.  This is the first step of every fit that starts at such a product: no sweep.
-    """
-    check_positions(positions, [len(n) for n in lengths])
-    _check_arrays(len(positions), np.zeros(len(positions)), gram)
-    tails = [np.cumsum(np.asarray(n, float)[::-1])[::-1] for n in lengths]
-    total = float(np.prod([t[0] for t in tails]))
-    tails = [t / t[0] for t in tails]
-    columns = np.ascontiguousarray(positions.T, np.int64)
-    eta = np.ones(len(positions))
-    for t, c in zip(tails, columns, strict=True):
-        eta *= t[c]
-    if gram is not None:
-        starts = np.concatenate(([0], np.cumsum([len(t) for t in tails])[:-1])).astype(np.int64)
-        with threads(len(lengths) * len(eta) ** 2 / 2):
-            _products(np.concatenate(tails), starts, columns, eta, gram)
-    return float(np.log(total)), eta

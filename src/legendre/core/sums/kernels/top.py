@@ -8,16 +8,33 @@ NOWHERE = np.iinfo(np.int64).max  # the place of an entry that stands for none
 
 
 @njit(cache=True)
+def keep_larger(row, number, best, where):
+    """Keep the largest entry of each column, and the number of the first row where it stands."""
+    for j in range(len(row)):
+        if row[j] > best[j]:
+            best[j] = row[j]
+            where[j] = number
+
+
+@njit(cache=True)
 def _scan(x, first, last, best, where):
     """Keep the largest entry of each column of rows first..last-1, and the first row where it stands."""
     for j in range(x.shape[1]):
         best[j] = x[first, j]
         where[j] = first
     for i in range(first + 1, last):
-        for j in range(x.shape[1]):
-            if x[i, j] > best[j]:
-                best[j] = x[i, j]
-                where[j] = i
+        keep_larger(x[i], i, best, where)
+
+
+@njit(cache=True)
+def join_blocks(best, at, where):
+    """Find the row of each column's largest entry; of equal ones the block that comes first has it."""
+    for j in range(best.shape[1]):
+        top = 0
+        for b in range(1, len(best)):
+            if best[b, j] > best[top, j]:
+                top = b
+        where[j] = at[top, j]
 
 
 @njit(cache=True, parallel=True)
@@ -28,12 +45,7 @@ def largest_rows(x, where):
     at = np.empty((BLOCKS, columns), np.int64)
     for b in prange(BLOCKS):
         _scan(x, b * rows // BLOCKS, (b + 1) * rows // BLOCKS, best[b], at[b])
-    for j in range(columns):
-        top = 0
-        for b in range(1, BLOCKS):
-            if best[b, j] > best[top, j]:
-                top = b
-        where[j] = at[top, j]
+    join_blocks(best, at, where)
 
 
 @njit(cache=True)

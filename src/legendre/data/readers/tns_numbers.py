@@ -38,7 +38,7 @@ def _exponent(text, at):
         at += 1
     begin, power = at, 0
     while at < len(text) and 48 <= text[at] <= 57 and at - begin < 5:
-        power = power * 10 + (text[at] - 48)
+        power = power * 10 + np.int64(text[at] - 48)
         at += 1
     return (at if at > begin else -1), sign * power
 
@@ -82,7 +82,7 @@ def _index(text, at, powers):
     """Read an index: most are a few digits, which need no general number."""
     begin, index = at, 0
     while at < len(text) and 48 <= text[at] <= 57 and at - begin < 18:
-        index = index * 10 + (text[at] - 48)
+        index = index * 10 + np.int64(text[at] - 48)
         at += 1
     if at > begin and at < len(text) and _blank(text[at]):
         return index, at

@@ -1,25 +1,48 @@
-"""The file of a checkpoint: for which problem, what is finished, and where the rest stands."""
+"""Checkpoints: how far a long computation has come, in a file, so that it can go on when the process has ended.
+
+A computation writes to a `Record`, a place in a `Book`, which is the file: for which problem, what is finished, and
+where the rest stands.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from legendre.core.checkpoint.record import Arrays
-from legendre.core.errors import CheckpointWarning, InvalidFile, LegendreError
-from legendre.core.files import check_writable, clear_leftovers, read_arrays, write_arrays
+import numpy as np
 
+from legendre.core.errors import CheckpointWarning, InvalidFile, InvalidSetting, LegendreError
+from legendre.core.files import check_writable, clear_leftovers, read_arrays, write_arrays
+from legendre.core.types import AnyArray
+
+Arrays = Mapping[str, Any]
 FORMAT, VERSION = "legendre-checkpoint", 1
 EVERY, SHARE = 10.0, 0.01
 """Seconds from one write to the next, and the share of the time that writing may take: large states wait longer."""
 ANEW = "To start anew, give another path or delete the file."
+
+
+def digest(array: AnyArray | None) -> str:
+    """Return a short name for an array's content.
+
+    Examples
+    --------
+    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
+    False
+    """
+    if array is None:
+        return "none"
+    code = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=6)
+    code.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return f"<{code.hexdigest()}>"
 
 
 @dataclass(eq=False)
@@ -129,3 +152,70 @@ def _version() -> str:
         return version("legendre")
     except PackageNotFoundError:
         return "not installed"
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A place in a file."""
+
+    book: Book
+    name: str = "fit"
+
+    def claim(self, problem: Callable[[], Mapping[str, str]]) -> None:
+        """Compare with what the file says; all sections are of one problem."""
+        self.book.claim(problem())
+
+    def section(self, name: str) -> Record:
+        """Return the place for a part of the computation."""
+        return replace(self, name=f"{self.name}.{name}")
+
+    def result(self) -> Arrays | None:
+        """Return what the computation ended with, if it has ended."""
+        return self.book.finished.get(self.name)
+
+    def take(self) -> Arrays | None:
+        """Return where the computation stood; only once, for the arrays may be large."""
+        return self.book.under_way.pop(self.name, None)
+
+    def keep(self, pack: Callable[[], Arrays], *, now: bool = False) -> None:
+        """Write down where the computation stands, if it is time to."""
+        if now or self.book.due():
+            self.book.write(self.name, pack)
+
+    def close(self, arrays: Arrays, *, now: bool = True) -> None:
+        """Write down what the computation ended with."""
+        self.book.finished[self.name] = dict(arrays)
+        if now:
+            self.book.write(self.name, None)
+
+    @contextmanager
+    def kept(self, pack: Callable[[], Arrays]) -> Iterator[None]:
+        """Write down where the computation stands if the block is interrupted or fails, and tell how to go on."""
+        try:
+            yield
+        except BaseException as problem:
+            self.keep(pack, now=True)
+            problem.add_note(f"{self.book.path} keeps the fit as it stood: the same call goes on from there.")
+            raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn what is wrong with stored arrays into an `InvalidFile`."""
+        with self.book.reading():
+            yield
+
+
+def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Record | None:
+    """Read the arguments `checkpoint` and `checkpoint_every` of `decompose`; no path is no checkpoint."""
+    number = isinstance(every, (int, float, np.integer, np.floating)) and not isinstance(every, bool)
+    if every is not None and not (number and every >= 0):
+        raise InvalidSetting(f"checkpoint_every must be a number of seconds >= 0, got {every!r}.")
+    if path is None:
+        if every is not None:
+            raise InvalidSetting(
+                "checkpoint_every tells how often a checkpoint is written; name its file: checkpoint=path."
+            )
+        return None
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise InvalidSetting(f"checkpoint must be the path of a file, got {path!r}.")
+    return Record(Book.open(path, every))

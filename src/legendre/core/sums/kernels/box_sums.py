@@ -1,0 +1,189 @@
+"""Sums of X over boxes, and what a check of X wants to know, in one compiled pass over X."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from legendre.core import limits
+from legendre.core.sums.kernels.memory_walk import (
+    LANES,
+    MemoryWalk,
+    add_rows,
+    flat_memory,
+    locate,
+    memory_order,
+    plain,
+    plan_walk,
+)
+from legendre.core.sums.kernels.rectangle import BLOCKS, threads
+from legendre.core.sums.kernels.top import join_blocks
+from legendre.core.types import FloatArray, IntArray
+
+
+class BoxSums(NamedTuple):
+    """What one pass over X tells: sums per box and what a checker of the input wants to know."""
+
+    sums: FloatArray
+    counts: FloatArray | None  # cells of Omega per box; None when all cells count
+    minimum: float
+    missing: int
+    infinite: int
+    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, where asked for
+
+
+@njit(cache=True, nogil=True)
+def _sum_block(b, x, walk, bounds, out, lows, best, at):
+    """Add the rows of one block to its target."""
+    line = np.zeros(0 if walk.straight else walk.shape[-1])
+    add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
+
+
+@njit(cache=True, parallel=True)
+def _sum_blocks(x, walk, bounds, out, lows, best, at):
+    """Blocks of rows in parallel, into one target each, or into a shared one that they cut without overlap."""
+    for b in prange(len(bounds) - 1):
+        _sum_block(b, x, walk, bounds, out, lows, best, at)
+
+
+@njit(cache=True, parallel=True)
+def _sum_blocks_masked(x, mask, walk, bounds, out, counts, lows, bad):
+    """As `_sum_blocks`, entry by entry: leaves out what the mask leaves out and NaN, and counts what is left."""
+    n = walk.shape[-1]
+    step, hop = walk.strides[0, -1], walk.strides[1, -1]
+    for b in prange(len(bounds) - 1):
+        total, number, low = out[b % len(out)], counts[b % len(out)], np.inf
+        inner = walk.tables[walk.starts[-1] :]
+        missing, infinite = 0, 0
+        for r in range(bounds[b], bounds[b + 1]):
+            source, target = locate(r, walk.base, walk.shape, walk.strides[0], walk.tables, walk.starts)
+            seen, _ = locate(r, 0, walk.shape, walk.strides[1], walk.tables, walk.starts)
+            for i in range(n):
+                if mask[seen + i * hop]:
+                    value = np.float64(x[source + i * step])
+                    if value == value:
+                        cell = target + inner[i]
+                        total[cell] += value
+                        number[cell] += 1.0
+                        low = min(low, value)
+                        infinite += np.isinf(value)
+                    else:
+                        missing += 1
+        lows[b, 0], bad[b, 0], bad[b, 1] = low, missing, infinite
+
+
+def _row_bounds(walk: MemoryWalk, cells: int) -> tuple[IntArray, int]:
+    """Blocks of rows and the number of targets: private targets while they are small, else cuts between boxes."""
+    planes, rows = int(walk.shape[0]), int(np.prod(walk.shape[:-1]))
+    size = rows * int(walk.shape[-1])
+    if size < limits.ONE_BLOCK:
+        return np.array([0, rows], np.int64), 1
+    if BLOCKS * cells * 16 <= size:
+        return np.linspace(0, rows, BLOCKS + 1).astype(np.int64), BLOCKS
+    steps = np.diff(walk.tables[:planes])
+    if np.all(steps >= 0) or np.all(steps <= 0):  # else one box may be met twice: leave it to one thread
+        edges = np.concatenate(([0], np.flatnonzero(steps) + 1, [planes]))
+        wanted = np.searchsorted(edges, np.linspace(0, planes, BLOCKS + 1))
+        return np.unique(edges[wanted]).astype(np.int64) * (rows // planes), 1
+    return np.array([0, rows], np.int64), 1
+
+
+def _targets(boxes: Sequence[NDArray[Any]]) -> tuple[list[int], list[IntArray]]:
+    """Return the shape of the grid of boxes, and by mode the part of an entry's target that its coordinate gives."""
+    m = [int(b.max()) + 1 if len(b) else 0 for b in boxes]
+    weights = np.concatenate((np.cumprod(m[::-1])[::-1], [1]))[1:]
+    return m, [b.astype(np.int64) * w for b, w in zip(boxes, weights, strict=True)]
+
+
+def sums_over_boxes_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> FloatArray:
+    """Sum X, all finite, over boxes as `sums_over_boxes` does, by the calling thread alone.
+
+    For callers that are threads themselves: numba's pools are not all made for several callers at a time.
+    """
+    x = plain(x)
+    m, targets = _targets(boxes)
+    walk = plan_walk([x], targets, memory_order(x))
+    bounds = np.array([0, int(np.prod(walk.shape[:-1]))], np.int64)
+    sums = np.zeros(m)
+    lows, nothing = np.full((1, LANES), np.inf), _first_rows(x, bounds, 0)
+    _sum_block(0, flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
+    return sums
+
+
+def _first_rows(x: NDArray[Any], bounds: IntArray, columns: int) -> tuple[NDArray[Any], IntArray]:
+    """Begin each block's ranking of columns with the least value there is, in the block's first row."""
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    blocks = len(bounds) - 1
+    return np.full((blocks, columns), least, x.dtype), np.repeat(bounds[:-1, None], columns, axis=1)
+
+
+def sums_over_boxes(
+    x: NDArray[Any],
+    boxes: Sequence[NDArray[Any]],
+    mask: NDArray[np.bool_] | None = None,
+    *,
+    rank: bool = False,
+) -> BoxSums:
+    """Sum X over boxes in one pass in the order of its memory, without a float64 copy.
+
+    x: any order, any real dtype, any strides.  boxes[k]: box index of each coordinate of mode k (0..m_k-1).
+    mask: cells of Omega, or None for all.  NaN entries are left out and counted; then, and with a mask, `counts`
+    says how many cells each box keeps.  X is read a second time only if it holds NaN or infinity.  With `rank` the
+    same pass finds the largest entry of each level of the last mode, where X is finite and in C order.
+    """
+    x = plain(x)
+    if [len(b) for b in boxes] != list(x.shape) or (mask is not None and mask.shape != x.shape):
+        raise ValueError(f"boxes and mask must fit the shape {x.shape}")
+    m, targets = _targets(boxes)
+    if any(len(b) and b.min() < 0 for b in boxes):
+        raise ValueError("box indices must not be negative")
+    if x.size == 0 or x.ndim == 0:
+        return BoxSums(np.zeros(m), None, np.inf, 0, 0)
+    if mask is None:
+        if (found := _all_finite(x, m, targets, rank)) is not None:
+            return found
+        mask = np.broadcast_to(np.True_, x.shape)
+    return _masked(x, mask, m, targets)
+
+
+def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bool) -> BoxSums | None:
+    """Sum all of X; ``None`` where a sum is not finite."""
+    walk = plan_walk([x], targets, memory_order(x))
+    bounds, copies = _row_bounds(walk, math.prod(m))
+    out = np.zeros((copies, math.prod(m)))
+    lows = np.full((len(bounds) - 1, LANES), np.inf)
+    columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
+    best, at = _first_rows(x, bounds, columns)
+    with threads(x.size):
+        _sum_blocks(flat_memory(x), walk, bounds, out, lows, best, at)
+    sums = out[0] if copies == 1 else out.sum(0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(sums.sum()))
+    if not finite:
+        return None
+    largest = np.empty(columns, np.int64)
+    join_blocks(best, at, largest)
+    return BoxSums(sums.reshape(m), None, float(lows.min()), 0, 0, largest if columns else None)
+
+
+def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: list[IntArray]) -> BoxSums:
+    """Sum the entries that the mask keeps and that are numbers."""
+    if any(s < 0 for s in (*x.strides, *mask.strides)):
+        flip = tuple(slice(None, None, -1) if s < 0 else slice(None) for s in x.strides)
+        x, mask, targets = x[flip], mask[flip], [t[f] for t, f in zip(targets, flip, strict=True)]
+        mask = mask if all(s >= 0 for s in mask.strides) else mask.copy()
+    seen = mask.view(np.uint8)
+    walk = plan_walk([x, seen], targets, memory_order(x))
+    bounds, copies = _row_bounds(walk, math.prod(m))
+    sums, counts = np.zeros((copies, math.prod(m))), np.zeros((copies, math.prod(m)))
+    blocks = len(bounds) - 1
+    lows, bad = np.full((blocks, 1), np.inf), np.zeros((blocks, 2), np.int64)
+    with threads(x.size):
+        _sum_blocks_masked(flat_memory(x), flat_memory(seen), walk, bounds, sums, counts, lows, bad)
+    missing, infinite = (int(v) for v in bad.sum(0))
+    return BoxSums(sums.sum(0).reshape(m), counts.sum(0).reshape(m), float(lows.min()), missing, infinite)

@@ -1,0 +1,135 @@
+"""Sums of X over all cells at or above some cells, in one compiled pass over X and the memory of a few slabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from legendre.core import limits
+from legendre.core.sums.kernels.memory_walk import (
+    LANES,
+    SHORT,
+    add_rows,
+    flat_memory,
+    memory_order,
+    plain,
+    plan_walk,
+)
+from legendre.core.sums.kernels.rectangle import (
+    BLOCKS,
+    c_strides,
+    check_positions,
+    offsets,
+    sort_along,
+    sum_down,
+    sum_tail,
+    threads,
+)
+from legendre.core.types import FloatArray
+
+
+@njit(cache=True, nogil=True)
+def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
+    """Walk the planes of one block down, add them up in one merged slab, look up cells as they come."""
+    rows = 1
+    for axis in range(1, len(walk.shape) - 1):
+        rows *= walk.shape[axis]
+    slab, work = slabs[b], np.empty(slabs.shape[1])
+    line = np.zeros(0 if walk.straight else walk.shape[-1])
+    corner = np.empty_like(extents)
+    unranked = np.empty(0, x.dtype), np.empty(0, np.int64)
+    p = first[b + 1] - 1
+    for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
+        add_rows(x, walk, plane * rows, (plane + 1) * rows, slab, line, lows[b], *unranked)
+        end = p
+        while p >= first[b] and starts[p] == plane:
+            p -= 1
+        if p < end:
+            for d in range(len(extents)):
+                corner[d] = scaled[d, p + 1 : end + 1].min() // strides[d]
+            sum_down(slab, work, extents, strides, corner, False)
+            for u in range(p + 1, end + 1):
+                eta[u] = sum_tail(work, scaled, u, extents)
+
+
+@njit(cache=True)
+def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
+    """Add to each block's cells what lies in the blocks above."""
+    above = np.zeros(slabs.shape[1])
+    zero = np.zeros_like(extents)
+    for b in range(len(slabs) - 2, -1, -1):
+        above += slabs[b + 1]
+        work = np.empty(slabs.shape[1])
+        sum_down(above, work, extents, strides, zero, False)
+        for u in range(first[b], first[b + 1]):
+            eta[u] += sum_tail(work, scaled, u, extents)
+
+
+@njit(cache=True, parallel=True)
+def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
+    """Sum X above each cell of B.
+
+    starts[p]: plane where cell p begins; first: cells by block.  Blocks begin at nought; what lies in the blocks
+    above is added afterwards, so they are independent.
+    """
+    for b in prange(len(bounds) - 1):
+        _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta)
+    _add_blocks_above(first, scaled, extents, strides, slabs, eta)
+
+
+def _slab_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
+    """Choose the axis to cut slabs across: slabs must be small, then strides large; the innermost axis comes last."""
+    cost = extents.prod(dtype=float) / extents
+    cost[memory[-1]] *= SHORT
+    return next(d for d in memory if cost[d] <= 4 * cost.min())
+
+
+def suffix_sums(
+    x: NDArray[Any], cuts: Sequence[NDArray[Any]], positions: NDArray[Any], *, alone: bool = False
+) -> FloatArray:
+    """Sum X above the cells of B, in the order of X's memory, in memory O(one merged slab).
+
+    cuts[k]: sorted first coordinates of the boxes of mode k, beginning with 0; positions: (k, N) box coordinates.
+    Slabs are cut across the axis of the largest stride that leaves a small slab: X is then read once, straight
+    through.  Divide by the sum of X for eta_hat.  With `alone` the calling thread does it all, as in
+    `sums_over_boxes_alone`.
+    """
+    x = plain(x)
+    check_positions(positions, [len(c) for c in cuts])
+    if any(c[0] != 0 or n == 0 for c, n in zip(cuts, x.shape, strict=True)):
+        raise ValueError("cuts must begin with 0 and X must not be empty")
+    if x.ndim == 1:  # no slab to speak of: one more mode of length one
+        x, cuts = x[:, None], [*cuts, np.zeros(1, np.int64)]
+        positions = np.column_stack((positions, np.zeros(len(positions), np.int64)))
+    extents = np.array([len(c) for c in cuts])
+    memory = memory_order(x)
+    mode = _slab_mode(memory, extents)
+    boxes = [np.searchsorted(c, np.arange(n), side="right") - 1 for c, n in zip(cuts, x.shape, strict=True)]
+    others, order = sort_along(positions, mode)
+    slab = np.array([extents[d] for d in others], np.int64)
+    strides = c_strides(slab)
+    targets = [np.zeros(n, np.int64) for n in x.shape]
+    for d, s in zip(others, strides, strict=True):
+        if d >= 0:
+            targets[d] = boxes[d].astype(np.int64) * s
+    walk = plan_walk([x], targets, [mode, *(d for d in memory if d != mode)])
+    scaled = offsets(positions[order], others, strides)
+    starts = np.asarray(cuts[mode])[positions[order, mode]].astype(np.int64)
+    blocks = 1 if alone or x.size < limits.ONE_BLOCK else BLOCKS
+    bounds = np.unique(np.linspace(0, x.shape[mode], blocks + 1).astype(np.int64))
+    first = np.searchsorted(starts, bounds).astype(np.int64)
+    slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
+    lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
+    work = flat_memory(x), walk, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
+    if alone:
+        _sum_block_above(0, *work)
+    else:
+        with threads(x.size):
+            _sum_blocks_above(*work)
+    sums = np.empty_like(eta)
+    sums[order] = eta
+    return sums

@@ -1,0 +1,51 @@
+"""The reference engine: no overflow, and blocks of the Fisher matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from cases import NAMED, Case
+from legendre.data.support import Support
+from legendre.engines.reference import ReferenceEngine
+from legendre.model.model import Model
+from oracles import distribution, fisher_matrix
+
+
+def engine_of(case: Case) -> ReferenceEngine:
+    return ReferenceEngine(Model.of(Support(case.X.shape, case.mask), case.base, case.basis))
+
+
+@pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
+def test_no_theta_overflows(size: float) -> None:
+    """exp(800) is infinite in float64; psi and eta are not."""
+    case = NAMED["vector"]
+    engine = engine_of(case)
+    point = engine.at(np.array([size, -size / 2]))
+    assert np.isfinite(point.psi)
+    assert np.isfinite(point.eta).all()
+    assert np.exp(engine.log_probabilities(point)).sum() == pytest.approx(1.0)
+
+
+def test_the_engine_does_not_change_theta(rng: np.random.Generator) -> None:
+    case = NAMED["cube"]
+    theta = rng.normal(size=len(case.basis))
+    theta.flags.writeable = False
+    engine = engine_of(case)
+    point = engine.at(theta)
+    engine.fisher(point)
+    assert point.theta is theta
+    assert_array_equal(point.cache.eta.ravel()[:1], [1.0])
+
+
+@pytest.mark.parametrize(("block", "kept"), [(1, 1000), (3, 1000), (3, 0), (128, 0)])
+def test_blocks_do_not_change_the_fisher_matrix(block: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = NAMED["cube"]
+    theta = np.linspace(-1, 1, len(case.basis))
+    monkeypatch.setattr("legendre.engines.reference.BLOCK", block)
+    monkeypatch.setattr("legendre.core.limits.KEPT_JOINS", kept)
+    engine = engine_of(case)
+    G = fisher_matrix(case.omega, case.basis, distribution(case.Z, theta, case.r))
+    for _ in range(2):  # the second time from what was kept
+        assert_allclose(engine.fisher(engine.at(theta)), G, atol=1e-13)
