@@ -15,22 +15,17 @@ from legendre.basis.interactions import block
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSamples, InvalidTensor
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.dense import observe
-from legendre.data.sparse import Sparse, observe_rows
+from legendre.data.dask.observation import is_dask
+from legendre.data.dense import in_memory
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.sparse import observe_rows
 from legendre.fitting.decompose import decompose
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import diverging
 from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.grid import (
-    check_alpha,
-    column_names,
-    counts,
-    draw,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    table,
-)
+from legendre.tasks.estimators.grid import check_alpha, counts, draw, grid_trouble, holds_grid, row_weights, samples_of
 from legendre.tasks.estimators.variables import Edges, Name, Variables
 
 
@@ -106,11 +101,11 @@ class BoltzmannMachine(Estimator):
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples: n rows of N levels, which count from 0. A tensor of counts goes to `fit_tensor`."""
         del y
-        rows = table(X)
-        names = self.names if self.names is not None else column_names(X)
-        variables = Variables.of(rows.shape[1], names, self.levels)
-        weights, alpha = row_weights(sample_weight, len(rows)), check_alpha(self.alpha)
-        states = variables.cells(X)
+        samples = samples_of(X, "samples")
+        names = samples.text_names if self.names is None else self.names
+        variables = Variables.of(len(samples.names), names, self.levels)
+        weights, alpha = row_weights(sample_weight, samples.n), check_alpha(self.alpha)
+        states = variables.cells(samples)
         if holds_grid(variables.shape):
             return self._learn(counts(states, variables.shape, weights, alpha), variables)
         try:
@@ -120,21 +115,24 @@ class BoltzmannMachine(Estimator):
                 grid_trouble(variables.shape, f"Rows on larger ones need narrow edges: {problem}")
             ) from None
 
-    def fit_tensor(self, X: ArrayLike) -> Self:
-        """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at."""
-        values, alpha = observe(X).values, check_alpha(self.alpha)
-        variables = Variables.of(values.ndim, self.names, self.levels)
-        if values.shape != variables.shape:
-            way_out = f"If X is right, set levels={list(values.shape)}."
-            if 1 in values.shape:
-                way_out = f"Mode {values.shape.index(1)} of X has a single level, and so is no variable: leave it out."
+    def fit_tensor(self, X: TensorLike) -> Self:
+        """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at.
+
+        X is any that `decompose` takes: dense, sparse, of dask, torch, JAX or CuPy, or memory-mapped.
+        """
+        data, alpha = read(X), check_alpha(self.alpha)
+        shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
+        if shape != variables.shape:
+            way_out = f"If X is right, set levels={list(shape)}."
+            if 1 in shape:
+                way_out = f"Mode {shape.index(1)} of X has a single level, and so is no variable: leave it out."
             raise InvalidTensor(
-                f"X has shape {values.shape}; {values.ndim} variables with these levels make a tensor of shape "
+                f"X has shape {shape}; {len(shape)} variables with these levels make a tensor of shape "
                 f"{variables.shape}. {way_out} Rows of samples go to fit."
             )
-        return self._learn(values + alpha / values.size if alpha else values, variables)
+        return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
-    def _learn(self, X: ArrayLike | Sparse, variables: Variables) -> Self:
+    def _learn(self, X: ArrayLike | Observation, variables: Variables) -> Self:
         groups = variables.groups(self.edges)
         fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
         self.decomposition_ = fit
@@ -153,7 +151,7 @@ class BoltzmannMachine(Estimator):
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log probability of each row."""
-        states = self._variables.cells(X)
+        states = self._variables.cells(samples_of(X, "samples"))
         return self.decomposition_.log_prob(states)
 
     def log_likelihood(self, X: ArrayLike) -> float:
@@ -198,13 +196,11 @@ class BoltzmannMachine(Estimator):
         wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
         if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
-        probabilities: FloatArray
-        if not fixed or self.decomposition_.model.by_cliques:
-            probabilities = self.decomposition_.marginal(wanted, given=fixed or None)
-            return probabilities
         try:
-            probabilities = self.decomposition_.marginal(wanted, given=fixed)
-        except InvalidQuery:
+            probabilities: FloatArray = self.decomposition_.marginal(wanted, given=fixed or None)
+        except InvalidQuery as problem:
+            if "probability 0" not in str(problem):
+                raise
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
         return probabilities
 
@@ -214,7 +210,7 @@ class BoltzmannMachine(Estimator):
         X has a column for that variable too, which is not looked at: NaN will do.
         """
         k = self._variables.index(of)
-        states = self._variables.cells(X, unread=k)
+        states = self._variables.cells(samples_of(X, "samples"), unread=k)
         columns = []
         for level in range(self.levels_[k]):
             states[:, k] = level
@@ -230,6 +226,14 @@ class BoltzmannMachine(Estimator):
         q = np.exp(log_q - peak)
         normalised: FloatArray = q / q.sum(axis=1, keepdims=True)
         return normalised
+
+
+def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
+    """Spread `alpha` observations evenly over all cells."""
+    if (listed := as_sparse_tensor(X)) is not None:
+        return observe_rows(listed.cells, listed.values, listed.shape, alpha)
+    values = X if is_dask(X) else in_memory(data, "alpha").values
+    return read(values.astype(np.float64) + alpha / math.prod(data.shape))
 
 
 def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis:

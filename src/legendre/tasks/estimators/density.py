@@ -13,20 +13,21 @@ from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.readers.columns import Column, Table
 from legendre.fitting.decompose import decompose
 from legendre.results.decomposition import Decomposition
 from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.columns import UNKNOWN, Column, as_given, check_values, plain, read_column, typed
+from legendre.tasks.estimators.columns import Bins, Levels, learn_column
 from legendre.tasks.estimators.grid import (
     check_alpha,
-    check_grid,
-    column_names,
     counts,
     draw,
     generator,
+    grid_trouble,
+    holds_grid,
     row_weights,
-    table,
+    samples_of,
 )
 
 
@@ -70,7 +71,7 @@ class LegendreDensity(Estimator):
     """
 
     decomposition_: Decomposition
-    columns_: list[Column]
+    columns_: list[Levels | Bins]
     n_features_in_: int
     feature_names_in_: AnyArray
 
@@ -94,41 +95,45 @@ class LegendreDensity(Estimator):
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the levels of the columns and the distribution of the rows."""
         del y
-        rows, names = as_given(X, table(X, "X")), column_names(X)
-        alpha = check_alpha(self.alpha)
+        samples, alpha = samples_of(X, "X"), check_alpha(self.alpha)
         self._check_settings()
-        labels = _labels(names, rows.shape[1])
-        check_values(rows, labels)
-        weights = row_weights(sample_weight, len(rows))
+        given, weights = self._categories(len(samples.names)), row_weights(sample_weight, samples.n)
+        labels = _labels(samples.text_names, len(samples.names))
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
-        columns = self._read(rows[used], None if weights is None else weights[used], labels)
+        seen = [column.take(used) for column in _read(samples, labels)]
+        weights = np.ones(samples.n) if weights is None else weights[used]
+        columns = [
+            learn_column(column, weights, self.n_bins, *told) for column, *told in zip(seen, given, labels, strict=True)
+        ]
         shape = tuple(column.size for column in columns)
-        check_grid(shape, "Set n_bins to bin continuous columns, merge rare levels, or leave columns out.")
-        cells = np.stack([column.codes(rows[used, k]) for k, column in enumerate(columns)], axis=1)
-        X = counts(cells, shape, None if weights is None else weights[used], alpha)
-        self.decomposition_ = decompose(X, _basis(self.basis, len(shape)), tol=self.tol)
+        if not holds_grid(shape):
+            way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
+            raise InvalidSamples(grid_trouble(shape, way_out))
+        cells = _cells(columns, seen)
+        table = counts(cells, shape, None if sample_weight is None else weights, alpha)
+        self.decomposition_ = decompose(table, _basis(self.basis, len(shape)), tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
         vars(self).pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        if samples.text_names is not None:
+            self.feature_names_in_ = np.array(samples.text_names, dtype=object)
         return self
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""
         self._check_fitted()
-        rows = as_given(X, table(X, "X"))
-        self._check_columns(X, rows)
+        samples = samples_of(X, "X")
+        self._check_columns(samples)
         labels = _labels(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        check_values(rows, labels)
-        cells = np.stack([column.codes(rows[:, k]) for k, column in enumerate(self.columns_)], axis=1)
-        known = (cells != UNKNOWN).all(axis=1)
+        seen = _read(samples, labels)
+        cells = _cells(self.columns_, seen)
+        known = (cells >= 0).all(axis=1)
         if self.handle_unknown == "error" and not known.all():
-            i, k = (int(place) for place in np.argwhere(cells == UNKNOWN)[0])
+            i, k = (int(place) for place in np.argwhere(cells < 0)[0])
             raise InvalidSamples(
-                f"{labels[k]} holds {plain(rows[i, k])!r} in row {i}, which was not seen in fit. List all levels in "
+                f"{labels[k]} holds {seen[k].at(i)!r} in row {i}, which was not seen in fit. List all levels in "
                 "categories (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
             )
-        out = np.full(len(rows), -np.inf)
+        out = np.full(samples.n, -np.inf)
         if known.any():
             out[known] = self.decomposition_.log_prob(cells[known])
             for k, column in enumerate(self.columns_):
@@ -151,14 +156,6 @@ class LegendreDensity(Estimator):
             return np.stack(drawn, axis=1)
         return np.stack([values.astype(object) for values in drawn], axis=1)
 
-    def _read(self, rows: AnyArray, weights: FloatArray | None, labels: Sequence[str]) -> list[Column]:
-        given = self._categories(rows.shape[1])
-        w = np.ones(len(rows)) if weights is None else weights
-        return [
-            read_column(typed(rows[:, k]), w, self.n_bins, known, label)
-            for k, (known, label) in enumerate(zip(given, labels, strict=True))
-        ]
-
     def _categories(self, n_columns: int) -> list[Any]:
         auto = isinstance(self.categories, str) and self.categories == "auto"
         given = [None] * n_columns if auto else entries(self.categories)
@@ -175,13 +172,13 @@ class LegendreDensity(Estimator):
         if n is not None and (not is_whole(n, 1)):
             raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {n!r}.")
 
-    def _check_columns(self, X: ArrayLike, rows: AnyArray) -> None:
-        if rows.shape[1] != self.n_features_in_:
+    def _check_columns(self, samples: Table) -> None:
+        if len(samples.names) != self.n_features_in_:
             raise InvalidSamples(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                f"X has {len(samples.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        seen, now = getattr(self, "feature_names_in_", None), column_names(X)
+        seen, now = getattr(self, "feature_names_in_", None), samples.text_names
         if seen is not None and now is not None and list(seen) != now:
             raise InvalidSamples(f"the columns of X are {now}; fit saw {list(seen)}. Put them in that order.")
 
@@ -200,3 +197,24 @@ def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
 
 def _labels(names: Sequence[str] | AnyArray | None, n: int) -> list[str]:
     return [f"column {k}" for k in range(n)] if names is None else [f"column {str(name)!r}" for name in names]
+
+
+def _read(samples: Table, labels: Sequence[str]) -> list[Column]:
+    """Read all columns; missing and infinite values are refused."""
+    columns = []
+    for key, name in zip(samples.names, labels, strict=True):
+        column = samples.column(key)
+        row = column.missing()
+        if row is None and column.values.dtype.kind == "f" and not np.isfinite(column.values).all():
+            row = int(np.argmin(np.isfinite(column.values)))
+        if row is not None:
+            raise InvalidSamples(
+                f"Input X contains NaN or infinity: {name} is {column.at(row)} in row {row}. Leave such rows out, or "
+                "make missing a level of its own."
+            )
+        columns.append(column)
+    return columns
+
+
+def _cells(columns: Sequence[Levels | Bins], seen: Sequence[Column]) -> IntArray:
+    return np.stack([column.codes(values) for column, values in zip(columns, seen, strict=True)], axis=1)

@@ -14,31 +14,18 @@ from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.readers.columns import Table, read_table
 from legendre.results.decomposition import Decomposition
 
 
-def table(samples: ArrayLike, name: str = "samples") -> AnyArray:
-    """Return rows of observations as a 2-D array that holds at least one row and one column."""
-    if hasattr(samples, "toarray"):
-        raise InvalidSamples(f"{name} is sparse; rows of observations are dense. Pass {name}.toarray().")
-    rows = rectangular(samples, name, InvalidSamples)
-    if rows.ndim != 2:
-        raise InvalidSamples(
-            f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: "
-            "for one variable .reshape(-1, 1), for one observation .reshape(1, -1)."
-        )
-    if 0 in rows.shape:
-        found = f"{rows.shape[0]} sample(s) and {rows.shape[1]} feature(s) (shape={rows.shape})"
+def samples_of(X: Any, name: str) -> Table:
+    """Read rows of observations, at least one row and one column; `name` is what errors call them."""
+    samples = read_table(X, name)
+    shape = samples.n, len(samples.names)
+    if 0 in shape:
+        found = f"{shape[0]} sample(s) and {shape[1]} feature(s) (shape={shape})"
         raise InvalidSamples(f"Found array with {found} while a minimum of 1 is required.")
-    if rows.dtype.kind == "c":
-        raise InvalidSamples(f"Complex data not supported: {name} has dtype {rows.dtype}.")
-    return rows
-
-
-def column_names(samples: ArrayLike) -> list[str] | None:
-    """Read the names of a data frame's columns; ``None`` where there are none, or they are not strings."""
-    names = list(getattr(samples, "columns", []))
-    return names if names and all(isinstance(name, str) for name in names) else None
+    return samples
 
 
 def row_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
@@ -62,12 +49,6 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     flat = np.ravel_multi_index(tuple(cells.T), shape)
     counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
     return counted if alpha == 0 else counted + alpha / n_cells
-
-
-def check_grid(shape: tuple[int, ...], way_out: str) -> None:
-    """Refuse a grid too large to be held."""
-    if not holds_grid(shape):
-        raise InvalidSamples(grid_trouble(shape, way_out))
 
 
 def holds_grid(shape: tuple[int, ...]) -> bool:

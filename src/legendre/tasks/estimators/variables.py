@@ -8,13 +8,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import mode_sets
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, IntArray
-from legendre.tasks.estimators.grid import column_names, table
+from legendre.data.readers.columns import Table
 
 Name = str | int
 Edges = int | Iterable[Iterable[Name]]
@@ -71,20 +70,15 @@ class Variables:
         """Name the variables of a group."""
         return tuple(self.names[k] for k in group)
 
-    def cells(self, samples: ArrayLike, unread: int | None = None) -> IntArray:
+    def cells(self, samples: Table, unread: int | None = None) -> IntArray:
         """Read rows of levels; what stands in column `unread` does not matter, and is read as 0."""
-        rows = table(samples)
-        if rows.shape[1] != len(self.names):
-            raise InvalidSamples(f"samples has {rows.shape[1]} columns; there are {len(self.names)} variables.")
-        self._check_order(column_names(samples))
+        if len(samples.names) != len(self.names):
+            raise InvalidSamples(f"samples has {len(samples.names)} columns; there are {len(self.names)} variables.")
+        self._check_order(samples.text_names)
+        rows = _numbers(samples)
         if unread is not None:
             rows = rows.copy()
             rows[:, unread] = 0
-        if rows.dtype.kind not in "biuf":
-            raise InvalidSamples(
-                f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0. If they are, pass "
-                "samples.astype(int); categories are numbered first, in the order that they have."
-            )
         whole = (rows >= 0) & (rows < self.shape)
         if rows.dtype.kind == "f":
             whole &= rows == np.floor(rows)
@@ -111,6 +105,20 @@ class Variables:
             return text + " Levels are whole numbers counted from 0; bin continuous variables first."
         need = [int(value) + 1 if k == j else size for k, size in enumerate(self.shape)]
         return text + f" For more levels set levels={need}. A tensor of counts goes to fit_tensor."
+
+
+def _numbers(samples: Table) -> AnyArray:
+    """Return all columns side by side."""
+    if samples.array is not None and samples.array.dtype.kind in "biuf":
+        return samples.array
+    columns = [samples.column(name) for name in samples.names]
+    for name, column in zip(samples.names, columns, strict=True):
+        if column.codes is not None:
+            raise InvalidSamples(
+                f"column {name!r} of samples has dtype {column.values.dtype}; levels are whole numbers counted from 0. "
+                "If they are, pass samples.astype(int); categories are numbered first, in the order that they have."
+            )
+    return np.stack([column.values for column in columns], axis=1)
 
 
 def _names(names: Sequence[str] | None, n: int) -> tuple[Name, ...]:
