@@ -49,14 +49,13 @@ class Column:
 
     def missing(self) -> int | None:
         """Find the first row without a value: NaN, NaT, NA or None."""
-        if self.values.dtype.kind == "O":
-            named = (value is None or type(value).__name__ == "NAType" or value != value for value in self.values)
-            absent = np.fromiter(named, np.bool_, len(self.values))
-        else:
-            absent = np.isnan(self.values) if self.values.dtype.kind in "fmM" else np.zeros(1, np.bool_)
-        if not absent.any():
-            return None
-        return int(np.argmax(absent if self.codes is None else absent[self.codes]))
+        kind, absent = self.values.dtype.kind, np.zeros(len(self.values), np.bool_)
+        if kind == "O":
+            absent[:] = [v is None or type(v).__name__ == "NAType" or v != v for v in self.values]
+        elif kind in "fmM":
+            absent = np.isnan(self.values)
+        rows = absent if self.codes is None else absent[self.codes]
+        return int(rows.argmax()) if rows.any() else None
 
     def levels(self, label: str) -> AnyArray:
         """Return the values in the column's own order if it has one, else those that occur, sorted."""
@@ -155,7 +154,7 @@ def _array(table: Any, name: str) -> Table:
     if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
         mixed = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
         rows = rows if all(isinstance(value, str) for value in mixed.flat) else mixed
-    return Table(range(rows.shape[1]), len(rows), rows.T, rows)
+    return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
 
 
 def _unmasked(values: Any) -> Any:
@@ -186,15 +185,17 @@ def _series(series: Any, label: str) -> Column:
         codes = series.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
         return Column(objects(own), codes, ordered)
     try:
-        return _values(series.to_numpy().astype(object) if category else series.to_numpy(), label)
-    except (TypeError, RuntimeError, ValueError) as problem:  # each library has errors of its own
+        values = objects(series.to_list()) if category else series.to_numpy()
+    except Exception as problem:  # each library has errors of its own
         raise InvalidSamples(f"{label} holds {kind}, which cannot be read ({problem}). Convert it.") from None
+    return _values(values, label)
 
 
 def _values(values: AnyArray, label: str) -> Column:
     if values.ndim != 1 or values.dtype.kind in "cV":
         unfit = "Complex data not supported: " if values.dtype.kind == "c" else ""
-        raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}; a column holds numbers, or names of levels.")
+        shape = "" if values.ndim == 1 else f" and shape {values.shape}"
+        raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}{shape}; a column is numbers or names of levels.")
     if values.dtype.kind != "O":
         return Column(values) if values.dtype.kind in "biuf" else Column(*np.unique(values, return_inverse=True))
     listed = values.tolist()

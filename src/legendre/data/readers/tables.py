@@ -117,10 +117,7 @@ def _levels(levels: Any, modes: list[Hashable]) -> dict[Hashable, Any]:
 
 
 def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
-    """Return the index of each row, the levels they stand for, and the size of the mode.
-
-    `given` is its size, its levels in order, or ``None``.
-    """
+    """Return the index of each row, the levels and the size of the mode; `given` is one of the latter two, or not."""
     if (row := column.missing()) is not None:
         raise InvalidSamples(
             f"{name} is missing in row {row}. Leave such rows out, or make missing a level of its own, e.g. 'unknown'."

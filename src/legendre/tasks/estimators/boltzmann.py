@@ -22,11 +22,19 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_rows
 from legendre.fitting.decompose import decompose
-from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.grid import check_alpha, counts, draw, grid_trouble, holds_grid, row_weights, samples_of
+from legendre.tasks.estimators.base import (
+    Estimator,
+    counts,
+    generator,
+    grid_trouble,
+    holds_grid,
+    row_weights,
+    samples_of,
+)
 from legendre.tasks.estimators.variables import Edges, Name, Variables
+
+Weight = float | FloatArray
 
 
 class BoltzmannMachine(Estimator):
@@ -74,9 +82,8 @@ class BoltzmannMachine(Estimator):
     [0.25, 0.75]
     """
 
-    decomposition_: Decomposition
-    biases_: dict[Name, float | FloatArray]
-    weights_: dict[tuple[Name, ...], float | FloatArray]
+    biases_: dict[Name, Weight]
+    weights_: dict[tuple[Name, ...], Weight]
     names_: tuple[Name, ...]
     levels_: tuple[int, ...]
     psi_: float
@@ -92,11 +99,7 @@ class BoltzmannMachine(Estimator):
         alpha: float = 0.0,
         tol: float = 1e-10,
     ) -> None:
-        self.edges = edges
-        self.names = names
-        self.levels = levels
-        self.alpha = alpha
-        self.tol = tol
+        self.edges, self.names, self.levels, self.alpha, self.tol = edges, names, levels, alpha, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples: n rows of N levels, which count from 0. A tensor of counts goes to `fit_tensor`."""
@@ -104,7 +107,7 @@ class BoltzmannMachine(Estimator):
         samples = samples_of(X, "samples")
         names = samples.text_names if self.names is None else self.names
         variables = Variables.of(len(samples.names), names, self.levels)
-        weights, alpha = row_weights(sample_weight, samples.n), check_alpha(self.alpha)
+        weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
         if holds_grid(variables.shape):
             return self._learn(counts(states, variables.shape, weights, alpha), variables)
@@ -120,7 +123,7 @@ class BoltzmannMachine(Estimator):
 
         X is any that `decompose` takes: dense, sparse, of dask, torch, JAX or CuPy, or memory-mapped.
         """
-        data, alpha = read(X), check_alpha(self.alpha)
+        data, alpha = read(X), self._pseudo_count()
         shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
         if shape != variables.shape:
             way_out = f"If X is right, set levels={list(shape)}."
@@ -135,13 +138,14 @@ class BoltzmannMachine(Estimator):
     def _learn(self, X: ArrayLike | Observation, variables: Variables) -> Self:
         groups = variables.groups(self.edges)
         fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
-        self.decomposition_ = fit
-        self.psi_ = self.log_partition_ = fit.psi
+        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
+        # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         singles = [(k,) for k in range(len(variables.names))]
-        found = _by_group(_with_limits(fit), variables.shape, singles + list(groups))
-        self.biases_ = {variables.names[k]: found[k,] for k in range(len(variables.names))}
-        self.weights_ = {variables.key(group): found[group] for group in groups}
+        found = _by_group(theta, variables.shape, [*singles, *groups])
+        self.biases_ = {variables.names[k]: found[k,] for (k,) in singles}
+        self.weights_ = {tuple(variables.names[k] for k in group): found[group] for group in groups}
         return self
 
     @property
@@ -158,15 +162,9 @@ class BoltzmannMachine(Estimator):
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row."""
-        del y
-        return float(self.score_samples(X).mean())
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> IntArray:
         """Draw rows from the machine, n x N: independent ones, for the distribution is known."""
-        self._check_fitted()
-        return draw(self.decomposition_, n_samples, random_state)
+        return self._draw(n_samples, generator(random_state))
 
     def conditional(
         self, given: Mapping[Name, int] | None = None, of: Name | Sequence[Name] | None = None
@@ -191,18 +189,16 @@ class BoltzmannMachine(Estimator):
                 raise InvalidSamples(
                     f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
                 )
-        left = [k for k in range(len(self.names_)) if k not in fixed]
-        asked = entries(of)
-        wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
-        if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
+        listed = [k for k in range(len(self.names_)) if k not in fixed] if of is None else entries(of)
+        wanted = [variables.index(name) for name in ([of] if listed is None else listed)]
+        if len({*wanted, *fixed}) < len(wanted) + len(fixed) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
         try:
-            probabilities: FloatArray = self.decomposition_.marginal(wanted, given=fixed or None)
+            return np.asarray(self.decomposition_.marginal(wanted, given=fixed or None))
         except InvalidQuery as problem:
             if "probability 0" not in str(problem):
                 raise
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
-        return probabilities
 
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.
@@ -211,11 +207,10 @@ class BoltzmannMachine(Estimator):
         """
         k = self._variables.index(of)
         states = self._variables.cells(samples_of(X, "samples"), unread=k)
-        columns = []
+        log_q = np.empty((len(states), self.levels_[k]))
         for level in range(self.levels_[k]):
             states[:, k] = level
-            columns.append(self.decomposition_.log_prob(states))
-        log_q = np.stack(columns, axis=1)
+            log_q[:, level] = self.decomposition_.log_prob(states)
         peak = log_q.max(axis=1, keepdims=True)
         impossible = np.flatnonzero(peak == -np.inf)
         if len(impossible):
@@ -224,8 +219,7 @@ class BoltzmannMachine(Estimator):
                 f"so that nothing follows for {of!r}. With alpha > 0 every state has a probability."
             )
         q = np.exp(log_q - peak)
-        normalised: FloatArray = q / q.sum(axis=1, keepdims=True)
-        return normalised
+        return np.asarray(q / q.sum(axis=1, keepdims=True))
 
 
 def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
@@ -244,20 +238,13 @@ def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis
     return cells(np.concatenate([block(shape, group) for group in [*singles, *groups]]))
 
 
-def _with_limits(fit: Decomposition) -> FloatArray:
-    """Theta, infinite where it is on its way there: Q is the limit of ``theta + t * recession``."""
-    return np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-
-
 def _by_group(
     theta: FloatArray, shape: tuple[int, ...], groups: list[tuple[int, ...]]
-) -> dict[tuple[int, ...], float | FloatArray]:
+) -> dict[tuple[int, ...], Weight]:
     """Cut theta into the groups' parts."""
-    found: dict[tuple[int, ...], float | FloatArray] = {}
-    start = 0
-    for group in groups:
-        sizes = [shape[k] - 1 for k in group]
-        part = theta[start : start + math.prod(sizes)]
-        start += len(part)
-        found[group] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
-    return found
+    sizes = [[shape[k] - 1 for k in group] for group in groups]
+    parts = np.split(theta, np.cumsum([math.prod(size) for size in sizes]))
+    return {
+        group: float(part[0]) if set(size) == {1} else part.reshape(size)
+        for group, size, part in zip(groups, sizes, parts[:-1], strict=True)
+    }

@@ -16,8 +16,6 @@ from legendre.data.readers.columns import Column, level_list
 class Levels:
     """Distinct values, in the order of the mode.
 
-    Examples
-    --------
     >>> Levels(np.array([2, 5])).codes(Column(np.array([5, 3]))).tolist()
     [1, -1]
     """
@@ -47,8 +45,6 @@ class Levels:
 class Bins:
     """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them.
 
-    Examples
-    --------
     >>> Bins(np.array([0.0, 1.0, 4.0])).codes(Column(np.array([0.5, 1.0, 9.0]))).tolist()
     [0, 1, 1]
     """
@@ -77,7 +73,9 @@ class Bins:
         return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
-def learn_column(column: Column, weights: FloatArray, n_bins: int | None, given: Any, name: str) -> Levels | Bins:
+def learn_column(
+    column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, name: str
+) -> Levels | Bins:
     """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
     values = column.values
     if given is not None:
@@ -89,8 +87,8 @@ def learn_column(column: Column, weights: FloatArray, n_bins: int | None, given:
     if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
         return Levels(column.levels(name))
     # with weights, a row of weight 2 is two rows
-    edges = np.quantile(values, np.linspace(0, 1, int(n_bins) + 1), method="inverted_cdf", weights=weights)
-    edges = np.unique(edges)
+    cuts = np.linspace(0, 1, n_bins + 1)
+    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=weights))
     if len(edges) < 2:
         raise InvalidSamples(
             f"{name} holds one value only, {values[0]:g} (n_samples={len(values)}): bins need two different ones. "

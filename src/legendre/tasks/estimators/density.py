@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,19 +16,16 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Column, Table
 from legendre.fitting.decompose import decompose
-from legendre.results.decomposition import Decomposition
-from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.columns import Bins, Levels, learn_column
-from legendre.tasks.estimators.grid import (
-    check_alpha,
+from legendre.tasks.estimators.base import (
+    Estimator,
     counts,
-    draw,
     generator,
     grid_trouble,
     holds_grid,
     row_weights,
     samples_of,
 )
+from legendre.tasks.estimators.columns import Bins, Levels, learn_column
 
 
 class LegendreDensity(Estimator):
@@ -70,7 +67,6 @@ class LegendreDensity(Estimator):
     0.4
     """
 
-    decomposition_: Decomposition
     columns_: list[Levels | Bins]
     n_features_in_: int
     feature_names_in_: AnyArray
@@ -85,32 +81,27 @@ class LegendreDensity(Estimator):
         handle_unknown: Literal["error", "-inf"] = "error",
         tol: float = 1e-10,
     ) -> None:
-        self.basis = basis
-        self.categories = categories
-        self.n_bins = n_bins
-        self.alpha = alpha
-        self.handle_unknown = handle_unknown
-        self.tol = tol
+        self.basis, self.categories, self.n_bins = basis, categories, n_bins
+        self.alpha, self.handle_unknown, self.tol = alpha, handle_unknown, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the levels of the columns and the distribution of the rows."""
         del y
-        samples, alpha = samples_of(X, "X"), check_alpha(self.alpha)
-        self._check_settings()
-        given, weights = self._categories(len(samples.names)), row_weights(sample_weight, samples.n)
-        labels = _labels(samples.text_names, len(samples.names))
+        samples, alpha = samples_of(X, "X"), self._pseudo_count()
+        given = self._settings(len(samples.names))
+        weights = row_weights(sample_weight, samples.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
-        seen = [column.take(used) for column in _read(samples, labels)]
-        weights = np.ones(samples.n) if weights is None else weights[used]
+        seen = {label: column.take(used) for label, column in _read(samples, samples.names).items()}
+        weights = weights if weights is None else weights[used]
         columns = [
-            learn_column(column, weights, self.n_bins, *told) for column, *told in zip(seen, given, labels, strict=True)
+            learn_column(column, weights, self.n_bins, levels, label)
+            for (label, column), levels in zip(seen.items(), given, strict=True)
         ]
         shape = tuple(column.size for column in columns)
         if not holds_grid(shape):
             way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
             raise InvalidSamples(grid_trouble(shape, way_out))
-        cells = _cells(columns, seen)
-        table = counts(cells, shape, None if sample_weight is None else weights, alpha)
+        table = counts(_cells(columns, seen), shape, weights, alpha)
         self.decomposition_ = decompose(table, _basis(self.basis, len(shape)), tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
         vars(self).pop("feature_names_in_", None)
@@ -123,15 +114,15 @@ class LegendreDensity(Estimator):
         self._check_fitted()
         samples = samples_of(X, "X")
         self._check_columns(samples)
-        labels = _labels(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        seen = _read(samples, labels)
+        seen = _read(samples, getattr(self, "feature_names_in_", samples.names))
         cells = _cells(self.columns_, seen)
         known = (cells >= 0).all(axis=1)
         if self.handle_unknown == "error" and not known.all():
             i, k = (int(place) for place in np.argwhere(cells < 0)[0])
+            label, found = list(seen.items())[k]
             raise InvalidSamples(
-                f"{labels[k]} holds {seen[k].at(i)!r} in row {i}, which was not seen in fit. List all levels in "
-                "categories (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
+                f"{label} holds {found.at(i)!r} in row {i}, which was not seen in fit. List all levels in categories "
+                "(and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
             )
         out = np.full(samples.n, -np.inf)
         if known.any():
@@ -140,37 +131,29 @@ class LegendreDensity(Estimator):
                 out[known] -= column.log_width(cells[known, k])
         return out
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row."""
-        del y
-        return float(self.score_samples(X).mean())
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
         """Draw rows; a value within a bin is drawn evenly."""
-        self._check_fitted()
         rng = generator(random_state)
-        cells = draw(self.decomposition_, n_samples, rng)
+        cells = self._draw(n_samples, rng)
         drawn = [column.draw(cells[:, k], rng) for k, column in enumerate(self.columns_)]
         kinds = {values.dtype.kind for values in drawn}
-        if kinds <= set("biuf") or len(kinds) == 1:
-            return np.stack(drawn, axis=1)
-        return np.stack([values.astype(object) for values in drawn], axis=1)
+        alike = kinds <= set("biuf") or len(kinds) == 1
+        return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
 
-    def _categories(self, n_columns: int) -> list[Any]:
-        auto = isinstance(self.categories, str) and self.categories == "auto"
-        given = [None] * n_columns if auto else entries(self.categories)
+    def _settings(self, n_columns: int) -> list[Any]:
+        """Check all but alpha; return what is given of each column."""
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
+            raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
+        if self.n_bins is not None and not is_whole(self.n_bins, 1):
+            raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {self.n_bins!r}.")
+        if isinstance(self.categories, str) and self.categories == "auto":
+            return [None] * n_columns
+        given = entries(self.categories)
         if given is None:
             raise InvalidSetting(f"categories must be 'auto' or a list for each column, got {self.categories!r}.")
         if len(given) != n_columns:
             raise InvalidSetting(f"categories has {len(given)} entries, X has {n_columns} columns.")
         return given
-
-    def _check_settings(self) -> None:
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
-            raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
-        n = self.n_bins
-        if n is not None and (not is_whole(n, 1)):
-            raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {n!r}.")
 
     def _check_columns(self, samples: Table) -> None:
         if len(samples.names) != self.n_features_in_:
@@ -190,31 +173,23 @@ class LegendreDensity(Estimator):
 
 
 def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
-    if is_whole(basis):
-        return interactions(min(int(basis), n_columns))
-    return as_basis(basis)
+    return interactions(min(int(basis), n_columns)) if is_whole(basis) else as_basis(basis)
 
 
-def _labels(names: Sequence[str] | AnyArray | None, n: int) -> list[str]:
-    return [f"column {k}" for k in range(n)] if names is None else [f"column {str(name)!r}" for name in names]
-
-
-def _read(samples: Table, labels: Sequence[str]) -> list[Column]:
+def _read(samples: Table, names: Iterable[Hashable]) -> dict[str, Column]:
     """Read all columns; missing and infinite values are refused."""
-    columns = []
-    for key, name in zip(samples.names, labels, strict=True):
-        column = samples.column(key)
+    columns = {f"column {name!r}": samples.column(key) for name, key in zip(names, samples.names, strict=True)}
+    for label, column in columns.items():
         row = column.missing()
         if row is None and column.values.dtype.kind == "f" and not np.isfinite(column.values).all():
-            row = int(np.argmin(np.isfinite(column.values)))
+            row = int(np.isfinite(column.values).argmin())
         if row is not None:
             raise InvalidSamples(
-                f"Input X contains NaN or infinity: {name} is {column.at(row)} in row {row}. Leave such rows out, or "
+                f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or "
                 "make missing a level of its own."
             )
-        columns.append(column)
     return columns
 
 
-def _cells(columns: Sequence[Levels | Bins], seen: Sequence[Column]) -> IntArray:
-    return np.stack([column.codes(values) for column, values in zip(columns, seen, strict=True)], axis=1)
+def _cells(columns: list[Levels | Bins], seen: dict[str, Column]) -> IntArray:
+    return np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
