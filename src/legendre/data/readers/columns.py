@@ -81,12 +81,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns as the table holds them, their names (0, 1, ... if it has none), and all in one array if it is one.
-
-    >>> table = read_table({"dest": ["SFO", "BOS"], "hour": [6, 7]})
-    >>> table.names, table.n, table.column("hour").values.tolist()
-    (['dest', 'hour'], 2, [6, 7])
-    """
+    """Columns as the table holds them, their names (0, 1, ... if it has none), and all in one array if it is one."""
 
     names: Sequence[Hashable]
     n: int
@@ -201,10 +196,11 @@ def _values(values: AnyArray, label: str) -> Column:
     listed = values.tolist()
     if all(isinstance(value, NUMBERS) for value in listed):
         return Column(np.array(listed))
-    for row, value in enumerate(listed):
-        if not isinstance(value, Hashable):
-            raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.")
-    place = {value: k for k, value in enumerate(dict.fromkeys(listed))}
+    try:
+        place = {value: k for k, value in enumerate(dict.fromkeys(listed))}
+    except TypeError:
+        row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
+        raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
     return Column(objects(list(place)), np.fromiter(map(place.__getitem__, listed), np.int64, len(listed)))
 
 
@@ -216,11 +212,7 @@ def objects(listed: list[Any]) -> AnyArray:
 
 
 def level_list(given: Any, rule: str) -> AnyArray:
-    """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects.
-
-    >>> [level_list(given, "levels").dtype.kind for given in ([1, 2.5], ["a", "b"], ["a", 1])]
-    ['f', 'U', 'O']
-    """
+    """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects."""
     listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
     if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
         raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")

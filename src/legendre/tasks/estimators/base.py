@@ -58,7 +58,8 @@ class Estimator(ABC):
         return self
 
     def __repr__(self) -> str:
-        changed = [f"{k}={getattr(self, k)!r}" for k, v in self._defaults().items() if not _same(getattr(self, k), v)]
+        given = {name: (repr(getattr(self, name)), repr(default)) for name, default in self._defaults().items()}
+        changed = [f"{name}={value}" for name, (value, default) in given.items() if value != default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -86,13 +87,6 @@ class Estimator(ABC):
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False))
-
-
-def _same(value: object, default: object) -> bool:
-    """Compare by type first: an array compared with a number would give an array."""
-    return value is default or (
-        type(value) is type(default) and isinstance(value, (int, float, str)) and value == default
-    )
 
 
 def samples_of(X: Any, name: str) -> Table:

@@ -14,11 +14,7 @@ from legendre.data.readers.columns import Column, level_list
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Distinct values, in the order of the mode.
-
-    >>> Levels(np.array([2, 5])).codes(Column(np.array([5, 3]))).tolist()
-    [1, -1]
-    """
+    """Distinct values, in the order of the mode."""
 
     values: AnyArray
 
@@ -43,11 +39,7 @@ class Levels:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them.
-
-    >>> Bins(np.array([0.0, 1.0, 4.0])).codes(Column(np.array([0.5, 1.0, 9.0]))).tolist()
-    [0, 1, 1]
-    """
+    """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them."""
 
     edges: FloatArray
 

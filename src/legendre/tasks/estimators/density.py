@@ -13,7 +13,7 @@ from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.columns import Column, Table
 from legendre.fitting.decompose import decompose
 from legendre.tasks.estimators.base import (
@@ -101,8 +101,10 @@ class LegendreDensity(Estimator):
         if not holds_grid(shape):
             way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
             raise InvalidSamples(grid_trouble(shape, way_out))
-        table = counts(_cells(columns, seen), shape, weights, alpha)
-        self.decomposition_ = decompose(table, _basis(self.basis, len(shape)), tol=self.tol)
+        cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
+        table = counts(cells, shape, weights, alpha)
+        basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
+        self.decomposition_ = decompose(table, basis, tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
         vars(self).pop("feature_names_in_", None)
         if samples.text_names is not None:
@@ -115,7 +117,7 @@ class LegendreDensity(Estimator):
         samples = samples_of(X, "X")
         self._check_columns(samples)
         seen = _read(samples, getattr(self, "feature_names_in_", samples.names))
-        cells = _cells(self.columns_, seen)
+        cells = np.stack([how.codes(column) for how, column in zip(self.columns_, seen.values(), strict=True)], axis=1)
         known = (cells >= 0).all(axis=1)
         if self.handle_unknown == "error" and not known.all():
             i, k = (int(place) for place in np.argwhere(cells < 0)[0])
@@ -172,10 +174,6 @@ class LegendreDensity(Estimator):
         return tags
 
 
-def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
-    return interactions(min(int(basis), n_columns)) if is_whole(basis) else as_basis(basis)
-
-
 def _read(samples: Table, names: Iterable[Hashable]) -> dict[str, Column]:
     """Read all columns; missing and infinite values are refused."""
     columns = {f"column {name!r}": samples.column(key) for name, key in zip(names, samples.names, strict=True)}
@@ -189,7 +187,3 @@ def _read(samples: Table, names: Iterable[Hashable]) -> dict[str, Column]:
                 "make missing a level of its own."
             )
     return columns
-
-
-def _cells(columns: list[Levels | Bins], seen: dict[str, Column]) -> IntArray:
-    return np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)

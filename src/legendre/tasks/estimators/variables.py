@@ -93,7 +93,8 @@ class Variables:
         if unread is not None:
             rows = rows.copy()
             rows[:, unread] = 0
-        bad = np.argwhere(~((rows >= 0) & (rows < self.shape) & (rows == np.floor(rows))))
+        fits = (rows >= 0) & (rows < self.shape)
+        bad = np.argwhere(~(fits & (rows == np.floor(rows)) if rows.dtype.kind == "f" else fits))
         if len(bad):
             raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
         return rows.astype(np.int64)
