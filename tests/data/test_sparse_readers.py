@@ -428,7 +428,13 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
         {"y": ["a", "c"]},
         {"levels": {"y": ["a", "b"]}},
         ld.InvalidSamples,
-        r"'y' holds c in row 1, which its",
+        r"'y' holds 'c' in row 1, which its",
+    ),
+    "unlisted_in_braces": (
+        {"{y}": ["a", 2.5]},
+        {"levels": {"{y}": ["a", "b"]}},
+        ld.InvalidSamples,
+        r"column '\{y\}' holds 2\.5 in row 1, which its levels do not list\.",
     ),
     "mixed": (
         {"y": ["a", 1]},

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import legendre as ld
 from legendre.core.types import AnyArray
-from legendre.tasks.estimators.columns import Bins
+from legendre.tasks.estimators.density import Bins
 
 CANNOT = {
     "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
@@ -188,7 +188,7 @@ def test_weighted_rows_are_repeated_rows(rng: np.random.Generator) -> None:
     weighted = ld.LegendreDensity(2, n_bins=3, alpha=1.0).fit(X, sample_weight=times)
     repeated = ld.LegendreDensity(2, n_bins=3, alpha=1.0).fit(np.repeat(X, times, axis=0))
     assert_allclose(weighted.score_samples(X), repeated.score_samples(X), atol=1e-12)
-    assert weighted.columns_[0].size == 3
+    assert weighted.decomposition_.shape == (3, 3)
 
 
 def test_search_over_bases_and_pipelines(people: AnyArray) -> None:

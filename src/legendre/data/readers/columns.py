@@ -47,13 +47,13 @@ class Column:
         kept = self.rows() if self.codes is None else self.codes
         return Column(kept[rows]) if self.codes is None else Column(self.values, kept[rows], self.ordered)
 
-    def missing(self) -> int | None:
-        """Find the first row without a value: NaN, NaT, NA or None."""
+    def missing(self, infinite: bool = False) -> int | None:
+        """Find the first row without a value: NaN, NaT, NA or None; or with an infinite one, if that counts."""
         kind, absent = self.values.dtype.kind, np.zeros(len(self.values), np.bool_)
         if kind == "O":
             absent[:] = [v is None or type(v).__name__ == "NAType" or v != v for v in self.values]
         elif kind in "fmM":
-            absent = np.isnan(self.values)
+            absent = ~np.isfinite(self.values) if infinite else np.isnan(self.values)
         rows = absent if self.codes is None else absent[self.codes]
         return int(rows.argmax()) if rows.any() else None
 
@@ -71,12 +71,16 @@ class Column:
                 "list its levels (levels= or categories=)."
             ) from None
 
-    def codes_in(self, levels: AnyArray) -> IntArray:
-        """Return the place of each row's value in a list of levels; -1 where it is not listed."""
+    def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
+        """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
         place = {value: k for k, value in enumerate(levels.tolist())}
         numbers = self.codes is None
         distinct, codes = np.unique(self.values, return_inverse=True) if numbers else (self.values, self.codes)
-        return np.asarray(np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)[codes])
+        found: IntArray = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)[codes]
+        if unlisted and found.min() < 0:
+            row = int(found.argmin())
+            raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
+        return found
 
 
 @dataclass(frozen=True, eq=False)

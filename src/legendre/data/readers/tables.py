@@ -129,10 +129,7 @@ def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | N
     if sized:
         raise InvalidSetting(f"levels of {name} is {given}, but it holds no numbers. List its levels, in order.")
     levels = column.levels(name) if given is None else level_list(given, f"levels of {name} must be its size or")
-    indices = column.codes_in(levels)
-    if indices.min() < 0:
-        row = int(indices.argmin())
-        raise InvalidSamples(f"{name} holds {column.at(row)!s} in row {row}, which its levels do not list.")
+    indices = column.codes_in(levels, name, "its levels do not list")
     return indices, levels, len(levels)
 
 

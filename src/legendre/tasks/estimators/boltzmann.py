@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, cells
+from legendre.basis.basis import cells
 from legendre.basis.boltzmann import boltzmann
 from legendre.basis.interactions import block
 from legendre.core.arguments import entries, is_whole
@@ -114,15 +114,11 @@ class BoltzmannMachine(Estimator):
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
-            raise InvalidSamples(
-                grid_trouble(variables.shape, f"Rows on larger ones need narrow edges: {problem}")
-            ) from None
+            way_out = f"Rows on larger ones need narrow edges: {problem}"
+            raise InvalidSamples(grid_trouble(variables.shape, way_out)) from None
 
     def fit_tensor(self, X: TensorLike) -> Self:
-        """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at.
-
-        X is any that `decompose` takes: dense, sparse, of dask, torch, JAX or CuPy, or memory-mapped.
-        """
+        """Learn from any tensor that `decompose` takes, one mode per variable; NaN is a state never looked at."""
         data, alpha = read(X), self._pseudo_count()
         shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
         if shape != variables.shape:
@@ -136,14 +132,16 @@ class BoltzmannMachine(Estimator):
         return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
     def _learn(self, X: ArrayLike | Observation, variables: Variables) -> Self:
-        groups = variables.groups(self.edges)
-        fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
+        singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
+        blocks = [*singles, *groups]  # biases first, then the groups in the order given
+        binary = set(variables.shape) == {2}
+        basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
+        fit = decompose(X, basis, tol=self.tol)
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-        singles = [(k,) for k in range(len(variables.names))]
-        found = _by_group(theta, variables.shape, [*singles, *groups])
+        found = _by_group(theta, variables.shape, blocks)
         self.biases_ = {variables.names[k]: found[k,] for (k,) in singles}
         self.weights_ = {tuple(variables.names[k] for k in group): found[group] for group in groups}
         return self
@@ -185,10 +183,9 @@ class BoltzmannMachine(Estimator):
         if len(fixed) < len(given or {}):
             raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
         for k, level in fixed.items():
-            if not is_whole(level, 0) or level >= self.levels_[k]:
-                raise InvalidSamples(
-                    f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
-                )
+            top = self.levels_[k] - 1
+            if not is_whole(level, 0) or level > top:
+                raise InvalidSamples(f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {top}.")
         listed = [k for k in range(len(self.names_)) if k not in fixed] if of is None else entries(of)
         wanted = [variables.index(name) for name in ([of] if listed is None else listed)]
         if len({*wanted, *fixed}) < len(wanted) + len(fixed) or not wanted:
@@ -228,14 +225,6 @@ def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
         return observe_rows(listed.cells, listed.values, listed.shape, alpha)
     values = X if is_dask(X) else in_memory(data, "alpha").values
     return read(values.astype(np.float64) + alpha / math.prod(data.shape))
-
-
-def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis:
-    """Put the biases first, then the groups in the order given: cells whose non-zero coordinates are just the group."""
-    if set(shape) == {2}:
-        return boltzmann(groups)
-    singles = [(k,) for k in range(len(shape))]
-    return cells(np.concatenate([block(shape, group) for group in [*singles, *groups]]))
 
 
 def _by_group(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,8 +14,8 @@ from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.columns import Column, Table
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
 from legendre.tasks.estimators.base import (
     Estimator,
@@ -25,7 +26,51 @@ from legendre.tasks.estimators.base import (
     row_weights,
     samples_of,
 )
-from legendre.tasks.estimators.columns import Bins, Levels, learn_column
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Distinct values, in the order of the mode."""
+
+    values: AnyArray
+
+    def codes(self, column: Column) -> IntArray:
+        """Look each value up; -1 where it is no level."""
+        return column.codes_in(self.values)
+
+    @property
+    def log_widths(self) -> FloatArray:
+        """The logarithm of the measure of each level, which is 1."""
+        return np.zeros(len(self.values))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Return the value of each level."""
+        del rng
+        return np.asarray(self.values[codes])
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them."""
+
+    edges: FloatArray
+
+    def codes(self, column: Column) -> IntArray:
+        """Find the bin of each value."""
+        try:
+            numbers = column.rows().astype(np.float64)
+        except (TypeError, ValueError) as problem:
+            raise InvalidSamples(f"a column that fit saw as numbers holds something else ({problem}).") from None
+        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(np.int64)
+
+    @property
+    def log_widths(self) -> FloatArray:
+        """The logarithm of each bin's width."""
+        return np.log(np.diff(self.edges))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Draw evenly within the bin."""
+        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
 class LegendreDensity(Estimator):
@@ -37,8 +82,8 @@ class LegendreDensity(Estimator):
         An order (2: all interactions of pairs, if there are two columns), or a basis as in `decompose`, such as
         ``"B1"`` or ``ld.adaptive("bic")``; modes are columns.
     categories
-        ``"auto"``: the sorted distinct values of a column are its levels. Or one entry for each column: a list of all
-        its levels in their order, or None for auto.
+        ``"auto"``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
+        list and its order. Or one entry for each column: a list of all its levels in their order, or None for auto.
     n_bins
         Cut columns that hold fractions into so many bins with about as many rows each. Default: every value is a level.
         The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
@@ -94,10 +139,10 @@ class LegendreDensity(Estimator):
         seen = {label: column.take(used) for label, column in _read(samples, samples.names).items()}
         weights = weights if weights is None else weights[used]
         columns = [
-            learn_column(column, weights, self.n_bins, levels, label)
+            _learn(column, weights, self.n_bins, levels, label)
             for (label, column), levels in zip(seen.items(), given, strict=True)
         ]
-        shape = tuple(column.size for column in columns)
+        shape = tuple(len(column.log_widths) for column in columns)
         if not holds_grid(shape):
             way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
             raise InvalidSamples(grid_trouble(shape, way_out))
@@ -130,7 +175,7 @@ class LegendreDensity(Estimator):
         if known.any():
             out[known] = self.decomposition_.log_prob(cells[known])
             for k, column in enumerate(self.columns_):
-                out[known] -= column.log_width(cells[known, k])
+                out[known] -= column.log_widths[cells[known, k]]
         return out
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
@@ -178,12 +223,28 @@ def _read(samples: Table, names: Iterable[Hashable]) -> dict[str, Column]:
     """Read all columns; missing and infinite values are refused."""
     columns = {f"column {name!r}": samples.column(key) for name, key in zip(names, samples.names, strict=True)}
     for label, column in columns.items():
-        row = column.missing()
-        if row is None and column.values.dtype.kind == "f" and not np.isfinite(column.values).all():
-            row = int(np.isfinite(column.values).argmin())
-        if row is not None:
+        if (row := column.missing(infinite=True)) is not None:
             raise InvalidSamples(
                 f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or "
                 "make missing a level of its own."
             )
     return columns
+
+
+def _learn(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, name: str) -> Levels | Bins:
+    """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
+    values = column.values
+    if given is not None:
+        levels = level_list(given, f"categories of {name} must be")
+        column.codes_in(levels, name, "categories does not list")
+        return Levels(levels)
+    if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
+        return Levels(column.levels(name))
+    cuts = np.linspace(0, 1, n_bins + 1)  # of the rows, a row of weight 2 being two
+    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=weights))
+    if len(edges) < 2:
+        raise InvalidSamples(
+            f"{name} holds one value only, {values[0]:g} (n_samples={len(values)}): bins need two different ones. "
+            "Leave the column out."
+        )
+    return Bins(edges)
