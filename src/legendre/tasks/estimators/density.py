@@ -240,8 +240,8 @@ def _learn(column: Column, weights: FloatArray | None, n_bins: int | None, given
         return Levels(levels)
     if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
         return Levels(column.levels(name))
-    cuts = np.linspace(0, 1, n_bins + 1)  # of the rows, a row of weight 2 being two
-    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=weights))
+    cuts, each = np.linspace(0, 1, n_bins + 1), np.ones(len(values)) if weights is None else weights
+    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=each))  # a row of weight 2 is two rows
     if len(edges) < 2:
         raise InvalidSamples(
             f"{name} holds one value only, {values[0]:g} (n_samples={len(values)}): bins need two different ones. "
