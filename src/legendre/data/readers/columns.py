@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,7 @@ class Column:
 
     def take(self, rows: Any) -> Column:
         """Return some rows."""
-        kept = self.rows() if self.codes is None else self.codes
-        return Column(kept[rows]) if self.codes is None else Column(self.values, kept[rows], self.ordered)
+        return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
 
     def missing(self, infinite: bool = False) -> int | None:
         """Find the first row without a value: NaN, NaT, NA or None; or with an infinite one, if that counts."""

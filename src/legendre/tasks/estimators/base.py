@@ -76,7 +76,6 @@ class Estimator(ABC):
         return float(self.alpha)
 
     def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
-        """Draw n cells from the fit, n x N."""
         self._check_fitted()
         if not is_whole(n, 1):
             raise InvalidSetting(f"n_samples must be an integer >= 1, got {n!r}.")
@@ -122,13 +121,10 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     return counted if alpha == 0 else counted + alpha / n_cells
 
 
-def holds_grid(shape: tuple[int, ...]) -> bool:
-    """Tell whether a grid can be held."""
-    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
-
-
-def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
-    """Say why a grid cannot be held."""
+def grid_trouble(shape: tuple[int, ...], way_out: str = "") -> str | None:
+    """Say why a grid cannot be held; ``None`` if it can."""
+    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
+        return None
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
         f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "

@@ -23,15 +23,7 @@ from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_rows
 from legendre.fitting.decompose import decompose
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import (
-    Estimator,
-    counts,
-    generator,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    samples_of,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
 from legendre.tasks.estimators.variables import Edges, Name, Variables
 
 Weight = float | FloatArray
@@ -109,7 +101,7 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
-        if holds_grid(variables.shape):
+        if grid_trouble(variables.shape) is None:
             return self._learn(counts(states, variables.shape, weights, alpha), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)

@@ -17,15 +17,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
-from legendre.tasks.estimators.base import (
-    Estimator,
-    counts,
-    generator,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    samples_of,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,8 +125,7 @@ class LegendreDensity(Estimator):
         """Learn the levels of the columns and the distribution of the rows."""
         del y
         samples, alpha = samples_of(X, "X"), self._pseudo_count()
-        given = self._settings(len(samples.names))
-        weights = row_weights(sample_weight, samples.n)
+        given, weights = self._settings(len(samples.names)), row_weights(sample_weight, samples.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
         seen = {label: column.take(used) for label, column in _read(samples, samples.names).items()}
         weights = weights if weights is None else weights[used]
@@ -143,9 +134,9 @@ class LegendreDensity(Estimator):
             for (label, column), levels in zip(seen.items(), given, strict=True)
         ]
         shape = tuple(len(column.log_widths) for column in columns)
-        if not holds_grid(shape):
-            way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
-            raise InvalidSamples(grid_trouble(shape, way_out))
+        way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
+        if trouble := grid_trouble(shape, way_out):
+            raise InvalidSamples(trouble)
         cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
         table = counts(cells, shape, weights, alpha)
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
