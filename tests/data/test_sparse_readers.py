@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -395,6 +396,14 @@ NO_VALUE: dict[str, Any] = {
     "array": {"k": [0, 1], "d": np.array([0.0, NAN])},
     "times": {"k": [0, 1], "d": np.array(["2020-01-01", "NaT"], dtype="datetime64[D]")},
     "masked": {"k": [0, 1], "d": np.ma.masked_array([1, 2], mask=[False, True])},
+    "pandas_boolean": pd.DataFrame({"k": [0, 1], "d": pd.array([True, None], dtype="boolean")}),
+    "pandas_text": pd.DataFrame({"k": [0, 1], "d": pd.array(["x", None], dtype="string")}),
+    "polars_integer": pl.DataFrame({"k": [0, 1], "d": [1, None]}),
+    "polars_enum": pl.DataFrame({"k": [0, 1], "d": pl.Series(["x", None], dtype=pl.Enum(["x", "y"]))}),
+    "polars_date": pl.DataFrame({"k": [0, 1], "d": [date(2020, 1, 1), None]}),
+    "pyarrow_category": pa.table({"k": [0, 1], "d": pa.array(["x", None]).dictionary_encode()}),
+    "list_na": {"k": [0, 1], "d": ["x", pd.NA]},
+    "series_in_a_mapping": {"k": [0, 1], "d": pl.Series(["x", None])},
 }
 
 
@@ -419,7 +428,13 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
         {"y": ["a", "c"]},
         {"levels": {"y": ["a", "b"]}},
         ld.InvalidSamples,
-        r"'y' holds c in row 1, which its",
+        r"'y' holds 'c' in row 1, which its",
+    ),
+    "unlisted_in_braces": (
+        {"{y}": ["a", 2.5]},
+        {"levels": {"{y}": ["a", "b"]}},
+        ld.InvalidSamples,
+        r"column '\{y\}' holds 2\.5 in row 1, which its levels do not list\.",
     ),
     "mixed": (
         {"y": ["a", 1]},
@@ -431,8 +446,13 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
     "uneven": ({"y": [0, 1], "z": [0]}, {}, ld.InvalidSamples, r"column 'z' has 1 rows, the table has 2"),
     "no_rows": (pd.DataFrame({"y": []}), {}, ld.InvalidSamples, r"the table has 0 rows and 1 columns"),
     "no_columns": ({}, {}, ld.InvalidSamples, r"the table has 0 rows and 0 columns"),
-    "one_dimension": (np.array([1, 2]), {}, ld.InvalidSamples, r"table has shape \(2,\); .*reshape\(-1, 1\)"),
-    "ragged": ([[1, 2], [3]], {}, ld.InvalidSamples, r"table (has shape|is not rectangular)"),
+    "one_dimension": (
+        np.array([1, 2]),
+        {},
+        ld.InvalidSamples,
+        r"table must be 2-D, .*got shape \(2,\).*reshape\(-1, 1\)",
+    ),
+    "ragged": ([[1, 2], [3]], {}, ld.InvalidSamples, r"table is not a rectangular array: its rows differ"),
     "sparse": (
         scipy.sparse.eye_array(2),
         {},
@@ -470,6 +490,71 @@ def test_bad_rows(name: str) -> None:
     table, options, error, message = BAD_ROWS[name]
     with pytest.raises(error, match=message):
         ld.from_rows(table, **options)
+
+
+UNREADABLE: dict[str, tuple[Any, str]] = {
+    "polars_128": (
+        pl.DataFrame({"d": pl.Series([1, 2**100], dtype=pl.Int128)}),
+        r"column 'd' holds Int128, which",
+    ),
+    "polars_list": (
+        pl.DataFrame({"d": [[1], [2]]}),
+        r"column 'd' holds array\(\[1\]\) in row 0, where a num",
+    ),
+    "polars_struct": (
+        pl.DataFrame({"d": [{"a": 1}]}),
+        r"column 'd' has dtype int64 and shape \(1, 1\); a column is",
+    ),
+    "pyarrow_list": (
+        pa.table({"d": [[1], [2]]}),
+        r"column 'd' holds array\(\[1\]\) in row 0, where a num",
+    ),
+    "pyarrow_struct": (pa.table({"d": [{"a": 1}]}), r"column 'd' holds \{'a': 1\} in row 0, where a num"),
+    "pandas_list": (pd.DataFrame({"d": ["x", [2]]}), r"column 'd' holds \[2\] in row 1, where"),
+    "pandas_complex": (pd.DataFrame({"d": [1j]}), r"Complex data not supported: column 'd' has dtype complex128"),
+    "pandas_mixed": (pd.DataFrame({"d": ["a", 1]}), r"column 'd' mixes values of types int, str, which have no order"),
+    "polars_mixed": (
+        pl.DataFrame({"d": pl.Series(["a", 1], dtype=pl.Object)}),
+        r"column 'd' mixes values of types int",
+    ),
+    "records": ({"d": np.zeros(2, dtype=[("a", int)])}, r"column 'd' has dtype \[\('a', '<i8'\)\]; a column is"),
+    "python_128": ({"d": [2**100, 0]}, r"column 'd' holds 1267650600228229401496703205376 in row 0; indices are whole"),
+    "pyarrow_twice": (pa.table([[1], [2]], names=["d", "d"]), r"two columns named 'd'\. Rename one"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_columns_that_are_no_modes_end_in_a_sentence(name: str) -> None:
+    table, message = UNREADABLE[name]
+    with pytest.raises(ld.InvalidSamples, match=message):
+        ld.from_rows(table)
+    if name != "python_128":  # such a number is a level like any other there
+        with pytest.raises(ld.InvalidSamples, match=message):
+            ld.LegendreDensity(1).fit(table)
+
+
+def test_categories_that_are_numbers_are_levels() -> None:
+    for table in (
+        pd.DataFrame({"s": pd.Categorical([30, 10, 30])}),
+        pa.table({"s": pa.array([30, 10, 30]).dictionary_encode()}),
+        {"s": pd.Series([30, 10, 30], dtype="category")},
+    ):
+        x = ld.from_rows(table)
+        assert x.levels is not None
+        assert (np.asarray(x.levels[0]).tolist(), as_dict(x)) == ([10, 30], {(0,): 1, (1,): 2})
+    ordered = ld.from_rows(pd.DataFrame({"s": pd.Categorical([30, 10], [30, 20, 10], ordered=True)}))
+    assert ordered.levels is not None
+    assert (np.asarray(ordered.levels[0]).tolist(), as_dict(ordered)) == ([30, 20, 10], {(0,): 1, (2,): 1})
+
+
+def test_narwhals_is_imported_for_data_frames_only() -> None:
+    code = (
+        "import sys, legendre\n"
+        "legendre.from_rows({'a': [0, 1]}), legendre.LegendreDensity(1).fit([['a'], ['b']])\n"
+        "print('narwhals' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_counting_rows_undoes_repeating_them(rng: np.random.Generator) -> None:

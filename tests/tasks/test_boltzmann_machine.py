@@ -5,12 +5,23 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas
+import polars
+import pyarrow
 import pytest
+import scipy.sparse
+import sparse
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,6 +32,30 @@ from legendre.core.types import FloatArray, IntArray
 from oracles import boltzmann_machine
 
 Group = tuple[int, ...]
+
+
+def on_disk(X: IntArray, folder: Path) -> Any:
+    """Write X to a file and map it into memory."""
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")
+
+
+KINDS: dict[str, Callable[[IntArray, Path], Any]] = {
+    "numpy": lambda X, _: X,
+    "float32": lambda X, _: X.astype(np.float32),
+    "list": lambda X, _: X.tolist(),
+    "masked": lambda X, _: np.ma.masked_array(X, mask=X < 0),
+    "memory-mapped": on_disk,
+    "scipy": lambda X, _: scipy.sparse.csr_array(X),
+    "scipy-coo": lambda X, _: scipy.sparse.coo_array(X),
+    "pydata": lambda X, _: sparse.COO.from_numpy(X),
+    "pyttb": lambda X, _: import_module("pyttb").tensor(X.astype(float)).to_sptensor(),
+    "SparseTensor": lambda X, _: ld.from_coords(np.argwhere(X), X[X > 0], X.shape),
+    "dask": lambda X, _: da.from_array(X, chunks=1),
+    "torch": lambda X, _: torch.tensor(X),
+    "torch-float32": lambda X, _: torch.tensor(X, dtype=torch.float32),
+    "jax": lambda X, _: jnp.asarray(X),
+}
 
 
 def ising(rng: np.random.Generator, n_rows: int, n: int) -> IntArray:
@@ -180,8 +215,7 @@ def test_states_never_seen_have_infinite_weights() -> None:
     with pytest.raises(ld.InvalidSamples, match=r"samples\[0\]: the other variables' levels have probability 0"):
         machine.predict_proba([[0, 0, 1]], 0)
     smooth = ld.BoltzmannMachine([(0, 1)], alpha=1.0).fit(rows)
-    finite = np.array([*smooth.biases_.values(), *smooth.weights_.values()], dtype=np.float64)
-    assert np.isfinite(finite).all()
+    assert_allclose(smooth.conditional(), enumerated(smooth), atol=1e-12)  # all weights are finite
     assert smooth.conditional(of=2)[1] == pytest.approx(0.5 / 5)
 
 
@@ -217,6 +251,84 @@ def test_columns_in_another_order_are_refused(rng: np.random.Generator) -> None:
         ld.BoltzmannMachine(names=["rain", "wet"]).fit(frame[["wet", "rain"]])
     other = ld.BoltzmannMachine(names=["a", "b"]).fit(frame)  # names of one's own
     assert other.score(frame) == machine.score(frame) == machine.score(frame.to_numpy())
+
+
+def test_tables_of_every_library_are_the_same_rows(rng: np.random.Generator) -> None:
+    rows = ising(rng, 60, 3)
+    columns = dict(zip("abc", rows.T, strict=True)) | {"b": rows[:, 1] > 0}  # numbers and truth values
+    machine = ld.BoltzmannMachine(2, names=["a", "b", "c"]).fit(rows)
+    for table in (
+        columns,
+        pandas.DataFrame(columns),
+        polars.DataFrame(columns),
+        pyarrow.table(columns),
+        pandas.DataFrame(rows, columns=list("abc"), dtype="Int64"),
+        np.array([tuple(row) for row in rows.tolist()], dtype=[(name, int) for name in "abc"]),
+    ):
+        found: Any = table
+        other = ld.BoltzmannMachine(2).fit(found)
+        assert other.names_ == ("a", "b", "c")
+        assert_array_equal(other.decomposition_.theta, machine.decomposition_.theta)
+        assert_array_equal(other.predict_proba(found, "b"), machine.predict_proba(rows, "b"))
+    with pytest.raises(ld.InvalidSamples, match=r"column 'b' of samples has dtype object; levels are whole numbers"):
+        ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, 1], "b": ["x", "y"]}))
+    with pytest.raises(ld.InvalidSamples, match=r"samples\[1, 0\] = nan.*NaN is no level"):
+        ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, None], "b": [1, 0]}))
+
+
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Name a kind of tensor; JAX is set to double precision."""
+    with jax.enable_x64(True):
+        yield request.param
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+def test_tensors_of_every_kind_are_learned_like_dense_ones(
+    kind: str, alpha: float, rng: np.random.Generator, tmp_path: Path
+) -> None:
+    X = rng.integers(0, 4, size=(2, 3, 2) if kind != "scipy" else (2, 3)) + (0 if alpha else 1)
+    X[0, 0] = 5
+    held = KINDS[kind](X, tmp_path)
+    dense = ld.BoltzmannMachine(2, levels=X.shape, alpha=alpha).fit_tensor(X.astype(float))
+    machine = ld.BoltzmannMachine(2, levels=X.shape, alpha=alpha).fit_tensor(held)
+    assert dense.decomposition_.converged
+    assert type(machine.psi_) is float
+    assert_allclose(machine.decomposition_.theta, dense.decomposition_.theta, atol=1e-9)
+    assert machine.psi_ == pytest.approx(dense.psi_, abs=1e-9)
+    for key, weight in dense.weights_.items():
+        assert_allclose(machine.weights_[key], weight, atol=1e-9)
+    states = np.argwhere(np.ones(X.shape))
+    assert_allclose(machine.score_samples(states), dense.score_samples(states), atol=1e-9)
+    assert_allclose(machine.conditional({1: 2}), dense.conditional({1: 2}), atol=1e-9)
+    assert_allclose(machine.predict_proba(states, 1), dense.predict_proba(states, 1), atol=1e-9)
+    assert_array_equal(machine.sample(20, 3), dense.sample(20, 3))
+
+
+def test_tensors_that_are_refused_say_why(rng: np.random.Generator) -> None:
+    X = rng.random((2, 2))
+    refused: list[tuple[Any, str]] = [
+        (ld.from_coords([[0, 1], [4, 0]]), r"X has shape \(5, 2\); .* set levels=\[5, 2\]"),
+        (torch.tensor(X).to_sparse(), r"X is not a dense torch tensor \(torch\.sparse_coo\)\. Pass X\.to_dense\(\)"),
+        (scipy.sparse.coo_array(-X), r"X\.data\[0\] = -.* must be >= 0"),
+        (da.from_array(np.where(X > 2, X, np.nan)), r"X .*(NaN|nan|missing)"),
+        (pandas.DataFrame({"a": ["x"]}), r"X .*dtype"),
+    ]
+    for held, text in refused:
+        with pytest.raises(ld.InvalidTensor, match=text):
+            ld.BoltzmannMachine().fit_tensor(held)
+
+
+def test_a_sparse_tensor_of_a_hundred_modes_is_learned_like_its_rows(rng: np.random.Generator) -> None:
+    rows = ising(rng, 300, 100)
+    chain = [(k, k + 1) for k in range(99)]
+    for alpha in (0.0, 20.0):
+        machine = ld.BoltzmannMachine(chain, alpha=alpha).fit_tensor(ld.from_rows(rows, levels=2))
+        expected = ld.BoltzmannMachine(chain, alpha=alpha).fit(rows)
+        assert_allclose(machine.decomposition_.theta, expected.decomposition_.theta, atol=1e-9)
+        assert_allclose(machine.conditional({0: 1}, of=[3, 2]), expected.conditional({0: 1}, of=[3, 2]), atol=1e-9)
+    with pytest.raises(ld.InvalidQuery, match=r"the joint distribution of 99 modes has 6\.3e29 cells"):
+        machine.conditional({0: 1})
 
 
 ROWS = [[0, 1], [1, 0], [1, 1], [0, 0]]

@@ -34,6 +34,10 @@ class InvalidQuery(LegendreError):
     """A question that this decomposition cannot answer."""
 
 
+class ImpossibleEvent(InvalidQuery):
+    """Conditional probabilities were asked for, given an event of probability 0."""
+
+
 class InvalidSamples(LegendreError):
     """Rows of observations cannot be read as cells of a grid."""
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import entries, is_whole
 from legendre.core.array_libraries import rectangular
-from legendre.core.errors import InvalidQuery
+from legendre.core.errors import ImpossibleEvent, InvalidQuery
 from legendre.core.types import AnyArray
 
 
@@ -40,10 +40,10 @@ def fixed(event: Mapping[int, int], shape: tuple[int, ...]) -> dict[int, int]:
     return at
 
 
-def impossible(at: Mapping[int, int]) -> InvalidQuery:
+def impossible(at: Mapping[int, int]) -> ImpossibleEvent:
     """Say that an event has probability 0."""
     told = ", ".join(f"{k}: {i}" for k, i in at.items())
-    return InvalidQuery(
+    return ImpossibleEvent(
         f"condition({{{told}}}): the event has probability 0, so nothing can be said given it. Its cells are "
         "outside the support or vanish."
     )

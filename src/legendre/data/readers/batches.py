@@ -88,12 +88,11 @@ def _joined(parts: list[SparseTensor]) -> SparseTensor:
                 f"the tables have different columns: {first.names or len(first.shape)} first, then "
                 f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
             )
-    modes = [_mode(parts, k) for k in range(len(first.shape))]
-    levels = tuple(found for _, _, found in modes)
+    columns, shape, levels = zip(*(_mode(parts, k) for k in range(len(first.shape))), strict=True)
     return assemble(
-        [column for column, _, _ in modes],
+        columns,
         np.concatenate([part.values for part in parts]),
-        [size for _, size, _ in modes],
+        shape,
         lambda row, mode: f"row {row} of mode {mode}",
         InvalidSamples,
         first.names,

@@ -1,190 +1,225 @@
-"""A column of a table as indices of a mode: whole numbers as they are, anything else by its levels."""
+"""Tables of every library, column by column: numbers as they are, anything else as codes of its distinct values.
+
+Data frames (pandas, polars, pyarrow and others) are read through narwhals; arrays, lists and mappings here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import entries
+from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.types import AnyArray
+from legendre.core.types import AnyArray, IntArray
 
-Given = Any
-"""What the caller says about a mode: nothing, its size, or its levels in order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Mode:
-    """Indices of the rows; the levels they stand for, or ``None``; the size, where it does not follow from the rows."""
-
-    indices: AnyArray
-    levels: AnyArray | None = None
-    size: int | None = None
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 @dataclass(frozen=True, eq=False)
-class _Raw:
-    """A column as its library gives it: numbers, or codes of distinct values (in an order that counts, or not)."""
+class Column:
+    """Numbers (`codes` is ``None``), or codes of distinct values; these are in an order that counts if `ordered`.
 
-    numbers: AnyArray | None = None
-    codes: AnyArray | None = None
-    distinct: AnyArray | None = None
+    >>> column = read_column(["b", "a", "b"], "column 0")
+    >>> column.levels("column 0").tolist(), column.codes_in(np.array(["a", "c"])).tolist()
+    (['a', 'b'], [-1, 0, -1])
+    """
+
+    values: AnyArray
+    codes: IntArray | None = None
     ordered: bool = False
 
+    def rows(self) -> AnyArray:
+        """Return the value of each row."""
+        return np.asarray(self.values if self.codes is None else self.values[self.codes])
 
-def read_mode(column: Any, name: str, given: Given) -> Mode:
-    """Read one column; `given` is its size, its levels in order, or ``None``."""
-    library = type(column).__module__.split(".")[0]
-    raw = {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}.get(library, _numpy)(column, name)
-    if given is None or is_whole(given, 1):
-        if raw.numbers is not None:
-            return Mode(raw.numbers, size=given)
-        if given is not None:
-            raise InvalidSetting(f"levels of {name} is {given}, but it holds no numbers. List its levels, in order.")
-        return _own_levels(raw, name)
-    return _given_levels(raw, name, given)
+    def at(self, row: int) -> Any:
+        """Return the value of one row, as Python's own: errors show 'c', not np.str_('c')."""
+        value = self.rows()[row]
+        return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
+
+    def take(self, rows: Any) -> Column:
+        """Return some rows."""
+        return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
+
+    def missing(self, infinite: bool = False) -> int | None:
+        """Find the first row without a value: NaN, NaT, NA or None; or with an infinite one, if that counts."""
+        kind, absent = self.values.dtype.kind, np.zeros(len(self.values), np.bool_)
+        if kind == "O":
+            absent[:] = [v is None or type(v).__name__ == "NAType" or v != v for v in self.values]
+        elif kind in "fmM":
+            absent = ~np.isfinite(self.values) if infinite else np.isnan(self.values)
+        rows = absent if self.codes is None else absent[self.codes]
+        return int(rows.argmax()) if rows.any() else None
+
+    def levels(self, label: str) -> AnyArray:
+        """Return the values in the column's own order if it has one, else those that occur, sorted."""
+        if self.ordered:
+            return self.values
+        seen = self.values if self.codes is None else self.values[np.bincount(self.codes) > 0]
+        try:
+            return np.unique(seen)
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in seen.tolist()})
+            raise InvalidSamples(
+                f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or "
+                "list its levels (levels= or categories=)."
+            ) from None
+
+    def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
+        """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
+        place = {value: k for k, value in enumerate(levels.tolist())}
+        numbers = self.codes is None
+        distinct, codes = np.unique(self.values, return_inverse=True) if numbers else (self.values, self.codes)
+        found: IntArray = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)[codes]
+        if unlisted and found.min() < 0:
+            row = int(found.argmin())
+            raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
+        return found
 
 
-def missing(name: str, row: int) -> NoReturn:
-    """Refuse a missing value."""
-    raise InvalidSamples(
-        f"{name} is missing in row {row}. Leave such rows out, or make missing a level of its own, e.g. 'unknown'."
-    )
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns as the table holds them, their names (0, 1, ... if it has none), and all in one array if it is one."""
+
+    names: Sequence[Hashable]
+    n: int
+    held: Sequence[Any]
+    array: AnyArray | None = None
+
+    def column(self, name: Hashable) -> Column:
+        """Read one column."""
+        return read_column(self.held[self.names.index(name)], f"column {name!r}")
+
+    @property
+    def text_names(self) -> list[str] | None:
+        """The names of the columns; ``None`` where there are none, or they are not strings."""
+        names = [name for name in self.names if isinstance(name, str)]
+        return names if len(names) == len(self.names) else None
 
 
-def _own_levels(raw: _Raw, name: str) -> Mode:
-    """Levels in the column's own order if it has one, else those that occur, sorted."""
-    assert raw.codes is not None
-    assert raw.distinct is not None
-    if raw.ordered:
-        return Mode(raw.codes, raw.distinct, len(raw.distinct))
-    used = np.flatnonzero(np.bincount(raw.codes, minlength=len(raw.distinct)))
-    try:
-        order = used[np.argsort(raw.distinct[used], kind="stable")]
-    except TypeError:
-        kinds = sorted({type(value).__name__ for value in raw.distinct[used].tolist()})
+def read_table(table: Any, name: str = "table") -> Table:
+    """Read a table; `name` is what errors call it."""
+    if hasattr(table, "toarray") or hasattr(table, "todense"):
         raise InvalidSamples(
-            f"{name} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or list "
-            "its levels."
-        ) from None
-    rank = np.empty(len(raw.distinct), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return Mode(rank[raw.codes], raw.distinct[order], len(order))
+            f"{name} is a {type(table).__name__}, which is sparse; rows of observations are dense. Pass "
+            f"{name}.toarray(); for a sparse tensor see legendre.from_coords."
+        )
+    if isinstance(table, np.ndarray) and table.dtype.names is not None:
+        table = {field: table[field] for field in table.dtype.names}
+    if not isinstance(table, (np.ndarray, list, tuple, Mapping)):
+        table = _frame(table, name)
+    if not isinstance(table, Mapping):
+        return _array(table, name)
+    n = len(next(iter(table.values()), ()))
+    for key, column in table.items():
+        if len(column) != n:
+            raise InvalidSamples(f"column {key!r} has {len(column)} rows, the {name} has {n}.")
+    return Table(list(table), n, list(table.values()))
 
 
-def _given_levels(raw: _Raw, name: str, given: Given) -> Mode:
-    levels = _level_list(name, given)
-    if raw.numbers is not None:
-        distinct, codes = np.unique(raw.numbers, return_inverse=True)
-    else:
-        assert raw.distinct is not None
-        assert raw.codes is not None
-        distinct, codes = raw.distinct, raw.codes
-    place = {value: k for k, value in enumerate(levels.tolist())}
-    found = np.array([place.get(value, -1) for value in distinct.tolist()], dtype=np.int64)
-    indices = found[codes]
-    if len(indices) and indices.min() < 0:
-        row = int(indices.argmin())
-        value = distinct[codes[row]]
-        raise InvalidSamples(f"{name} holds {value!s} in row {row}, which its levels do not list.")
-    return Mode(indices, levels, len(levels))
+def _frame(table: Any, name: str) -> Any:
+    """Return the columns by name of a data frame that narwhals knows; anything else comes back as it is."""
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame: Any = nw.from_native(table, pass_through=True)
+        if frame is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
+            frame = nw.from_arrow(table, backend="pyarrow")  # a record batch
+    except nw.exceptions.DuplicateError:
+        names = getattr(table, "column_names", None) or list(table.columns)
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidSamples(f"the {name} has two columns named {twice!r}. Rename one.") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidSamples(
+            f"{name} is a {type(table).__name__}, whose rows are not in memory; .collect() it first, or .compute() it; "
+            "legendre.from_batches counts a dask data frame in parts."
+        )
+    return {key: frame[:, k] for k, key in enumerate(frame.columns)} if isinstance(frame, nw.DataFrame) else table
 
 
-def _level_list(name: str, given: Given) -> AnyArray:
-    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else []
-    if not listed or len(set(listed)) < len(listed):
-        raise InvalidSetting(f"levels of {name} must be its size or different values in a list, got {given!r}.")
-    levels: AnyArray = np.asarray(listed)
-    if levels.ndim != 1 or (levels.dtype.kind in "US" and not all(isinstance(level, str) for level in listed)):
-        levels = np.empty(len(listed), dtype=object)  # levels of several types: NumPy would make strings of them
-        levels[:] = listed
-    return levels
+def _array(table: Any, name: str) -> Table:
+    rows = rectangular(_unmasked(table), name, InvalidSamples)
+    if rows.ndim != 2:
+        raise InvalidSamples(
+            f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: for one variable "
+            ".reshape(-1, 1), for one observation .reshape(1, -1)."
+        )
+    if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
+        mixed = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
+        rows = rows if all(isinstance(value, str) for value in mixed.flat) else mixed
+    return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
 
 
-def _numpy(column: Any, name: str) -> _Raw:
-    if isinstance(column, np.ma.MaskedArray) and np.ma.getmaskarray(column).any():
-        missing(name, int(np.argmax(np.ma.getmaskarray(column))))
-    if isinstance(column, np.ndarray):
-        values: AnyArray = np.asarray(column)
-    else:  # a list: NumPy would make strings of ["a", 1]
-        values = np.empty(len(column), dtype=object)
-        values[:] = list(column)
-    match values.dtype.kind:
-        case "b" | "i" | "u":
-            return _Raw(values)
-        case "f":
-            return _floats(values, name)
-        case "O":
-            return _objects(values, name)
-        case "U" | "S" | "M" | "m":
-            if values.dtype.kind in "Mm" and np.isnat(values).any():
-                missing(name, int(np.argmax(np.isnat(values))))
-            distinct, codes = np.unique(values, return_inverse=True)
-            return _Raw(codes=codes, distinct=distinct)
-    raise InvalidSamples(f"{name} has dtype {values.dtype}; a mode needs whole numbers from 0 on, or names of levels.")
+def _unmasked(values: Any) -> Any:
+    """Put None where an array is masked."""
+    return np.where(values.mask, None, values.data) if np.ma.is_masked(values) else values
 
 
-def _floats(values: AnyArray, name: str) -> _Raw:
-    if np.isnan(values).any():
-        missing(name, int(np.argmax(np.isnan(values))))
-    return _Raw(values)
+def read_column(held: Any, label: str) -> Column:
+    """Read one column, as its table holds it."""
+    if not isinstance(held, (np.ndarray, list, tuple)):
+        import narwhals.stable.v2 as nw
+
+        series: Any = nw.from_native(held, series_only=True, pass_through=True)
+        if isinstance(series, nw.Series):
+            return _series(series, label)
+    return _values(np.asarray(_unmasked(held)) if isinstance(held, np.ndarray) else objects(list(held)), label)
 
 
-def _objects(values: AnyArray, name: str) -> _Raw:
+def _series(series: Any, label: str) -> Column:
+    """Read a column of a data frame; texts and categories are counted by its own library, which is faster."""
+    import narwhals.stable.v2 as nw
+
+    kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
+    if (category or kind == nw.String) and not series.null_count():
+        own, ordered = series.unique(maintain_order=True).to_list(), nw.is_ordered_categorical(series)
+        if ordered:
+            own = list(kind.categories) if kind == nw.Enum else series.cat.get_categories().to_list()
+        codes = series.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
+        return Column(objects(own), codes, ordered)
+    try:
+        values = objects(series.to_list()) if category else series.to_numpy()
+    except Exception as problem:  # each library has errors of its own
+        raise InvalidSamples(f"{label} holds {kind}, which cannot be read ({problem}). Convert it.") from None
+    return _values(values, label)
+
+
+def _values(values: AnyArray, label: str) -> Column:
+    if values.ndim != 1 or values.dtype.kind in "cV":
+        unfit = "Complex data not supported: " if values.dtype.kind == "c" else ""
+        shape = "" if values.ndim == 1 else f" and shape {values.shape}"
+        raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}{shape}; a column is numbers or names of levels.")
+    if values.dtype.kind != "O":
+        return Column(values) if values.dtype.kind in "biuf" else Column(*np.unique(values, return_inverse=True))
     listed = values.tolist()
-    for row, value in enumerate(listed):
-        if value is None or value != value or type(value).__name__ == "NAType":  # NaN and NaT differ from themselves
-            missing(name, row)
-    if all(isinstance(value, (bool, int, float, np.number, np.bool_)) for value in listed):
-        return _Raw(np.array(listed))
-    codes, place = np.empty(len(listed), dtype=np.int64), dict[Any, int]()
-    for row, value in enumerate(listed):
-        codes[row] = place.setdefault(value, len(place))
-    distinct = np.empty(len(place), dtype=object)
-    distinct[:] = list(place)
-    return _Raw(codes=codes, distinct=distinct)
+    if all(isinstance(value, NUMBERS) for value in listed):
+        return Column(np.array(listed))
+    try:
+        place = {value: k for k, value in enumerate(dict.fromkeys(listed))}
+    except TypeError:
+        row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
+        raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
+    return Column(objects(list(place)), np.fromiter(map(place.__getitem__, listed), np.int64, len(listed)))
 
 
-def _pandas(series: Any, name: str) -> _Raw:
-    absent = series.isna().to_numpy()
-    if absent.any():
-        missing(name, int(absent.argmax()))
-    if hasattr(series.dtype, "categories"):
-        return _Raw(None, series.cat.codes.to_numpy(), series.dtype.categories.to_numpy(), bool(series.dtype.ordered))
-    if getattr(series.dtype, "kind", "O") in "biuf":
-        return _numpy(series.to_numpy(), name)
-    codes, distinct = series.factorize()
-    return _Raw(codes=codes, distinct=np.asarray(distinct))
+def objects(listed: list[Any]) -> AnyArray:
+    """Put values into an array as they are, be they tuples."""
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
 
 
-def _polars(series: Any, name: str) -> _Raw:
-    if series.null_count():
-        missing(name, int(series.is_null().arg_max()))
-    kind = str(series.dtype)
-    if series.dtype.is_numeric() or kind == "Boolean":
-        return _numpy(series.to_numpy(), name)
-    if kind.startswith("Enum"):
-        return _Raw(None, series.to_physical().to_numpy(), series.dtype.categories.to_numpy(), True)
-    if kind.startswith("Categorical"):
-        series = series.cast(type(series)([""]).dtype)  # to strings
-    distinct = series.unique(maintain_order=True)
-    codes = series.replace_strict(distinct, list(range(len(distinct)))).to_numpy()
-    return _Raw(codes=codes, distinct=np.asarray(distinct.to_numpy()))
-
-
-def _pyarrow(column: Any, name: str) -> _Raw:
-    if column.null_count:
-        missing(name, int(np.argmax(np.asarray(column.is_null()))))
-    if hasattr(column.type, "ordered"):
-        column = column.unify_dictionaries().combine_chunks() if hasattr(column, "chunks") else column
-        ordered = bool(column.type.ordered)
-    else:
-        column = column.combine_chunks() if hasattr(column, "chunks") else column
-        if str(column.type).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
-            return _numpy(column.to_numpy(zero_copy_only=False), name)
-        column, ordered = column.dictionary_encode(), False
-    codes, distinct = (part.to_numpy(zero_copy_only=False) for part in (column.indices, column.dictionary))
-    return _Raw(codes=codes, distinct=distinct, ordered=ordered)
+def level_list(given: Any, rule: str) -> AnyArray:
+    """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects."""
+    listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
+    if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
+        raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")
+    for kinds in (NUMBERS, str, np.generic):
+        if all(isinstance(value, kinds) for value in listed):
+            return np.array(listed)
+    return objects(listed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray
 from legendre.data.entry_checks import check_values
-from legendre.data.readers.columns import read_mode
+from legendre.data.readers.columns import Column, Table, level_list, read_table
 from legendre.data.sorted_cells import LIMIT
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
@@ -32,8 +31,8 @@ def from_rows(
     Parameters
     ----------
     table
-        A data frame of pandas or polars, a pyarrow table, a mapping of names to columns, or an array with one row per
-        event.
+        A data frame of pandas, polars or any other library that narwhals reads, a pyarrow table, a mapping of names to
+        columns, or an array with one row per event.
     columns
         Which columns are modes, and in which order: names, or numbers for an array. ``None`` is all of them, but for
         that of the weights.
@@ -69,90 +68,27 @@ def from_rows(
     >>> from_rows(np.random.default_rng(0).integers(0, 2, (1000, 40)), levels=2)
     SparseTensor: 1,000 entries > 0 of 1,099,511,627,776 cells (2 x 2 x 2 x 2 x ... x 2, 40 modes), int64
     """
-    source = _Table.read(table)
-    by_name = weights if isinstance(weights, str) else None
-    modes = _chosen(source, columns, by_name)
+    source = read_table(table)
+    if not source.names or not source.n:
+        raise InvalidSamples(
+            f"the table has {source.n} rows and {len(source.names)} columns: there is nothing to count."
+        )
+    modes = _chosen(source, columns, weights if isinstance(weights, str) else None)
     given = _levels(levels, modes)
-    read = [read_mode(source.column(name), _label(name), given[name]) for name in modes]
-    for name, mode in zip(modes, read, strict=True):
-        if len(mode.indices) != source.n:
-            raise InvalidSamples(f"{_label(name)} has {len(mode.indices)} rows, the table has {source.n}.")
-    found = tuple(mode.levels for mode in read)
-    sizes = [mode.size for mode in read]
-    indices = [_checked(mode.indices, size, _label(name)) for mode, size, name in zip(read, sizes, modes, strict=True)]
-    shape = [int(c.max()) + 1 if size is None else size for c, size in zip(indices, sizes, strict=True)]
+    read = [_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
+    indices, found, shape = zip(*read, strict=True)
     return assemble(
         indices,
         _weights(source, weights),
         shape,
-        lambda row, mode: f"row {row} of {_label(modes[mode])}",
+        lambda row, mode: f"row {row} of column {modes[mode]!r}",
         InvalidSamples,
-        tuple(map(str, modes)) if source.named else None,
+        None if source.array is not None else tuple(map(str, modes)),
         found if any(level is not None for level in found) else None,
     )
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Columns by name, whatever library the table is of."""
-
-    names: list[Hashable]
-    column: Callable[[Any], Any]
-    n: int
-    named: bool
-
-    @classmethod
-    def read(cls, table: Any) -> _Table:
-        library = type(table).__module__.split(".")[0]
-        if isinstance(table, Mapping):
-            names = list(table)
-            found = cls(names, table.__getitem__, len(table[names[0]]) if names else 0, True)
-        elif library == "pandas" and hasattr(table, "columns"):
-            found = _by_position(list(table.columns), lambda k: table.iloc[:, k], len(table))
-        elif library == "polars" and hasattr(table, "get_columns"):
-            found = _by_position(table.columns, table.get_columns().__getitem__, len(table))
-        elif library == "pyarrow" and hasattr(table, "column_names"):
-            found = _by_position(table.column_names, table.column, table.num_rows)
-        else:
-            found = _of_array(table)
-        if not found.names or not found.n:
-            raise InvalidSamples(
-                f"the table has {found.n} rows and {len(found.names)} columns: there is nothing to count."
-            )
-        return found
-
-
-def _by_position(names: list[Hashable], column: Callable[[int], Any], n: int) -> _Table:
-    place = {name: k for k, name in enumerate(names)}
-    if len(place) < len(names):
-        twice = next(name for k, name in enumerate(names) if place[name] != k)
-        raise InvalidSamples(f"the table has two columns named {twice!r}. Rename one.")
-    return _Table(names, lambda name: column(place[name]), n, True)
-
-
-def _of_array(table: Any) -> _Table:
-    if hasattr(table, "collect") or hasattr(table, "toarray") or hasattr(table, "todense"):
-        way_out = ".collect() it first" if hasattr(table, "collect") else "for a sparse tensor see legendre.from_coords"
-        raise InvalidSamples(f"table is a {type(table).__name__}, which has no rows to count; {way_out}.")
-    try:
-        rows: AnyArray = table if isinstance(table, np.ndarray) else np.array(table, dtype=object)
-    except ValueError as problem:
-        raise InvalidSamples(f"table is not rectangular ({problem}).") from None
-    if rows.dtype.names is not None and rows.ndim == 1:
-        return _Table(list(rows.dtype.names), rows.__getitem__, len(rows), True)
-    if rows.ndim != 2:
-        raise InvalidSamples(
-            f"table has shape {rows.shape}; it needs a row per event and a column per mode. For one mode: "
-            ".reshape(-1, 1)."
-        )
-    return _Table(list(range(rows.shape[1])), lambda k: rows[:, k], len(rows), False)
-
-
-def _label(name: Hashable) -> str:
-    return f"column {name!r}"
-
-
-def _chosen(source: _Table, columns: Sequence[Hashable] | None, weights: str | None) -> list[Hashable]:
+def _chosen(source: Table, columns: Sequence[Hashable] | None, weights: str | None) -> list[Hashable]:
     if isinstance(columns, (str, bytes)) or not (columns is None or isinstance(columns, Sequence)):
         raise InvalidSetting(f"columns must be a list of columns, got {columns!r}.")
     modes = [name for name in source.names if name != weights] if columns is None else list(columns)
@@ -180,7 +116,24 @@ def _levels(levels: Any, modes: list[Hashable]) -> dict[Hashable, Any]:
     return dict(zip(modes, levels, strict=True))
 
 
-def _checked(indices: AnyArray, size: int | None, label: str) -> AnyArray:
+def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
+    """Return the index of each row, the levels and the size of the mode; `given` is one of the latter two, or not."""
+    if (row := column.missing()) is not None:
+        raise InvalidSamples(
+            f"{name} is missing in row {row}. Leave such rows out, or make missing a level of its own, e.g. 'unknown'."
+        )
+    sized = is_whole(given, 1)
+    if column.codes is None and (given is None or sized):
+        indices = _checked(column.values, given, name)
+        return indices, None, given if sized else int(indices.max()) + 1
+    if sized:
+        raise InvalidSetting(f"levels of {name} is {given}, but it holds no numbers. List its levels, in order.")
+    levels = column.levels(name) if given is None else level_list(given, f"levels of {name} must be its size or")
+    indices = column.codes_in(levels, name, "its levels do not list")
+    return indices, levels, len(levels)
+
+
+def _checked(indices: AnyArray, size: int | None, name: str) -> AnyArray:
     """Say of numbers that are no indices what else the caller may have meant."""
     with np.errstate(invalid="ignore"):  # infinity is refused below
         whole = indices.astype(np.int64) if indices.dtype.kind == "f" else indices
@@ -189,16 +142,16 @@ def _checked(indices: AnyArray, size: int | None, label: str) -> AnyArray:
         row = int(np.argmax(bad))
         size_text = "" if size is None else f", below {size}"
         raise InvalidSamples(
-            f"{label} holds {indices[row]} in row {row}; indices are whole numbers from 0 on{size_text}. To count each "
+            f"{name} holds {indices[row]} in row {row}; indices are whole numbers from 0 on{size_text}. To count each "
             "distinct value as a level pass levels={column: values}, e.g. np.unique of it; bin continuous ones first."
         )
     return whole
 
 
-def _weights(source: _Table, weights: Any) -> AnyArray | None:
+def _weights(source: Table, weights: Any) -> AnyArray | None:
     if weights is None:
         return None
-    given: AnyArray = np.asarray(source.column(weights) if isinstance(weights, str) else weights)
+    given: AnyArray = source.column(weights).rows() if isinstance(weights, str) else np.asarray(weights)
     if given.dtype.kind == "f" and np.isnan(given).any():
         row = int(np.argmax(np.isnan(given)))
         raise InvalidSamples(f"the weight of row {row} is NaN. Leave such rows out, or give them a weight.")

@@ -1,22 +1,44 @@
-"""What scikit-learn asks of an estimator, without scikit-learn: parameters, a name, and tags when it asks for them."""
+"""What the estimators share: scikit-learn's conventions, without scikit-learn, and rows counted on a grid."""
 
 from __future__ import annotations
 
 import inspect
+import math
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from legendre.core.errors import InvalidSetting, NotFitted, unknown_name
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core import limits
+from legendre.core.arguments import is_real, is_whole
+from legendre.core.array_libraries import rectangular
+from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unknown_name
+from legendre.core.memory import size_name
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.readers.columns import Table, read_table
+from legendre.results.decomposition import Decomposition
 
 
-class Estimator:
+class Estimator(ABC):
     """Keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
 
-    Examples
-    --------
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
     BoltzmannMachine(alpha=1.0)
     """
+
+    alpha: float
+    decomposition_: Decomposition
+
+    @abstractmethod
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Return the log-likelihood of each row."""
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of a row."""
+        del y
+        return float(self.score_samples(X).mean())
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -36,7 +58,8 @@ class Estimator:
         return self
 
     def __repr__(self) -> str:
-        changed = [f"{k}={getattr(self, k)!r}" for k, v in self._defaults().items() if not _same(getattr(self, k), v)]
+        given = {name: (repr(getattr(self, name)), repr(default)) for name, default in self._defaults().items()}
+        changed = [f"{name}={value}" for name, (value, default) in given.items() if value != default]
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -47,6 +70,17 @@ class Estimator:
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
 
+    def _pseudo_count(self) -> float:
+        if not (is_real(self.alpha) and 0 <= self.alpha < np.inf):
+            raise InvalidSetting(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
+        return float(self.alpha)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
+        self._check_fitted()
+        if not is_whole(n, 1):
+            raise InvalidSetting(f"n_samples must be an integer >= 1, got {n!r}.")
+        return self.decomposition_.sample(n, rng)
+
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn, which alone calls this."""
         from sklearn.utils import Tags, TargetTags
@@ -54,8 +88,55 @@ class Estimator:
         return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False))
 
 
-def _same(value: object, default: object) -> bool:
-    """Compare by type first: an array compared with a number would give an array."""
-    return value is default or (
-        type(value) is type(default) and isinstance(value, (int, float, str)) and value == default
+def samples_of(X: Any, name: str) -> Table:
+    """Read rows of observations, at least one row and one column; `name` is what errors call them."""
+    samples = read_table(X, name)
+    shape = samples.n, len(samples.names)
+    if 0 in shape:
+        found = f"{shape[0]} sample(s) and {shape[1]} feature(s) (shape={shape})"
+        raise InvalidSamples(f"Found array with {found} while a minimum of 1 is required.")
+    return samples
+
+
+def row_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
+    """Check the weights of n rows."""
+    if weights is None:
+        return None
+    w = rectangular(weights, "sample_weight", InvalidSamples)
+    if w.dtype.kind not in "biuf" or w.shape != (n,):
+        raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
+    bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
+    if len(bad):
+        raise InvalidSamples(f"sample_weight[{bad[0]}] = {w[bad[0]]}; weights must be finite and >= 0.")
+    if not w.any():
+        raise InvalidSamples("every sample_weight is zero: there is nothing to fit.")
+    return w.astype(np.float64)
+
+
+def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> AnyArray:
+    """Count the rows that fall on each cell, with `alpha` observations more spread evenly over the grid."""
+    n_cells = math.prod(shape)
+    flat = np.ravel_multi_index(tuple(cells.T), shape)
+    counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
+    return counted if alpha == 0 else counted + alpha / n_cells
+
+
+def grid_trouble(shape: tuple[int, ...], way_out: str = "") -> str | None:
+    """Say why a grid cannot be held; ``None`` if it can."""
+    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
+        return None
+    levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
+    return (
+        f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
+        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} variables can be held. {way_out}"
     )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Read what scikit-learn calls a random_state: nothing, a seed, a Generator, or its older RandomState."""
+    if hasattr(random_state, "randint"):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise InvalidSetting(f"random_state must be a seed >= 0 or a Generator, got {random_state!r}.") from None

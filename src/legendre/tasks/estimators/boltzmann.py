@@ -9,29 +9,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, cells
+from legendre.basis.basis import cells
 from legendre.basis.boltzmann import boltzmann
 from legendre.basis.interactions import block
 from legendre.core.arguments import entries, is_whole
-from legendre.core.errors import InvalidBasis, InvalidQuery, InvalidSamples, InvalidTensor
+from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.dense import observe
-from legendre.data.sparse import Sparse, observe_rows
+from legendre.data.dask.observation import is_dask
+from legendre.data.dense import in_memory
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.sparse import observe_rows
 from legendre.fitting.decompose import decompose
-from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.grid import (
-    check_alpha,
-    column_names,
-    counts,
-    draw,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    table,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
 from legendre.tasks.estimators.variables import Edges, Name, Variables
+
+Weight = float | FloatArray
 
 
 class BoltzmannMachine(Estimator):
@@ -79,9 +74,8 @@ class BoltzmannMachine(Estimator):
     [0.25, 0.75]
     """
 
-    decomposition_: Decomposition
-    biases_: dict[Name, float | FloatArray]
-    weights_: dict[tuple[Name, ...], float | FloatArray]
+    biases_: dict[Name, Weight]
+    weights_: dict[tuple[Name, ...], Weight]
     names_: tuple[Name, ...]
     levels_: tuple[int, ...]
     psi_: float
@@ -97,53 +91,51 @@ class BoltzmannMachine(Estimator):
         alpha: float = 0.0,
         tol: float = 1e-10,
     ) -> None:
-        self.edges = edges
-        self.names = names
-        self.levels = levels
-        self.alpha = alpha
-        self.tol = tol
+        self.edges, self.names, self.levels, self.alpha, self.tol = edges, names, levels, alpha, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from samples: n rows of N levels, which count from 0. A tensor of counts goes to `fit_tensor`."""
         del y
-        rows = table(X)
-        names = self.names if self.names is not None else column_names(X)
-        variables = Variables.of(rows.shape[1], names, self.levels)
-        weights, alpha = row_weights(sample_weight, len(rows)), check_alpha(self.alpha)
-        states = variables.cells(X)
-        if holds_grid(variables.shape):
+        samples = samples_of(X, "samples")
+        names = samples.text_names if self.names is None else self.names
+        variables = Variables.of(len(samples.names), names, self.levels)
+        weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
+        states = variables.cells(samples)
+        if grid_trouble(variables.shape) is None:
             return self._learn(counts(states, variables.shape, weights, alpha), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
-            raise InvalidSamples(
-                grid_trouble(variables.shape, f"Rows on larger ones need narrow edges: {problem}")
-            ) from None
+            way_out = f"Rows on larger ones need narrow edges: {problem}"
+            raise InvalidSamples(grid_trouble(variables.shape, way_out)) from None
 
-    def fit_tensor(self, X: ArrayLike) -> Self:
-        """Learn from a tensor of counts or probabilities, one mode per variable; NaN is a state never looked at."""
-        values, alpha = observe(X).values, check_alpha(self.alpha)
-        variables = Variables.of(values.ndim, self.names, self.levels)
-        if values.shape != variables.shape:
-            way_out = f"If X is right, set levels={list(values.shape)}."
-            if 1 in values.shape:
-                way_out = f"Mode {values.shape.index(1)} of X has a single level, and so is no variable: leave it out."
+    def fit_tensor(self, X: TensorLike) -> Self:
+        """Learn from any tensor that `decompose` takes, one mode per variable; NaN is a state never looked at."""
+        data, alpha = read(X), self._pseudo_count()
+        shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
+        if shape != variables.shape:
+            way_out = f"If X is right, set levels={list(shape)}."
+            if 1 in shape:
+                way_out = f"Mode {shape.index(1)} of X has a single level, and so is no variable: leave it out."
             raise InvalidTensor(
-                f"X has shape {values.shape}; {values.ndim} variables with these levels make a tensor of shape "
+                f"X has shape {shape}; {len(shape)} variables with these levels make a tensor of shape "
                 f"{variables.shape}. {way_out} Rows of samples go to fit."
             )
-        return self._learn(values + alpha / values.size if alpha else values, variables)
+        return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
-    def _learn(self, X: ArrayLike | Sparse, variables: Variables) -> Self:
-        groups = variables.groups(self.edges)
-        fit = decompose(X, _basis(variables.shape, groups), tol=self.tol)
-        self.decomposition_ = fit
-        self.psi_ = self.log_partition_ = fit.psi
+    def _learn(self, X: ArrayLike | Observation, variables: Variables) -> Self:
+        singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
+        blocks = [*singles, *groups]  # biases first, then the groups in the order given
+        binary = set(variables.shape) == {2}
+        basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
+        fit = decompose(X, basis, tol=self.tol)
+        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
-        singles = [(k,) for k in range(len(variables.names))]
-        found = _by_group(_with_limits(fit), variables.shape, singles + list(groups))
-        self.biases_ = {variables.names[k]: found[k,] for k in range(len(variables.names))}
-        self.weights_ = {variables.key(group): found[group] for group in groups}
+        # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
+        found = _by_group(theta, variables.shape, blocks)
+        self.biases_ = {variables.names[k]: found[k,] for (k,) in singles}
+        self.weights_ = {tuple(variables.names[k] for k in group): found[group] for group in groups}
         return self
 
     @property
@@ -153,22 +145,16 @@ class BoltzmannMachine(Estimator):
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log probability of each row."""
-        states = self._variables.cells(X)
+        states = self._variables.cells(samples_of(X, "samples"))
         return self.decomposition_.log_prob(states)
 
     def log_likelihood(self, X: ArrayLike) -> float:
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
 
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row."""
-        del y
-        return float(self.score_samples(X).mean())
-
     def sample(self, n_samples: int = 1, random_state: Any = None) -> IntArray:
         """Draw rows from the machine, n x N: independent ones, for the distribution is known."""
-        self._check_fitted()
-        return draw(self.decomposition_, n_samples, random_state)
+        return self._draw(n_samples, generator(random_state))
 
     def conditional(
         self, given: Mapping[Name, int] | None = None, of: Name | Sequence[Name] | None = None
@@ -189,24 +175,17 @@ class BoltzmannMachine(Estimator):
         if len(fixed) < len(given or {}):
             raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
         for k, level in fixed.items():
-            if not is_whole(level, 0) or level >= self.levels_[k]:
-                raise InvalidSamples(
-                    f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {self.levels_[k] - 1}."
-                )
-        left = [k for k in range(len(self.names_)) if k not in fixed]
-        asked = entries(of)
-        wanted = left if of is None else [variables.index(n) for n in ([of] if asked is None else asked)]
-        if len(set(wanted)) < len(wanted) or not set(wanted) <= set(left) or not wanted:
+            top = self.levels_[k] - 1
+            if not is_whole(level, 0) or level > top:
+                raise InvalidSamples(f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {top}.")
+        listed = [k for k in range(len(self.names_)) if k not in fixed] if of is None else entries(of)
+        wanted = [variables.index(name) for name in ([of] if listed is None else listed)]
+        if len({*wanted, *fixed}) < len(wanted) + len(fixed) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
-        probabilities: FloatArray
-        if not fixed:
-            probabilities = self.decomposition_.marginal(wanted, given=fixed or None)
-            return probabilities
         try:
-            probabilities = self.decomposition_.marginal(wanted, given=fixed)
-        except InvalidQuery:
+            return np.asarray(self.decomposition_.marginal(wanted, given=fixed or None))
+        except ImpossibleEvent:
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
-        return probabilities
 
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.
@@ -214,12 +193,11 @@ class BoltzmannMachine(Estimator):
         X has a column for that variable too, which is not looked at: NaN will do.
         """
         k = self._variables.index(of)
-        states = self._variables.cells(X, unread=k)
-        columns = []
+        states = self._variables.cells(samples_of(X, "samples"), unread=k)
+        log_q = np.empty((len(states), self.levels_[k]))
         for level in range(self.levels_[k]):
             states[:, k] = level
-            columns.append(self.decomposition_.log_prob(states))
-        log_q = np.stack(columns, axis=1)
+            log_q[:, level] = self.decomposition_.log_prob(states)
         peak = log_q.max(axis=1, keepdims=True)
         impossible = np.flatnonzero(peak == -np.inf)
         if len(impossible):
@@ -228,32 +206,24 @@ class BoltzmannMachine(Estimator):
                 f"so that nothing follows for {of!r}. With alpha > 0 every state has a probability."
             )
         q = np.exp(log_q - peak)
-        normalised: FloatArray = q / q.sum(axis=1, keepdims=True)
-        return normalised
+        return np.asarray(q / q.sum(axis=1, keepdims=True))
 
 
-def _basis(shape: tuple[int, ...], groups: tuple[tuple[int, ...], ...]) -> Basis:
-    """Put the biases first, then the groups in the order given: cells whose non-zero coordinates are just the group."""
-    if set(shape) == {2}:
-        return boltzmann(groups)
-    singles = [(k,) for k in range(len(shape))]
-    return cells(np.concatenate([block(shape, group) for group in [*singles, *groups]]))
-
-
-def _with_limits(fit: Decomposition) -> FloatArray:
-    """Theta, infinite where it is on its way there: Q is the limit of ``theta + t * recession``."""
-    return np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
+def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
+    """Spread `alpha` observations evenly over all cells."""
+    if (listed := as_sparse_tensor(X)) is not None:
+        return observe_rows(listed.cells, listed.values, listed.shape, alpha)
+    values = X if is_dask(X) else in_memory(data, "alpha").values
+    return read(values.astype(np.float64) + alpha / math.prod(data.shape))
 
 
 def _by_group(
     theta: FloatArray, shape: tuple[int, ...], groups: list[tuple[int, ...]]
-) -> dict[tuple[int, ...], float | FloatArray]:
+) -> dict[tuple[int, ...], Weight]:
     """Cut theta into the groups' parts."""
-    found: dict[tuple[int, ...], float | FloatArray] = {}
-    start = 0
-    for group in groups:
-        sizes = [shape[k] - 1 for k in group]
-        part = theta[start : start + math.prod(sizes)]
-        start += len(part)
-        found[group] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
-    return found
+    sizes = [[shape[k] - 1 for k in group] for group in groups]
+    parts = np.split(theta, np.cumsum([math.prod(size) for size in sizes]))
+    return {
+        group: float(part[0]) if set(size) == {1} else part.reshape(size)
+        for group, size, part in zip(groups, sizes, parts[:-1], strict=True)
+    }

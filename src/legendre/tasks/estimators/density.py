@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,21 +14,55 @@ from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
-from legendre.results.decomposition import Decomposition
-from legendre.tasks.estimators.base import Estimator
-from legendre.tasks.estimators.columns import UNKNOWN, Column, as_given, check_values, plain, read_column, typed
-from legendre.tasks.estimators.grid import (
-    check_alpha,
-    check_grid,
-    column_names,
-    counts,
-    draw,
-    generator,
-    row_weights,
-    table,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Distinct values, in the order of the mode."""
+
+    values: AnyArray
+
+    def codes(self, column: Column) -> IntArray:
+        """Look each value up; -1 where it is no level."""
+        return column.codes_in(self.values)
+
+    @property
+    def log_widths(self) -> FloatArray:
+        """The logarithm of the measure of each level, which is 1."""
+        return np.zeros(len(self.values))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Return the value of each level."""
+        del rng
+        return np.asarray(self.values[codes])
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them."""
+
+    edges: FloatArray
+
+    def codes(self, column: Column) -> IntArray:
+        """Find the bin of each value."""
+        try:
+            numbers = column.rows().astype(np.float64)
+        except (TypeError, ValueError) as problem:
+            raise InvalidSamples(f"a column that fit saw as numbers holds something else ({problem}).") from None
+        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(np.int64)
+
+    @property
+    def log_widths(self) -> FloatArray:
+        """The logarithm of each bin's width."""
+        return np.log(np.diff(self.edges))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Draw evenly within the bin."""
+        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
 
 
 class LegendreDensity(Estimator):
@@ -39,8 +74,8 @@ class LegendreDensity(Estimator):
         An order (2: all interactions of pairs, if there are two columns), or a basis as in `decompose`, such as
         ``"B1"`` or ``ld.adaptive("bic")``; modes are columns.
     categories
-        ``"auto"``: the sorted distinct values of a column are its levels. Or one entry for each column: a list of all
-        its levels in their order, or None for auto.
+        ``"auto"``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
+        list and its order. Or one entry for each column: a list of all its levels in their order, or None for auto.
     n_bins
         Cut columns that hold fractions into so many bins with about as many rows each. Default: every value is a level.
         The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
@@ -69,8 +104,7 @@ class LegendreDensity(Estimator):
     0.4
     """
 
-    decomposition_: Decomposition
-    columns_: list[Column]
+    columns_: list[Levels | Bins]
     n_features_in_: int
     feature_names_in_: AnyArray
 
@@ -84,104 +118,88 @@ class LegendreDensity(Estimator):
         handle_unknown: Literal["error", "-inf"] = "error",
         tol: float = 1e-10,
     ) -> None:
-        self.basis = basis
-        self.categories = categories
-        self.n_bins = n_bins
-        self.alpha = alpha
-        self.handle_unknown = handle_unknown
-        self.tol = tol
+        self.basis, self.categories, self.n_bins = basis, categories, n_bins
+        self.alpha, self.handle_unknown, self.tol = alpha, handle_unknown, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the levels of the columns and the distribution of the rows."""
         del y
-        rows, names = as_given(X, table(X, "X")), column_names(X)
-        alpha = check_alpha(self.alpha)
-        self._check_settings()
-        labels = _labels(names, rows.shape[1])
-        check_values(rows, labels)
-        weights = row_weights(sample_weight, len(rows))
+        samples, alpha = samples_of(X, "X"), self._pseudo_count()
+        given, weights = self._settings(len(samples.names)), row_weights(sample_weight, samples.n)
         used = slice(None) if weights is None else weights > 0  # a row without weight is no row
-        columns = self._read(rows[used], None if weights is None else weights[used], labels)
-        shape = tuple(column.size for column in columns)
-        check_grid(shape, "Set n_bins to bin continuous columns, merge rare levels, or leave columns out.")
-        cells = np.stack([column.codes(rows[used, k]) for k, column in enumerate(columns)], axis=1)
-        X = counts(cells, shape, None if weights is None else weights[used], alpha)
-        self.decomposition_ = decompose(X, _basis(self.basis, len(shape)), tol=self.tol)
+        seen = {label: column.take(used) for label, column in _read(samples, samples.names).items()}
+        weights = weights if weights is None else weights[used]
+        columns = [
+            _learn(column, weights, self.n_bins, levels, label)
+            for (label, column), levels in zip(seen.items(), given, strict=True)
+        ]
+        shape = tuple(len(column.log_widths) for column in columns)
+        way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
+        if trouble := grid_trouble(shape, way_out):
+            raise InvalidSamples(trouble)
+        cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
+        table = counts(cells, shape, weights, alpha)
+        basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
+        self.decomposition_ = decompose(table, basis, tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
         vars(self).pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
+        if samples.text_names is not None:
+            self.feature_names_in_ = np.array(samples.text_names, dtype=object)
         return self
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""
         self._check_fitted()
-        rows = as_given(X, table(X, "X"))
-        self._check_columns(X, rows)
-        labels = _labels(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        check_values(rows, labels)
-        cells = np.stack([column.codes(rows[:, k]) for k, column in enumerate(self.columns_)], axis=1)
-        known = (cells != UNKNOWN).all(axis=1)
+        samples = samples_of(X, "X")
+        self._check_columns(samples)
+        seen = _read(samples, getattr(self, "feature_names_in_", samples.names))
+        cells = np.stack([how.codes(column) for how, column in zip(self.columns_, seen.values(), strict=True)], axis=1)
+        known = (cells >= 0).all(axis=1)
         if self.handle_unknown == "error" and not known.all():
-            i, k = (int(place) for place in np.argwhere(cells == UNKNOWN)[0])
+            i, k = (int(place) for place in np.argwhere(cells < 0)[0])
+            label, found = list(seen.items())[k]
             raise InvalidSamples(
-                f"{labels[k]} holds {plain(rows[i, k])!r} in row {i}, which was not seen in fit. List all levels in "
-                "categories (and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
+                f"{label} holds {found.at(i)!r} in row {i}, which was not seen in fit. List all levels in categories "
+                "(and set alpha > 0 to give them a probability), or set handle_unknown='-inf'."
             )
-        out = np.full(len(rows), -np.inf)
+        out = np.full(samples.n, -np.inf)
         if known.any():
             out[known] = self.decomposition_.log_prob(cells[known])
             for k, column in enumerate(self.columns_):
-                out[known] -= column.log_width(cells[known, k])
+                out[known] -= column.log_widths[cells[known, k]]
         return out
-
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row."""
-        del y
-        return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
         """Draw rows; a value within a bin is drawn evenly."""
-        self._check_fitted()
         rng = generator(random_state)
-        cells = draw(self.decomposition_, n_samples, rng)
+        cells = self._draw(n_samples, rng)
         drawn = [column.draw(cells[:, k], rng) for k, column in enumerate(self.columns_)]
         kinds = {values.dtype.kind for values in drawn}
-        if kinds <= set("biuf") or len(kinds) == 1:
-            return np.stack(drawn, axis=1)
-        return np.stack([values.astype(object) for values in drawn], axis=1)
+        alike = kinds <= set("biuf") or len(kinds) == 1
+        return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
 
-    def _read(self, rows: AnyArray, weights: FloatArray | None, labels: Sequence[str]) -> list[Column]:
-        given = self._categories(rows.shape[1])
-        w = np.ones(len(rows)) if weights is None else weights
-        return [
-            read_column(typed(rows[:, k]), w, self.n_bins, known, label)
-            for k, (known, label) in enumerate(zip(given, labels, strict=True))
-        ]
-
-    def _categories(self, n_columns: int) -> list[Any]:
-        auto = isinstance(self.categories, str) and self.categories == "auto"
-        given = [None] * n_columns if auto else entries(self.categories)
+    def _settings(self, n_columns: int) -> list[Any]:
+        """Check all but alpha; return what is given of each column."""
+        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
+            raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
+        if self.n_bins is not None and not is_whole(self.n_bins, 1):
+            raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {self.n_bins!r}.")
+        if isinstance(self.categories, str) and self.categories == "auto":
+            return [None] * n_columns
+        given = entries(self.categories)
         if given is None:
             raise InvalidSetting(f"categories must be 'auto' or a list for each column, got {self.categories!r}.")
         if len(given) != n_columns:
             raise InvalidSetting(f"categories has {len(given)} entries, X has {n_columns} columns.")
         return given
 
-    def _check_settings(self) -> None:
-        if not isinstance(self.handle_unknown, str) or self.handle_unknown not in ("error", "-inf"):
-            raise InvalidSetting(unknown_name("handle_unknown", str(self.handle_unknown), ["error", "-inf"]))
-        n = self.n_bins
-        if n is not None and (not is_whole(n, 1)):
-            raise InvalidSetting(f"n_bins must be None or an integer >= 1, got {n!r}.")
-
-    def _check_columns(self, X: ArrayLike, rows: AnyArray) -> None:
-        if rows.shape[1] != self.n_features_in_:
+    def _check_columns(self, samples: Table) -> None:
+        if len(samples.names) != self.n_features_in_:
             raise InvalidSamples(
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                f"X has {len(samples.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        seen, now = getattr(self, "feature_names_in_", None), column_names(X)
+        seen, now = getattr(self, "feature_names_in_", None), samples.text_names
         if seen is not None and now is not None and list(seen) != now:
             raise InvalidSamples(f"the columns of X are {now}; fit saw {list(seen)}. Put them in that order.")
 
@@ -192,11 +210,32 @@ class LegendreDensity(Estimator):
         return tags
 
 
-def _basis(basis: int | Basis | str | ArrayLike, n_columns: int) -> Basis:
-    if is_whole(basis):
-        return interactions(min(int(basis), n_columns))
-    return as_basis(basis)
+def _read(samples: Table, names: Iterable[Hashable]) -> dict[str, Column]:
+    """Read all columns; missing and infinite values are refused."""
+    columns = {f"column {name!r}": samples.column(key) for name, key in zip(names, samples.names, strict=True)}
+    for label, column in columns.items():
+        if (row := column.missing(infinite=True)) is not None:
+            raise InvalidSamples(
+                f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or "
+                "make missing a level of its own."
+            )
+    return columns
 
 
-def _labels(names: Sequence[str] | AnyArray | None, n: int) -> list[str]:
-    return [f"column {k}" for k in range(n)] if names is None else [f"column {str(name)!r}" for name in names]
+def _learn(column: Column, weights: FloatArray | None, n_bins: int | None, given: Any, name: str) -> Levels | Bins:
+    """Learn levels that are given, bins if the column holds fractions and `n_bins` is set, else the column's levels."""
+    values = column.values
+    if given is not None:
+        levels = level_list(given, f"categories of {name} must be")
+        column.codes_in(levels, name, "categories does not list")
+        return Levels(levels)
+    if n_bins is None or column.codes is not None or values.dtype.kind != "f" or (values == np.rint(values)).all():
+        return Levels(column.levels(name))
+    cuts, each = np.linspace(0, 1, n_bins + 1), np.ones(len(values)) if weights is None else weights
+    edges = np.unique(np.quantile(values, cuts, method="inverted_cdf", weights=each))  # a row of weight 2 is two rows
+    if len(edges) < 2:
+        raise InvalidSamples(
+            f"{name} holds one value only, {values[0]:g} (n_samples={len(values)}): bins need two different ones. "
+            "Leave the column out."
+        )
+    return Bins(edges)

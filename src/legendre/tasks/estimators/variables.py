@@ -8,13 +8,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import mode_sets
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, IntArray
-from legendre.tasks.estimators.grid import column_names, table
+from legendre.data.readers.columns import Table
 
 Name = str | int
 Edges = int | Iterable[Iterable[Name]]
@@ -24,8 +23,6 @@ Edges = int | Iterable[Iterable[Name]]
 class Variables:
     """N variables, each with levels 0, 1, ...; named by strings, or by their number where there are no names.
 
-    Examples
-    --------
     >>> Variables.of(3, ["rain", "wind", "wet"], None).groups([("rain", "wet")])
     ((0, 2),)
     """
@@ -36,7 +33,17 @@ class Variables:
     @classmethod
     def of(cls, n: int, names: Sequence[str] | None, levels: int | Sequence[int] | None) -> Variables:
         """Check names and levels against the number of variables."""
-        return cls(_names(names, n), _levels(levels, n))
+        named = list(range(n)) if names is None else entries(names)
+        texts = names is None or all(isinstance(name, str) for name in named or ())
+        if named is None or not texts or len(set(named)) < len(named):
+            raise InvalidSetting(f"names must be different strings, one per variable; got {names!r}.")
+        sizes = [2] * n if levels is None else [levels] * n if is_whole(levels) else entries(levels)
+        if sizes is None or not all(is_whole(size, 2) for size in sizes):
+            raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
+        for what, found in (("names", named), ("levels", sizes)):
+            if len(found) != n:
+                raise InvalidSetting(f"{what} has {len(found)} entries, the data have {n} variables.")
+        return cls(tuple(named), tuple(map(int, sizes)))
 
     def index(self, name: Any) -> int:
         """Find a variable by its name or number."""
@@ -64,41 +71,33 @@ class Variables:
         except TypeError:
             raise InvalidBasis(f"edges must be sets of variables such as [(0, 1), (1, 2)], got {edges!r}.") from None
         found = mode_sets("edges", [[self.index(name) for name in group] for group in listed])
-        _check_groups(found, listed)
+        seen: set[frozenset[int]] = set()
+        for group, given in zip(found, listed, strict=True):
+            if not group:
+                raise InvalidBasis("edges: an edge has no node. Every edge names at least one variable.")
+            if frozenset(group) in seen:
+                raise InvalidBasis(f"edges: {given} stands there twice.")
+            seen.add(frozenset(group))
         return tuple(group for group in found if len(group) > 1)
 
-    def key(self, group: tuple[int, ...]) -> tuple[Name, ...]:
-        """Name the variables of a group."""
-        return tuple(self.names[k] for k in group)
-
-    def cells(self, samples: ArrayLike, unread: int | None = None) -> IntArray:
+    def cells(self, samples: Table, unread: int | None = None) -> IntArray:
         """Read rows of levels; what stands in column `unread` does not matter, and is read as 0."""
-        rows = table(samples)
-        if rows.shape[1] != len(self.names):
-            raise InvalidSamples(f"samples has {rows.shape[1]} columns; there are {len(self.names)} variables.")
-        self._check_order(column_names(samples))
-        if unread is not None:
-            rows = rows.copy()
-            rows[:, unread] = 0
-        if rows.dtype.kind not in "biuf":
-            raise InvalidSamples(
-                f"samples has dtype {rows.dtype}; levels are whole numbers counted from 0. If they are, pass "
-                "samples.astype(int); categories are numbered first, in the order that they have."
-            )
-        whole = (rows >= 0) & (rows < self.shape)
-        if rows.dtype.kind == "f":
-            whole &= rows == np.floor(rows)
-        bad = np.argwhere(~whole)
-        if len(bad):
-            raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
-        return rows.astype(np.int64)
-
-    def _check_order(self, columns: list[str] | None) -> None:
-        """Refuse a frame that has our columns in another order; other names may be those of another table."""
+        if len(samples.names) != len(self.names):
+            raise InvalidSamples(f"samples has {len(samples.names)} columns; there are {len(self.names)} variables.")
+        columns = samples.text_names  # other names may be those of another table
         if columns is not None and tuple(columns) != self.names and set(columns) == set(self.names):
             raise InvalidSamples(
                 f"the columns of samples are {columns}; the variables are {list(self.names)}. Put them in that order."
             )
+        rows = _numbers(samples)
+        if unread is not None:
+            rows = rows.copy()
+            rows[:, unread] = 0
+        fits = (rows >= 0) & (rows < self.shape)
+        bad = np.argwhere(~(fits & (rows == np.floor(rows)) if rows.dtype.kind == "f" else fits))
+        if len(bad):
+            raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
+        return rows.astype(np.int64)
 
     def _trouble(self, rows: AnyArray, i: int, j: int) -> str:
         value, size = rows[i, j], self.shape[j]
@@ -113,33 +112,15 @@ class Variables:
         return text + f" For more levels set levels={need}. A tensor of counts goes to fit_tensor."
 
 
-def _names(names: Sequence[str] | None, n: int) -> tuple[Name, ...]:
-    if names is None:
-        return tuple(range(n))
-    listed = entries(names)
-    if listed is None or not all(isinstance(name, str) for name in listed) or len(set(listed)) < len(listed):
-        raise InvalidSetting(f"names must be different strings, one per variable; got {names!r}.")
-    if len(listed) != n:
-        raise InvalidSetting(f"names has {len(listed)} entries, the data have {n} variables.")
-    return tuple(listed)
-
-
-def _levels(levels: int | Sequence[int] | None, n: int) -> tuple[int, ...]:
-    if levels is None:
-        return (2,) * n
-    listed = [levels] * n if is_whole(levels) else entries(levels)
-    if listed is None or not all(is_whole(size, 2) for size in listed):
-        raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
-    if len(listed) != n:
-        raise InvalidSetting(f"levels has {len(listed)} entries, the data have {n} variables.")
-    return tuple(int(size) for size in listed)
-
-
-def _check_groups(groups: tuple[tuple[int, ...], ...], listed: list[tuple[Any, ...]]) -> None:
-    seen: set[frozenset[int]] = set()
-    for group, given in zip(groups, listed, strict=True):
-        if not group:
-            raise InvalidBasis("edges: an edge has no node. Every edge names at least one variable.")
-        if frozenset(group) in seen:
-            raise InvalidBasis(f"edges: {given} stands there twice.")
-        seen.add(frozenset(group))
+def _numbers(samples: Table) -> AnyArray:
+    """Return all columns side by side."""
+    if samples.array is not None and samples.array.dtype.kind in "biuf":
+        return samples.array
+    columns = [samples.column(name) for name in samples.names]
+    for name, column in zip(samples.names, columns, strict=True):
+        if column.codes is not None:
+            raise InvalidSamples(
+                f"column {name!r} of samples has dtype {column.values.dtype}; levels are whole numbers counted from 0. "
+                "If they are, pass samples.astype(int); categories are numbered first, in the order that they have."
+            )
+    return np.stack([column.values for column in columns], axis=1)
