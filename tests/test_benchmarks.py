@@ -1,8 +1,9 @@
-"""The benchmark page shows what its rows say."""
+"""The benchmark page shows what its rows say; two versions are measured side by side."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from legendre.core.csv_records import append
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 
-from benchmarks import tables
+from benchmarks import against, tables
+from benchmarks.against_worker import Measured
 from benchmarks.page import write_page
+from benchmarks.problems import ROOT
 from benchmarks.results import PEER_ROWS, ROWS, Results, load
 from benchmarks.rows import Row, read_rows
 
@@ -95,3 +98,106 @@ def test_the_newest_row_counts_and_a_skipped_one_displaces_nothing(tmp_path: Pat
     found = results.of("cp", PROBLEM)
     assert found is not None
     assert found.seconds == 0.2
+
+
+# --- an older checkout against this one
+
+ONE = Measured(seconds=1.0, repeats=3, residual=1e-9, n_params=20, peak_mb=60.0, other_load=0.0, source="")
+
+
+def pair(old: list[float], new: list[float], residual: float = 1e-9, note: str = "") -> against.Pair:
+    found = {
+        "old": [replace(ONE, seconds=seconds) for seconds in old],
+        "new": [replace(ONE, seconds=seconds, residual=residual) for seconds in new],
+    }
+    return against.Pair("20^3 B3(1)", 1e-5, found, note)
+
+
+@pytest.mark.parametrize(
+    ("made", "holds"),
+    [
+        (pair([1.0, 1.0, 9.0], [1.09, 1.09, 1.09]), True),
+        (pair([1.0, 1.0, 9.0], [1.11, 1.11, 0.1]), False),  # medians: one lucky round does not count
+        (pair([1.0], [0.5], residual=1e-4), False),  # fast, but tol was not reached
+        (pair([1.0], [], note="more than 300 s"), False),
+        (pair([], [], note="NO DATA: orl_faces.npz is not there"), None),
+    ],
+)
+def test_a_version_may_take_a_tenth_longer(made: against.Pair, holds: bool | None) -> None:
+    assert made.holds is holds
+    assert made.cells[-1] == {True: "yes", False: "NO", None: "-"}[holds]
+    assert len(made.cells) == len(against.COLUMNS)
+
+
+def test_a_line_shows_both_versions() -> None:
+    made = pair([1.0, 2.0, 3.0], [4.0, 3.0, 2.0], residual=2e-9)
+    assert made.cells == ["20^3 B3(1)", "20", "2", "3", "1.50", "1e-09", "2e-09", "60", "60", "NO"]
+
+
+def test_versions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def measure(self: against.Checkout, _: object) -> Measured:
+        order.append(self.label)
+        return ONE
+
+    monkeypatch.setattr(against.Checkout, "measure", measure)
+    old, new = against.Checkout("old", Path("a")), against.Checkout("new", Path("b"))
+    against.compare(old, new, against.PROBLEMS["20^3 B3(1)"], 3)
+    assert order == ["old", "new", "new", "old", "old", "new"]
+
+
+def test_a_checkout_is_measured_in_processes_that_import_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The older version is a package that only says where it was imported from and finds a residual of its own."""
+    old = tmp_path / "src" / "legendre"
+    old.mkdir(parents=True)
+    (old / "__init__.py").write_text(
+        "import types\n"
+        "def decompose(X, basis, *, support, tol):\n"
+        "    return types.SimpleNamespace(residual=3e-7, n_params=X.shape[-1])\n"
+    )
+    monkeypatch.setattr(against, "LIMIT", float("inf"))
+    assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "3e-07" in out
+    assert "20^3 B3(1)" in out
+    monkeypatch.setattr(against, "LIMIT", 1.1)  # no real fit is as fast as none
+    assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1"]) == 1
+
+
+def test_a_package_from_elsewhere_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = json.dumps(asdict(replace(ONE, source="/elsewhere/legendre/__init__.py")))
+    monkeypatch.setattr(against.Checkout, "python", lambda *_, **__: other)
+    old, new = against.Checkout("old", tmp_path), against.Checkout("new", ROOT)
+    made = against.compare(old, new, against.PROBLEMS["20^3 B3(1)"], 1)
+    assert made.note == f"/elsewhere/legendre/__init__.py was imported, which is not in {tmp_path / 'src'}"
+
+
+def test_imports_are_compared_with_what_they_import_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter(["0.3", "0.2", "0.1", "0.4", "0.3", "0.2"])
+    monkeypatch.setattr(against.Checkout, "python", lambda *_, **__: next(times))
+    old, new = against.Checkout("old", Path("a")), against.Checkout("new", Path("b"))
+    lines = against.import_cells(against.import_seconds(old, new, 2))
+    assert [line[:5] for line in lines] == [
+        ["import legendre", "", "0.3000", "0.2000", "0.67"],
+        ["  / import numpy, scipy.linalg", "", "3.00 x", "2.00 x", ""],
+    ]
+    assert {len(line) for line in lines} == {len(against.COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["/no/such/folder"], "/no/such/folder has no src/legendre; give the folder of a checkout."),
+        ([str(ROOT), "--rounds", "0"], "--rounds must be an integer >= 1, got 0."),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        against.main(words)
+    assert ended.value.code == 2
+    assert sentence in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 import legendre as ld
 from legendre.cli import main
 from legendre.core.types import AnyArray
-from legendre.tasks.compare.peers import PEERS
+from legendre.tasks.compare.peers import PEERS, Factors
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -249,7 +249,7 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
 def test_the_demo_leaves_nonnegative_cp_out_where_it_cannot_run(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def trouble(*_: object) -> None:
+    def trouble(*_: object) -> Factors:
         raise np.linalg.LinAlgError("SVD did not converge")
 
     monkeypatch.setattr("legendre.cli.demo.CP", replace(PEERS["cp-hals"], package=package, fit=trouble))
