@@ -15,7 +15,7 @@ import typer
 from legendre import __version__
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
-from legendre.cli.read import read_input, read_tensor
+from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
@@ -98,7 +98,7 @@ def fit(
 
 @app.command()
 def compare(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz or .csv file; NaN (empty in CSV) is missing.")],
+    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
     seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
@@ -107,7 +107,7 @@ def compare(
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
-    X = read_tensor(tensor, key)
+    X = read_input(tensor, key)
     name = tensor.name if key is None else f"{tensor.name} {key}"
     raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
 

@@ -13,10 +13,12 @@ import typer
 from legendre.core.csv_records import append, set_aside
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import AnyArray
+from legendre.data.sparse_tensor import SparseTensor
 from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import LABELS, Job, Row
-from legendre.tasks.compare.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
+from legendre.tasks.compare.run import OURS, Comparison
+from legendre.tasks.compare.settings import checked_params, checked_peers, checked_seeds
 
 INTERRUPTED = 130
 
@@ -24,7 +26,7 @@ Advance = Callable[[Job], None]
 
 
 def run_compare(
-    X: AnyArray, name: str, folder: Path, *, params: str | None, seeds: int, peers: bool, support: str
+    X: AnyArray | SparseTensor, name: str, folder: Path, *, params: str | None, seeds: int, peers: bool, support: str
 ) -> int:
     """Compare on X and return the exit code; what has been measured when the user stops the run is kept and shown."""
     comparison = Comparison.of(X, support, problem=name)
@@ -44,8 +46,9 @@ def run_compare(
                 advance(job)
     except KeyboardInterrupt:
         stopped = True
-    _show(rows, " x ".join(map(str, X.shape)), name)
-    _picture(rows, folder / "compare.png", f"{name}, {' x '.join(map(str, X.shape))}")
+    title = f"{name}, {' x '.join(map(str, comparison.data.shape))}"
+    _show(rows, title)
+    _picture(rows, folder / "compare.png", title)
     if rows:
         typer.echo(f"rows: {table}")
     if stopped:
@@ -82,11 +85,11 @@ def _progress(total: int) -> Iterator[Advance]:
         yield lambda job: display.update(task, advance=1, description=f"{LABELS[job.method]}, {job.asked} parameters")
 
 
-def _show(rows: Sequence[Row], shape: str, name: str) -> None:
+def _show(rows: Sequence[Row], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{name}, {shape}", title_justify="left")
+    table = Table(title=title, title_justify="left")
     table.add_column("method")
     for column in ("asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"):
         table.add_column(column, justify="right")

@@ -8,20 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis, empty
-from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, in_memory
+from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
-from legendre.tasks.compare.scores import masked, score
-from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
+from legendre.tasks.compare.rows import ADAPTIVE, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
+from legendre.tasks.compare.settings import FAMILIES, Family, checked_params, checked_peers, checked_seeds, largest
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
 
@@ -52,7 +50,7 @@ class Comparison:
     @classmethod
     def of(
         cls,
-        X: ArrayLike,
+        X: TensorLike,
         support: str = "all",
         problem: str = "",
         family: Family = "B1 + B2(l) + B3(l)",
@@ -67,8 +65,8 @@ class Comparison:
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
         if effort is not None and not isinstance(effort, Effort):
             raise InvalidSetting(f"effort must be a legendre.tasks.compare.peers.Effort, got {effort!r}.")
-        data = observe(X, support)
-        return cls(data, data.values.astype(np.float64), support, problem, family, effort or Effort())
+        data = in_memory(read(X, support), "compare")
+        return cls(data, np.asarray(data.values, dtype=np.float64), support, problem, family, effort or Effort())
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
         """List what is to be run, size by size: ours once, peers with every seed; one that cannot run at all once."""
@@ -114,7 +112,7 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
             start = time.perf_counter()
-            fit = decompose(self.X, basis, support=self.support)
+            fit = decompose(self.data, basis)
             seconds = time.perf_counter() - start
         found = score(self.X, fit.tensor())
         return Row(
@@ -153,7 +151,7 @@ def _scored(row: Row, X: FloatArray, Q: FloatArray) -> Row:
 
 
 def compare(
-    X: ArrayLike,
+    X: TensorLike,
     params: Sequence[int] | None = None,
     *,
     support: str = "all",
@@ -201,43 +199,3 @@ def compare(
         checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers, support))
     )
     return [row for rows in comparison.rows(jobs) for row in rows]
-
-
-def checked_params(params: Sequence[int] | None, data: Dense) -> tuple[int, ...]:
-    """Return the numbers of parameters, sorted."""
-    if params is None:
-        return ladder(data.shape)
-    listed = entries(params)
-    if listed is None:
-        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
-    for n in listed:
-        if not is_whole(n, 1):
-            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
-    if not listed:
-        raise InvalidSetting("params is empty; give at least one number of parameters.")
-    if (most := max(listed)) >= data.support.n_cells:
-        raise InvalidSetting(
-            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
-            f"{data.support.n_cells - 1} reproduce any X."
-        )
-    return tuple(sorted({int(n) for n in listed}))
-
-
-def checked_seeds(seeds: int) -> int:
-    """Return the number of seeds."""
-    if not is_whole(seeds, 1):
-        raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
-    return int(seeds)
-
-
-def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
-    """Return the names of the peers; by default those that suit the support."""
-    if peers is None:
-        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
-    listed = [peers] if isinstance(peers, str) else entries(peers)
-    if listed is None:
-        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
-    for name in listed:
-        if not isinstance(name, str) or name not in PEERS:
-            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-    return tuple(listed)
