@@ -1,8 +1,9 @@
 """An older checkout against this one, in one run: ``python -m benchmarks.against OLD_CHECKOUT``.
 
 Each measurement is a process of its own with one thread; PYTHONPATH chooses the source. The two versions take turns, so
-that a machine that becomes slower, or is shared, is slower for both. A time is the median over rounds of the fastest
-repeat of a round. The exit code is 1 if a fit takes more than `LIMIT` times as long as before, or does not reach tol.
+that a machine that becomes slower is slower for both. Times are processor time, which does not count the time that
+other programs have the processor; ``--elapsed`` measures elapsed time, for a quiet machine. Of each round the fastest
+repeat counts, and of these the median. The exit code is 1 if a fit takes more than `LIMIT` times as long as before, or does not reach tol.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ COLUMNS = (
 )  # fmt: skip
 PROBLEMS = {problem.name: problem for problem in (*selected("quick"), GROWN_FACES)}
 OLD, NEW = "old", "new"
+PROCESSOR, ELAPSED = "process_time", "perf_counter"
 PLAIN = "import numpy, scipy.linalg"
 
 
@@ -45,10 +47,11 @@ class NoMeasurement(Exception):
 
 @dataclass(frozen=True)
 class Checkout:
-    """A version of the package: its label in the table, and its folder."""
+    """A version of the package: its label in the table, its folder, and the function of `time` that measures it."""
 
     label: str
     folder: Path
+    clock: str = PROCESSOR
 
     @property
     def source(self) -> Path:
@@ -75,7 +78,8 @@ class Checkout:
 
     def measure(self, problem: Problem) -> Measured:
         """Fit a problem with this version."""
-        found = json.loads(self.python("-m", "benchmarks.against_worker", problem.name, limit=problem.limit + SLACK))
+        words = ("-m", "benchmarks.against_worker", problem.name, self.clock)
+        found = json.loads(self.python(*words, limit=problem.limit + SLACK))
         if "missing" in found:
             raise NoMeasurement(f"NO DATA: {found['missing']}")
         measured = Measured(**found)
@@ -140,8 +144,8 @@ def compare(old: Checkout, new: Checkout, problem: Problem, rounds: int) -> Pair
 
 def import_seconds(old: Checkout, new: Checkout, repeats: int = IMPORTS) -> dict[str, float]:
     """Time imports in fresh processes, in turns: the package of both versions, and what it imports in any case."""
-    clock = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
-    code = {label: clock.format("legendre") for label in (OLD, NEW)} | {PLAIN: clock.format("numpy, scipy.linalg")}
+    timed = f"from time import {new.clock} as clock; start = clock(); import {{}}; print(clock() - start)"
+    code = {label: timed.format("legendre") for label in (OLD, NEW)} | {PLAIN: timed.format("numpy, scipy.linalg")}
     where = {OLD: old, NEW: new, PLAIN: new}
     times: dict[str, list[float]] = {name: [] for name in code}
     for _ in range(repeats):
@@ -167,7 +171,7 @@ def _of(seconds: Mapping[str, float], one: str, other: str) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the table and return the exit code."""
     options = _options(arguments)
-    old, new = Checkout(OLD, options.old), Checkout(NEW, ROOT)
+    old, new = Checkout(OLD, options.old, options.clock), Checkout(NEW, ROOT, options.clock)
     pairs = []
     for name in options.only or PROBLEMS:
         pairs.append(compare(old, new, PROBLEMS[name], options.rounds))
@@ -175,7 +179,8 @@ def main(arguments: list[str] | None = None) -> int:
     lines = [pair.cells for pair in pairs]
     if not options.only:
         lines += import_cells(import_seconds(old, new))
-    tables.show(f"{options.rounds} rounds, one thread: {options.old} (old), {ROOT} (new)", COLUMNS, lines)
+    title = f"{options.rounds} rounds, one thread, {options.clock}: {options.old} (old), {ROOT} (new)"
+    tables.show(title, COLUMNS, lines)
     loads = [one.other_load or 0.0 for pair in pairs for some in pair.found.values() for one in some]
     busy = sum(load > BUSY for load in loads)
     if busy:
@@ -188,6 +193,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("old", type=Path, help="its folder, e.g. made by: git worktree add ../old COMMIT")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured (default {ROUNDS})")
     parser.add_argument("--only", choices=list(PROBLEMS), action="append", help="this problem alone; can be repeated")
+    parser.add_argument(
+        "--elapsed", dest="clock", action="store_const", const=ELAPSED, default=PROCESSOR, help="not processor time"
+    )
     options = parser.parse_args(arguments)
     options.old = options.old.resolve()
     if not (options.old / "src" / "legendre" / "__init__.py").is_file():

@@ -164,7 +164,8 @@ def test_a_checkout_is_measured_in_processes_that_import_it(
     assert "3e-07" in out
     assert "20^3 B3(1)" in out
     monkeypatch.setattr(against, "LIMIT", 1.1)  # no real fit is as fast as none
-    assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1"]) == 1
+    assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1", "--elapsed"]) == 1
+    assert "perf_counter" in capsys.readouterr().out
 
 
 def test_a_package_from_elsewhere_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
