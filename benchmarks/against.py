@@ -3,7 +3,8 @@
 Each measurement is a process of its own with one thread; PYTHONPATH chooses the source. The two versions take turns, so
 that a machine that becomes slower is slower for both. Times are processor time, which does not count the time that
 other programs have the processor; ``--elapsed`` measures elapsed time, for a quiet machine. Of each round the fastest
-repeat counts, and of these the median. The exit code is 1 if a fit takes more than `LIMIT` times as long as before, or does not reach tol.
+repeat counts, and of these the median. The exit code is 1 if a fit takes more than `LIMIT` times as long as before, or
+does not reach tol.
 """
 
 from __future__ import annotations

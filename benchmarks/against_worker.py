@@ -38,7 +38,7 @@ class Measured:
     peak_mb
         Peak resident memory of the process, with X, NumPy and compiled code, in MB of 10^6 bytes.
     other_load
-        How many cores other programs kept busy meanwhile, where the system tells.
+        Cores that other programs kept busy meanwhile; None on systems without /proc.
     source
         The file that the package was imported from.
     """

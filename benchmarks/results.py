@@ -44,14 +44,14 @@ def load(folder: Path) -> Results:
     """Read the files of a folder."""
     rows = [*read_rows(folder / ROWS), *read_rows(folder / PEER_ROWS)]
     checks = {(check.check, check.problem): check for check in read(folder / CHECKS, Check)}
-    rows.sort(key=lambda row: row.status != "SKIPPED")  # stable: what was skipped displaces nothing
+    rows.sort(key=lambda row: row.status != "SKIPPED")  # a stable sort: a skipped row replaces no other
     return Results({(row.method, row.problem): row for row in rows}, list(checks.values()))
 
 
 def exponent(rows: list[Row], x: Callable[[Row], float | None], y: Callable[[Row], float | None]) -> float | None:
     """Fit ``y = c x^a`` by least squares in the logarithms and return a.
 
-    At least three points, or there is nothing to fit.
+    None with fewer than three points.
     """
     pairs = [(x(row), y(row)) for row in rows]
     known = [(a, b) for a, b in pairs if a is not None and b is not None and a > 0 and b > 0]

@@ -1,4 +1,4 @@
-"""What a measurement says; `legendre.core.csv_records` keeps the rows."""
+"""The rows of the benchmarks; `legendre.core.csv_records` reads and writes them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Row:
     method, problem, cells, params
         `params` is |B|, or the number of factor entries of a peer.
     status
-        A status of the package, DONE for a peer, or why there is no number. FAILED: the residual is above tol.
+        A status of the package, DONE for a peer, or the reason why there is no time. FAILED: the residual is above tol.
     n_iter, residual, tol, rmse, kl
-        What came out.
+        Results of the fit, and the tolerance that it had to reach.
     seconds, median_seconds, first_seconds, repeats
         The fastest and the median of the repeats; the first run, which may load compiled code.
     sum_seconds, ratio_to_sum
@@ -84,7 +84,7 @@ class Row:
 
     @property
     def measured(self) -> bool:
-        """Whether the row counts: it has a time, and the residual that was asked for."""
+        """Whether the row counts: it has a time, and a residual of at most tol."""
         return self.seconds is not None and self.status != "FAILED"
 
 

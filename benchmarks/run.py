@@ -43,7 +43,7 @@ class Series:
         return min(plan.LIMIT_FACTOR[self.level] * problem.limit, self.left)
 
     def measure(self, method: str, problem: Problem) -> None:
-        """Measure, keep the row and say how it went."""
+        """Measure, write the row to its file and print a line."""
         if self.left <= 1:
             row = Row(self.run, method, problem.name, problem.cells, "SKIPPED", problem.tol, note="no time left")
         else:
@@ -57,7 +57,7 @@ class Series:
         print(f"{problem.name:30} {LABELS[method]:30} {row.status:14} {seconds}", flush=True)
 
     def check(self, problem: Problem) -> None:
-        """Check that answers are the same, keep the rows and say how it went."""
+        """Check that answers are the same, write the rows to their file and print a line each."""
         if self.left <= 1:
             return
         for check in determinism.check(problem, run=self.run, limit=self.limit(problem)):
@@ -67,7 +67,7 @@ class Series:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a set, or only write what earlier rows say; return 1 if a row or check failed."""
+    """Run a set, or only write the page from earlier rows; return 1 if a row or check failed."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     for name in (ROWS, PEER_ROWS):

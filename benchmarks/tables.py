@@ -71,7 +71,7 @@ def claim_cells(verdict: Verdict) -> Cells:
 
 
 def number(value: float | None, form: str = ".3g") -> str:
-    """Write a number, or nothing; no exponents for what has few digits."""
+    """Format a number, None as an empty cell; without an exponent from 1,000 to 10 million."""
     if value is None:
         return ""
     if form == ".3g" and 1000 <= abs(value) < 1e7:
@@ -92,7 +92,7 @@ def show(title: str, columns: Sequence[str], lines: Sequence[Cells]) -> None:
         bad = "NO" in line[-1:] or any(cell.startswith("FAILED") for cell in line)
         table.add_row(*line, style="red" if bad else "")
     console = Console(highlight=False)
-    console.width = max(console.width, 150)  # a pipe is no reason to fold
+    console.width = max(console.width, 150)  # do not fold lines in a pipe
     console.print(table)
 
 

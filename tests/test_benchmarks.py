@@ -1,4 +1,4 @@
-"""The benchmark page shows what its rows say; two versions are measured side by side."""
+"""The benchmark page agrees with its rows; two versions are measured in turns."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_versions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_checkout_is_measured_in_processes_that_import_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The older version is a package that only says where it was imported from and finds a residual of its own."""
+    """The older version is a package with one function, which fits nothing and returns a residual of its own."""
     old = tmp_path / "src" / "legendre"
     old.mkdir(parents=True)
     (old / "__init__.py").write_text(
@@ -163,7 +163,7 @@ def test_a_checkout_is_measured_in_processes_that_import_it(
     out = capsys.readouterr().out
     assert "3e-07" in out
     assert "20^3 B3(1)" in out
-    monkeypatch.setattr(against, "LIMIT", 1.1)  # no real fit is as fast as none
+    monkeypatch.setattr(against, "LIMIT", 1.1)  # a real fit takes longer
     assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1", "--elapsed"]) == 1
     assert "perf_counter" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it writes, how it refuses."""
+"""The command line: output, files, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ("long" * 80 + ".npy", None, "File name too long"),
     ],
 )
-def test_unreadable_files(
+def test_unreadable_files_are_refused_in_one_sentence(
     name: str,
     content: bytes | None,
     sentence: str,
@@ -219,7 +219,7 @@ def test_an_unfinished_fit_is_written_with_exit_code_1(
     assert not ld.load(target).converged
 
 
-def test_memory_errors_are_a_sentence(
+def test_memory_errors_are_printed_as_a_sentence(
     tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def too_large(*_: object, **__: object) -> None:

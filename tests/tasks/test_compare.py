@@ -1,4 +1,4 @@
-"""Comparing: equal numbers of parameters, one yardstick, failures as rows, and a command that loses nothing."""
+"""Comparing: equal numbers of parameters, equal scores, failures as rows, and a command that keeps every row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answer(value: float) -> Peer:
 
 
 def troubled(trouble: Callable[[], object]) -> Peer:
-    """Make a peer that gets into trouble and, if it survives, finds ones."""
+    """Make a peer that calls a function, which may raise, and then finds ones."""
 
     def fit(X: FloatArray, rank: int, *_: object) -> Factors:
         trouble()
@@ -102,11 +102,11 @@ def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray)
     ("shape", "expected"),
     [((20, 20, 20), (60, 120, 240, 480, 960)), ((28, 28, 500), (556, 1112, 2224, 4448)), ((4000, 3000), (7000,))],
 )
-def test_the_ladder(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_default_numbers_of_parameters(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     assert ladder(shape) == expected
 
 
-# --- one yardstick
+# --- scores
 
 
 def test_scores_are_their_definitions(X: FloatArray, rng: np.random.Generator) -> None:
@@ -185,7 +185,7 @@ def test_a_seed_reaches_the_peer_and_the_mask_makes_a_second_row(
         (lambda: warnings.warn("divide by zero", RuntimeWarning, 2), "DONE", "RuntimeWarning: divide by zero"),
     ],
 )
-def test_what_goes_wrong_inside_a_peer_is_a_note(
+def test_errors_and_warnings_of_a_peer_become_notes(
     trouble: Callable[[], object], status: str, note: str, X: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", troubled(trouble))
@@ -194,13 +194,13 @@ def test_what_goes_wrong_inside_a_peer_is_a_note(
     assert row.scored == (status == "DONE")
 
 
-def test_a_reconstruction_that_is_no_number_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reconstruction_that_is_not_finite_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(np.nan))
     row = ld.compare(X, [12], peers=["cp-hals"], seeds=1)[-1]
     assert (row.status, row.note, row.kl) == ("FAILED", "the reconstruction is not finite", None)
 
 
-def test_a_peer_out_of_iterations_says_so(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_stops_at_max_iter_has_a_note(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(1.0))
     row = ld.compare(X, [12], peers=["cp-hals"], seeds=1, effort=Effort(max_iter=1))[-1]
     assert row.note == "stopped at 1 iterations"
@@ -217,7 +217,7 @@ def test_missing_cells_skip_the_peers_and_not_ours(X: FloatArray) -> None:
     np.testing.assert_allclose([rows[-1].rmse or 0.0, rows[-1].kl or 0.0], [fit.rmse, fit.kl], rtol=1e-10)
 
 
-def test_an_absent_peer_is_known_by_name(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_is_not_installed_has_one_row(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-apr", replace(PEERS["cp-apr"], package="no_such_package"))
     rows = [row for row in ld.compare(X, [12, 20], peers=["cp-apr"]) if row.method == "cp-apr"]
     assert [(row.status, row.note) for row in rows] == [
@@ -252,7 +252,7 @@ def test_each_peer_lowers_the_error_of_an_easy_tensor(name: str, rng: np.random.
         ({"support": np.ones((5, 4, 3), bool)}, ld.InvalidSupport, "make them NaN"),
     ],
 )
-def test_settings_that_make_no_sense(
+def test_invalid_settings_are_refused(
     words: dict[str, object], error: type[Exception], sentence: str, X: FloatArray
 ) -> None:
     with pytest.raises(error) as raised:
@@ -399,13 +399,13 @@ def command(
 
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend that nothing but what the package requires is installed."""
+    """Pretend that no optional package is installed."""
     for name, peer in PEERS.items():
         monkeypatch.setitem(PEERS, name, replace(peer, package="no_such_package"))
     monkeypatch.setattr("legendre.cli.compare.find_spec", lambda _: None)
 
 
-def test_the_command_works_with_nothing_else_installed(
+def test_the_command_works_without_optional_packages(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent(monkeypatch)
@@ -490,7 +490,7 @@ def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str
     assert f"cannot make the folder {tmp_path / 'file' / 'out'}: Not a directory." in err
 
 
-def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
+def test_a_peer_that_leaves_the_zeros_out_is_multiplied_by_the_mask() -> None:
     """On X = mask * (a rank-one tensor) it is exact, while a fit of the zeros cannot be."""
     rng = np.random.default_rng(2)
     one = np.einsum("i,j,k->ijk", *(rng.uniform(1, 3, size=n) for n in (5, 4, 3)))
@@ -525,7 +525,7 @@ def test_errors_do_not_depend_on_the_unit(unit: float) -> None:
         (lambda X: ld.compare(X, [3], support="zz"), "unknown support 'zz'; Valid: all, nonzero"),
     ],
 )
-def test_more_bad_requests(call: Callable[[FloatArray], object], message: str) -> None:
+def test_arguments_of_wrong_types_are_refused(call: Callable[[FloatArray], object], message: str) -> None:
     with pytest.raises(ld.LegendreError, match=message):
         call(np.random.default_rng(0).random((4, 4)))
 

@@ -28,7 +28,7 @@ Advance = Callable[[Job], None]
 def run_compare(
     X: AnyArray | SparseTensor, name: str, folder: Path, *, params: str | None, seeds: int, peers: bool, support: str
 ) -> int:
-    """Compare on X and return the exit code; what has been measured when the user stops the run is kept and shown."""
+    """Compare on X and return the exit code; rows measured before the user stops the run are kept and shown."""
     comparison = Comparison.of(X, support, problem=name)
     sizes = checked_params(_numbers(params), comparison.data)
     jobs = comparison.jobs(sizes, checked_seeds(seeds), (*OURS, *checked_peers(None if peers else (), support)))
@@ -97,7 +97,7 @@ def _show(rows: Sequence[Row], title: str) -> None:
         style = "bold" if row.label.startswith("Legendre") else "dim" if not row.scored else ""
         table.add_row(*_cells(row, best), style=style)
     console = Console(highlight=False)
-    console.width = max(console.width, 110)  # a pipe is no reason to fold
+    console.width = max(console.width, 110)  # do not fold lines in a pipe
     console.print(table)
     for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
         console.print(remark, soft_wrap=True, markup=False)

@@ -13,9 +13,9 @@ UNIFORM, PAPER, ADAPTIVE = "uniform", "paper", "adaptive"
 MASKED = " x mask"
 """Follows a peer's name where its reconstruction was multiplied by the mask X > 0 and rescaled."""
 COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
-"""The peers of a comparison; each starts at random, so several seeds mean something."""
+"""The peers of a comparison; each starts at random, so that seeds make a difference."""
 NONZERO = "cp-nonzero"
-"""The peer that leaves the zeros out of its fit, as ours does with ``support="nonzero"``; it counts times the mask."""
+"""The peer that is fitted where X > 0 alone, as ours is with ``support="nonzero"``; then multiplied by the mask."""
 LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legendre, adaptive"} | {
     name + suffix: PEERS[name].label.removesuffix(", random start") + suffix
     for suffix in ("", MASKED)
@@ -25,7 +25,7 @@ LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legen
 
 @dataclass(frozen=True)
 class Row:
-    """One reconstruction, or the reason why there is none; empty where something does not apply.
+    """One reconstruction, or the reason why there is none; None where a field does not apply.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def score(X: AnyArray, Q: FloatArray) -> Scores:
 
     total_x = float(np.nansum(X, dtype=np.float64))
     total_q = sum(float(q[~np.isnan(x)].sum()) for x, q in _slabs(X, Q))
-    unit = float(np.nanmax(X)) or 1.0  # squares of very large or small entries would leave the range
+    unit = float(np.nanmax(X)) or 1.0  # squares of very large or small entries would overflow or vanish
     square, square_nonzero, divergence, cells, nonzero = 0.0, 0.0, 0.0, 0, 0
     for x, q in _slabs(X, Q):
         here, positive = ~np.isnan(x), x > 0
@@ -128,7 +128,7 @@ def score(X: AnyArray, Q: FloatArray) -> Scores:
 
 
 def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
-    """Return Q where X > 0, rescaled to X's total; 0 elsewhere, and 0 everywhere when nothing is left of it."""
+    """Return Q where X > 0, rescaled to X's total; 0 elsewhere, and 0 everywhere if Q is 0 where X > 0."""
     mask: BoolArray = X > 0
     kept = np.where(mask, Q, 0.0)
     total = float(kept.sum())

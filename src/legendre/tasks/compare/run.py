@@ -1,4 +1,4 @@
-"""Run each method at each number of parameters; a failure is a row too."""
+"""Run each method at each number of parameters; a method that fails has a row that says why."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Comparison:
     Parameters
     ----------
     data, X
-        The tensor as it was checked, and in double precision with NaN where it is missing.
+        The tensor as `read` returned it, and in double precision, read-only, with NaN where it is missing.
     support, problem
         For the rows; with ``"nonzero"`` every peer also gets a row multiplied by the mask, which ours knows.
     family
         Which of the paper's bases.
     effort
-        How hard the peers try.
+        When the peers stop.
     """
 
     data: Dense
@@ -69,7 +69,7 @@ class Comparison:
         return cls(data, np.asarray(data.values, dtype=np.float64), support, problem, family, effort or Effort())
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
-        """List what is to be run, size by size: ours once, peers with every seed; one that cannot run at all once."""
+        """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
         able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
         found = [Job(UNIFORM, 0)] if UNIFORM in methods else []
         found += [Job(name, 0) for name, can in able.items() if not can]
@@ -85,7 +85,7 @@ class Comparison:
             yield self.warmed(job, warm)
 
     def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
-        """Run a job; ours with the paper's basis twice, adaptive the first time: a new size may load compiled code."""
+        """Run a job; the paper's basis always, adaptive the first time, twice: a first run may load compiled code."""
         rows = self.run(job)
         again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
         if again and rows[0].scored:
@@ -161,17 +161,18 @@ def compare(
 ) -> list[Row]:
     """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
 
-    Ours runs twice, with the largest basis of the paper's form that has at most so many parameters and with an adaptive
-    one; a peer has the smallest rank with at least as many, and several random starts.
+    For each number of parameters n, ours is fitted with the largest basis of the paper's form that has at most n and
+    with ``adaptive(n)``; a peer has the smallest rank with at least n, and several random starts.
 
     Parameters
     ----------
     X
-        A nonnegative tensor. Where cells are missing (NaN) the peers are skipped: they cannot leave cells out.
+        A nonnegative tensor, as in `decompose`; it must fit into memory as a dense array, which the peers need. Where
+        cells are missing (NaN) the peers are skipped: they cannot leave cells out.
     params
         Numbers of parameters; by default those of nonnegative CP of rank 1, 2, 4, ...
     support
-        ``"all"`` or ``"nonzero"``. The latter tells ours which cells are 0, so each peer then has a second row,
+        ``"all"`` or ``"nonzero"``. With the latter ours knows which cells are 0, so each peer then has a second row,
         multiplied by the same mask.
     peers
         Names of peers, see `peers.PEERS`; by default all that start at random, ``()`` for none. One that is
