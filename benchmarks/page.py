@@ -20,6 +20,7 @@ INTRODUCTION = """\
 
 Written by `python -m benchmarks.run --report` from the rows in `benchmarks/`; do not edit. `make bench` measures again
 (under 10 minutes), `make bench-quick` a part of it (under a minute), `python -m benchmarks.run --full` everything.
+`make bench-against OLD=FOLDER` measures an older checkout and this one in turns.
 """
 
 READING = """\
