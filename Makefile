@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench bench-quick experiments clean
+.PHONY: demo test lint bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -23,6 +23,10 @@ bench: $(VENV)/.bench
 
 bench-quick: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --quick
+
+# make bench-against OLD=../old, where `git worktree add ../old COMMIT` made the older checkout
+bench-against: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.against $(OLD)
 
 experiments: $(VENV)/.experiments
 	$(BIN)/python -m experiments.run

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 import legendre as ld
 
-from .machine import Elsewhere, machine
+from .machine import Elsewhere, machine, versions
 from .problems import ROOT
 
 Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ SWEEPS = 20_000
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem, and who else is asked."""
+    """A problem, and the names of the other methods that are run on it."""
 
     name: str
     X: Floats
@@ -207,18 +206,8 @@ def _measure_one(case: Case, attempt: Try, run: str) -> Line:
     error = error_of(answer, case.margins) if np.isfinite(answer).all() else np.inf
     return Line(
         run, case.name, attempt.method, attempt.setting, error <= TOL, min(times), n_iter, error, 1.0, status,
-        others.cores(), machine(), _versions(),
+        others.cores(), machine(), versions("legendre", "numpy", "scipy", "POT", "ipfn"),
     )  # fmt: skip
-
-
-def _versions() -> str:
-    found = []
-    for name in ("legendre", "numpy", "scipy", "POT", "ipfn"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
 
 
 def main() -> None:

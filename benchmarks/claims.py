@@ -1,4 +1,4 @@
-"""What the package promises about its speed, each promise beside what was measured."""
+"""Promises about speed and memory, each beside the measured value."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def _entry(group: list[Row], best: bool) -> str:
 
 
 def main() -> None:
-    """Measure what was asked for, and print the table."""
+    """Measure what the command line names, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=[source.name for source in SOURCES], action="append", help="these tensors")
     parser.add_argument("--method", choices=[OURS, WEEKS, *OTHERS], action="append", help="these methods")

@@ -31,7 +31,7 @@ Fits = dict[str, AnyArray]
 
 
 class Unavailable(Exception):
-    """The fits did not come about; the text says why."""
+    """The fits could not be made; the text is the reason."""
 
 
 def check(problem: Problem, *, run: str, limit: float) -> Iterator[Check]:
@@ -61,7 +61,7 @@ def relative_difference(Q: AnyArray, other: AnyArray) -> float:
 
 
 def fits(problem: Problem, threads: int, limit: float) -> Fits:
-    """Fit twice in a process with so many threads."""
+    """Fit twice in a process with this number of threads."""
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "fits.npz"

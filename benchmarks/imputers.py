@@ -19,7 +19,7 @@ RANKS = (1, 2, 3, 5, 10, 20, 30, 50)
 SEEDS = (0, 1, 2)
 GCP_STEPS = 200
 FIRST, STRIDE, MOST = 200, 200, 5000
-"""Steps of NN-CP: so many from each seed; then the best seed goes on, looked at after each stride, to so many."""
+"""Steps of NN-CP: first from each seed; and at most, from the best seed, whose error is computed after each stride."""
 EARLY = 50
 """The stride at first: where a rank is too large its error is least after few steps."""
 STALLED = 0.005

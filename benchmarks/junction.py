@@ -21,7 +21,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import combinations
 from typing import Any
@@ -227,9 +226,9 @@ def measure(case: Case, method: str, run: str) -> Line:
         )
     except subprocess.TimeoutExpired:
         facts = {"status": f"TIME LIMIT: more than {LIMIT:.0f} s with compilation"}
-    told: dict[str, Any] = dict.fromkeys((field.name for field in fields(Line)), None)
-    told |= facts
-    told |= {
+    values: dict[str, Any] = dict.fromkeys((field.name for field in fields(Line)), None)
+    values |= facts
+    values |= {
         "run": run,
         "problem": case.name,
         "method": method,
@@ -237,27 +236,17 @@ def measure(case: Case, method: str, run: str) -> Line:
         "reached": bool(facts.get("residual", np.inf) <= TOL),
         "other_load": others.cores(),
         "machine": machine.machine(),
-        "versions": _versions(),
+        "versions": machine.versions("legendre", "numpy", "scipy", "mbi", "jax"),
     }
-    return Line(**told)
+    return Line(**values)
 
 
 def _last(text: str) -> str:
     return (text.strip().splitlines() or ["no message"])[-1][:200]
 
 
-def _versions() -> str:
-    found = []
-    for name in ("legendre", "numpy", "scipy", "mbi", "jax"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
 def compare(case: Case, run: str, peers: tuple[str, ...], say: Callable[[Line], None]) -> list[Line]:
-    """Measure everybody on a case, the package first."""
+    """Measure every method on a case, the package first."""
     mine = measure(case, OURS, run)
     say(mine)
     lines = [mine]

@@ -1,4 +1,4 @@
-"""What the operating system and LAPACK can tell: memory, threads, versions, and the time of one factorisation."""
+"""Memory, threads, versions and load of this machine, and the time of one factorisation by LAPACK."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -48,7 +49,7 @@ class Elsewhere:
         self._wall, self._busy, self._own = time.perf_counter(), _busy_seconds(), _own_seconds()
 
     def cores(self) -> float | None:
-        """Return the mean number of cores, None where the system does not tell."""
+        """Return the mean number of cores, None on systems without /proc."""
         busy = _busy_seconds()
         if busy is None or self._busy is None:
             return None
@@ -95,14 +96,12 @@ def machine() -> str:
     return f"{_processor()}, {cores} cores"
 
 
-def versions() -> str:
-    """List what is installed."""
-    found = [f"python {platform.python_version()}"]
-    for name in PACKAGES:
-        try:
+def versions(*names: str) -> str:
+    """List the versions of those packages that are installed; by default of Python and of `PACKAGES`."""
+    found = [] if names else [f"python {platform.python_version()}"]
+    for name in names or PACKAGES:
+        with suppress(PackageNotFoundError):
             found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
     return ", ".join(found)
 
 

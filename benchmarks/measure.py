@@ -24,7 +24,7 @@ import numpy as np
 import legendre as ld
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, Factors, Peer
-from legendre.tasks.compare.scores import score
+from legendre.tasks.compare.rows import score
 
 from . import machine, numpy_algorithm2
 from .problems import PROBLEMS, ROOT, DataMissing, Problem
@@ -43,7 +43,7 @@ PEER_EFFORT = Effort(max_iter=100, tol=1e-5, seconds=1e6)
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a method came up with; `score` computes root mean square error and KL when it is asked to."""
+    """The result of a method; `score` computes root mean square error and KL when it is called."""
 
     status: str
     n_params: int
@@ -214,7 +214,7 @@ def factorisation(method: str, n_params: int, seconds: float, budget: float) -> 
 
 
 def attempt(method: str, problem: Problem, budget: float) -> dict[str, Any]:
-    """Do the measurement, or say why there is none."""
+    """Do the measurement; where that fails, return the reason."""
     if method in PEERS and not PEERS[method].installed:
         return {"status": "NOT INSTALLED", "note": ADVICE}
     machine.limit_memory()
@@ -262,7 +262,7 @@ def compile_all(problems: list[Problem]) -> None:
 
 
 def main() -> None:
-    """Measure what the command line says."""
+    """Measure what the command line names."""
     warnings.simplefilter("ignore")
     if sys.argv[1] == "--compile":
         for name in sys.argv[2:]:

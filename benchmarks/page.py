@@ -20,6 +20,7 @@ INTRODUCTION = """\
 
 Written by `python -m benchmarks.run --report` from the rows in `benchmarks/`; do not edit. `make bench` measures again
 (under 10 minutes), `make bench-quick` a part of it (under a minute), `python -m benchmarks.run --full` everything.
+`make bench-against OLD=FOLDER` measures an older checkout and this one in turns.
 """
 
 READING = """\
@@ -32,6 +33,8 @@ READING = """\
   once more after it has met the tolerance, so that its residual is often far below.
 - */ sum* and */ dpotrf*: the time divided by that of one `X.sum()`, and of one LAPACK Cholesky factorisation of
   a |B| x |B| matrix, in the same process.
+- */ legendre*: the time divided by the package's on the same problem, both as the table shows them. They may be of
+  different runs.
 - *busy machine*: other programs used more than a quarter of a core meanwhile. Two threads that wait for each other can
   then be several times slower.
 - *extra MB*: peak resident memory less that right after X was made. Compiled code is loaded before; the promises on
@@ -85,7 +88,7 @@ def _others(results: Results) -> list[tables.Cells]:
     for name in PROBLEMS:
         rows = [row for method in LABELS if (row := results.of(method, name)) is not None]
         if any(row.method != OURS for row in rows):
-            lines += [tables.peer_cells(row) for row in rows]
+            lines += tables.peer_lines(rows, results.ours)
     return lines
 
 

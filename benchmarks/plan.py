@@ -9,11 +9,11 @@ from .measure import NUMPY
 from .problems import FACES, LEVELS, PROBLEMS, Problem
 
 SECONDS = {"quick": 55.0, "default": 570.0, "full": 7200.0}
-"""A set stops starting measurements after so many seconds; what is left is marked SKIPPED."""
+"""Seconds after which no measurement of a set is started; those left are marked SKIPPED."""
 REPEAT_SECONDS = {"quick": 0.5, "default": 3.0, "full": 5.0}
-"""Repeats of one measurement go on for about so many seconds."""
+"""Seconds, about, for the repeats of one measurement."""
 LIMIT_FACTOR = {"quick": 0.2, "default": 1.0, "full": 4.0}
-"""By which a problem's time limit is multiplied."""
+"""Factor on a problem's time limit."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def compiled(level: str) -> list[Problem]:
 
 
 def matches(level: str) -> Iterator[tuple[str, Problem]]:
-    """List the pairs of peer and problem of a set, the most telling first."""
+    """List the pairs of peer and problem of a set, the most important first."""
     for match in MATCHES:
         if LEVELS.index(match.level) <= LEVELS.index(level):
             for method in match.methods:

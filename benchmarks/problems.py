@@ -1,15 +1,18 @@
-"""The named problems. Data sets are read from the folder that LEGENDRE_DATA names and are not part of the project."""
+"""The named problems. Data sets are read from the folder that LEGENDRE_DATA names and are not part of the project.
+
+Nothing of the package is imported here: `against_worker` makes the same problems for an older version of it.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-from legendre.core.types import AnyArray
+from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
 LEVELS = ("quick", "default", "full")
@@ -59,7 +62,7 @@ class Problem:
         """The number of cells of X."""
         return math.prod(self.shape)
 
-    def tensor(self) -> AnyArray:
+    def tensor(self) -> NDArray[Any]:
         """Make or read X."""
         if self.source is None:
             return np.random.default_rng(0).random(self.shape)
@@ -68,7 +71,7 @@ class Problem:
         if not path.is_file():
             raise DataMissing(f"{file} is not in the folder that LEGENDRE_DATA names")
         with np.load(path, allow_pickle=False) as archive:
-            values: AnyArray = archive[key]
+            values: NDArray[Any] = archive[key]
         return values
 
 
@@ -105,6 +108,8 @@ FACES = Problem(
     "quick",
     ("orl_faces.npz", "faces"),
 )
+GROWN_FACES = replace(FACES, name="faces adaptive(300)", basis="adaptive(300)", level="against")
+"""Only in `benchmarks.against`: a basis that grows is many fits."""
 MNIST = Problem(
     "MNIST 3 B3(10)", (28, 28, 500), "B3(10)", PAPER_TOL, "default", ("mnist500.npz", "digit_3"), support="nonzero"
 )

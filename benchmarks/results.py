@@ -13,7 +13,7 @@ from legendre.tasks.compare.peers import PEERS
 
 from .measure import NUMPY, OURS
 from .problems import Problem
-from .rows import Check, Row
+from .rows import Check, Row, read_rows
 
 ROWS, PEER_ROWS, CHECKS = "rows.csv", "peers.csv", "checks.csv"
 LABELS = {OURS: "legendre", NUMPY: "Algorithm 2 in NumPy"} | {name: peer.label for name, peer in PEERS.items()}
@@ -42,16 +42,16 @@ class Results:
 
 def load(folder: Path) -> Results:
     """Read the files of a folder."""
-    rows = [*read(folder / ROWS, Row), *read(folder / PEER_ROWS, Row)]
+    rows = [*read_rows(folder / ROWS), *read_rows(folder / PEER_ROWS)]
     checks = {(check.check, check.problem): check for check in read(folder / CHECKS, Check)}
-    rows.sort(key=lambda row: row.status != "SKIPPED")  # stable: what was skipped displaces nothing
+    rows.sort(key=lambda row: row.status != "SKIPPED")  # a stable sort: a skipped row replaces no other
     return Results({(row.method, row.problem): row for row in rows}, list(checks.values()))
 
 
 def exponent(rows: list[Row], x: Callable[[Row], float | None], y: Callable[[Row], float | None]) -> float | None:
     """Fit ``y = c x^a`` by least squares in the logarithms and return a.
 
-    At least three points, or there is nothing to fit.
+    None with fewer than three points.
     """
     pairs = [(x(row), y(row)) for row in rows]
     known = [(a, b) for a, b in pairs if a is not None and b is not None and a > 0 and b > 0]

@@ -17,7 +17,7 @@ from .page import write_page
 from .plots import draw
 from .problems import PROBLEMS, ROOT, Problem, selected
 from .results import CHECKS, LABELS, PEER_ROWS, ROWS, load
-from .rows import Check, Row
+from .rows import Check, Row, drop_retired
 
 OUTPUT = ROOT / "benchmarks" / "results"
 
@@ -43,7 +43,7 @@ class Series:
         return min(plan.LIMIT_FACTOR[self.level] * problem.limit, self.left)
 
     def measure(self, method: str, problem: Problem) -> None:
-        """Measure, keep the row and say how it went."""
+        """Measure, write the row to its file and print a line."""
         if self.left <= 1:
             row = Row(self.run, method, problem.name, problem.cells, "SKIPPED", problem.tol, note="no time left")
         else:
@@ -51,21 +51,13 @@ class Series:
             row = measure(method, problem, run=self.run, budget=budget, limit=self.limit(problem))
         if row.status == "TIME LIMIT" and self.left <= 1:
             row = replace(row, status="SKIPPED", note="no time left")
-        row = self.compared(row)
         append(self.folder / (ROWS if method == OURS else PEER_ROWS), row)
         self.rows.append(row)
         seconds = f"{row.seconds:.4g} s" if row.seconds is not None else row.note
         print(f"{problem.name:30} {LABELS[method]:30} {row.status:14} {seconds}", flush=True)
 
-    def compared(self, row: Row) -> Row:
-        """Add the ratio to the package's own time in this run."""
-        ours = [other.seconds for other in self.rows if (other.method, other.problem) == (OURS, row.problem)]
-        if row.method == OURS or row.seconds is None or not ours or ours[0] is None:
-            return row
-        return replace(row, ratio_to_ours=row.seconds / ours[0])
-
     def check(self, problem: Problem) -> None:
-        """Check that answers are the same, keep the rows and say how it went."""
+        """Check that answers are the same, write the rows to their file and print a line each."""
         if self.left <= 1:
             return
         for check in determinism.check(problem, run=self.run, limit=self.limit(problem)):
@@ -75,9 +67,11 @@ class Series:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a set, or only write what earlier rows say; return 1 if a row or check failed."""
+    """Run a set, or only write the page from earlier rows; return 1 if a row or check failed."""
     options = _options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
+    for name in (ROWS, PEER_ROWS):
+        drop_retired(options.output / name)  # before rows are added
     series = Series(options.level, options.output)
     if not options.report_only:
         print("loading compiled code; the first time ever it is compiled, which may take minutes", flush=True)
@@ -111,7 +105,8 @@ def _print(series: Series) -> None:
     ours = [row for row in series.rows if row.method == OURS]
     others = [row for row in series.rows if row.method != OURS]
     tables.show("The package", tables.ROW_COLUMNS, [tables.row_cells(row) for row in ours])
-    tables.show("Others, at an equal number of parameters", tables.PEER_COLUMNS, [*map(tables.peer_cells, others)])
+    lines = tables.peer_lines(others, {row.problem: row for row in ours}.get)
+    tables.show("Others, at an equal number of parameters", tables.PEER_COLUMNS, lines)
     tables.show("The same answer", tables.CHECK_COLUMNS, [*map(tables.check_cells, series.checks)])
     busy = sum(row.busy for row in series.rows)
     if busy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .claims import Verdict
 from .results import LABELS
@@ -33,8 +33,19 @@ def row_cells(row: Row) -> Cells:
     ]
 
 
-def peer_cells(row: Row) -> Cells:
-    """Write a row of another method."""
+def peer_lines(rows: Sequence[Row], ours: Callable[[str], Row | None]) -> list[Cells]:
+    """Write rows of several methods; `ours` finds the package's row of a problem, to which times are compared."""
+    return [_peer_cells(row, _ratio(row, ours(row.problem))) for row in rows]
+
+
+def _ratio(row: Row, ours: Row | None) -> float | None:
+    """Divide a method's time by the package's, both as the table shows them; empty where one does not count."""
+    if row is ours or ours is None or not ours.measured or row.seconds is None or not ours.seconds:
+        return None
+    return row.seconds / ours.seconds
+
+
+def _peer_cells(row: Row, ratio: float | None) -> Cells:
     return [
         row.problem,
         LABELS[row.method],
@@ -42,7 +53,7 @@ def peer_cells(row: Row) -> Cells:
         _status(row),
         _count(row.n_iter),
         number(row.seconds),
-        number(row.ratio_to_ours),
+        number(ratio),
         number(row.rmse, ".5g"),
         number(row.kl, ".5g"),
         number(row.peak_extra_mb),
@@ -60,7 +71,7 @@ def claim_cells(verdict: Verdict) -> Cells:
 
 
 def number(value: float | None, form: str = ".3g") -> str:
-    """Write a number, or nothing; no exponents for what has few digits."""
+    """Format a number, None as an empty cell; without an exponent from 1,000 to 10 million."""
     if value is None:
         return ""
     if form == ".3g" and 1000 <= abs(value) < 1e7:
@@ -81,7 +92,7 @@ def show(title: str, columns: Sequence[str], lines: Sequence[Cells]) -> None:
         bad = "NO" in line[-1:] or any(cell.startswith("FAILED") for cell in line)
         table.add_row(*line, style="red" if bad else "")
     console = Console(highlight=False)
-    console.width = max(console.width, 150)  # a pipe is no reason to fold
+    console.width = max(console.width, 150)  # do not fold lines in a pipe
     console.print(table)
 
 

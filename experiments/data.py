@@ -11,7 +11,7 @@ from benchmarks.problems import DataMissing, data_folder
 from legendre.core.types import FloatArray, IntArray
 
 IMAGES = 500
-"""The first so many of each digit, as in the paper."""
+"""Images of each digit, the first in the data set, as in the paper."""
 
 
 def faces() -> FloatArray:

@@ -1,4 +1,4 @@
-"""What the paper says beside what the rows say, as sentences; the numbers in them are computed."""
+"""Claims of the paper beside our results, as sentences whose numbers are computed from the rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def natural(rows: Sequence[Row]) -> list[str]:
 
 
 def sizes(rows: Sequence[BenchRow]) -> list[str]:
-    """Say how time grows, and who is faster where."""
+    """Describe how time grows, and which method is faster at which size."""
     lines = {method: [row for row in rows if row.method == method and row.measured] for method in METHODS}
     ours = {row.problem: row for row in lines[OURS]}
     if not ours:
@@ -106,7 +106,7 @@ def faces(rows: Sequence[Row]) -> list[str]:
 
 
 def mnist(rows: Sequence[Row]) -> list[str]:
-    """Say what is left of the claim once everybody knows where the zeros are."""
+    """Compare with the peers when they too know which cells are 0."""
     if not rows:
         return [NONE]
     quantity = MEASURES["RMSE"]

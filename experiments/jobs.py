@@ -24,7 +24,7 @@ class OutOfTime(Exception):
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the block after so many seconds, where the system has an alarm."""
+    """Raise `OutOfTime` in the block after this many seconds, on systems that have SIGALRM."""
     if not hasattr(signal, "SIGALRM"):
         yield
         return
@@ -59,7 +59,7 @@ class Runner:
                         say(row)
 
     def _known(self, comparison: Comparison, job: Job) -> bool:
-        """Tell whether the row is there; where only a package was missing, it is tried again."""
+        """Return True if the store has the row; one of a package that was not installed is tried again."""
         rows = self._rows_of(comparison, job.method, job.seed, job.asked)
         return any(row.status != "NOT INSTALLED" for row in rows)
 
@@ -101,7 +101,7 @@ class Runner:
 
 
 def say(row: Row) -> None:
-    """Tell how it went."""
+    """Print a line about a row."""
     seed = "" if row.seed is None else f" seed {row.seed}"
     numbers = f"RMSE {row.rmse:.4g}  KL {row.kl:.5f}" if row.rmse is not None and row.kl is not None else row.note
     seconds = "" if row.seconds is None else f"{row.seconds:.3g} s"

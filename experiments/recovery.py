@@ -1,4 +1,4 @@
-"""Whether adaptive("bic") finds the cells that made the counts, and nothing in noise."""
+"""Whether adaptive("bic") finds the cells of the model that counts were drawn from, and no cells in noise."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(store: Store[Recovery], level: Level) -> None:
 
 
 def settings(level: Level) -> Iterator[tuple[tuple[int, ...], int, int, int]]:
-    """List shape, number of counts, draw and number of true cells; none is noise."""
+    """List shape, number of counts, draw and number of true cells; with 0 cells the counts are noise."""
     for shape in SHAPES:
         for total in TOTALS:
             for draw in range(level.recovery_draws):

@@ -48,7 +48,7 @@ EXPERIMENTS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is asked for and missing, then draw and write the page; return 1 if data were missing."""
+    """Compute the rows that the files lack, draw, write the page; return 1 if data were missing."""
     options = _options(arguments)
     complete = True
     if not options.page:
@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         size = "full" if options.full else "default"
         facts = Circumstances(stamp, size, " ".join(names), machine.machine(), "BLAS 1", machine.versions())
         append(options.output / CIRCUMSTANCES, facts)
-        with threadpool_limits(1):  # more threads than idle cores would cost anybody a multiple
+        with threadpool_limits(1):  # with more threads than idle cores every method is several times slower
             for name in names:
                 complete &= _run(EXPERIMENTS[name], level, options.output, fresh=options.fresh)
     stores = {name: Store.open(options.output, name, e.kind).rows for name, e in EXPERIMENTS.items()}

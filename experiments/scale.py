@@ -17,7 +17,7 @@ BUDGET = 1.0
 
 
 def run(store: Store[Row], level: Level) -> None:
-    """Measure the cubes; the peers as far as the level says."""
+    """Measure the cubes; the peers up to the largest side that the level allows."""
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     wanted = [
         (method, problem)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Generic
 
 from benchmarks.problems import ROOT
+from benchmarks.rows import drop_retired
 
 from legendre.core.csv_records import CsvRecord, append, read, set_aside
 
@@ -28,6 +29,7 @@ class Store(Generic[CsvRecord]):
         path = folder / f"{name}.csv"
         if fresh and path.is_file():
             set_aside(path)
+        drop_retired(path)
         return cls(path, kind, read(path, kind))
 
     def add(self, row: CsvRecord) -> None:

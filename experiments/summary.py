@@ -20,7 +20,7 @@ SOUND = ("CONVERGED", "AT_BOUNDARY", "UNDECIDED", "DONE")
 
 
 def of(rows: Iterable[Row], method: str, support: str, asked: int | None = None) -> list[Row]:
-    """Select the rows that count, at any number of parameters or at the one asked for."""
+    """Select the rows that count, at any number of parameters or at one."""
     return [
         row
         for row in rows
@@ -45,13 +45,13 @@ def over_tensors(
     quantity: Quantity,
     over: Callable[[list[float]], float] = min,
 ) -> list[float]:
-    """Return one number for each tensor that the rows are about, or none at all: a mean over a part would mislead."""
+    """Return one number for each tensor of the rows; an empty list if one is missing, for a mean needs them all."""
     found = by_problem(of(rows, method, support, None if method == UNIFORM else asked), quantity, over)
     return [*found.values()] if found.keys() == {row.problem for row in rows} else []
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean; that of nothing is not a number."""
+    """Return the mean; NaN for an empty list."""
     known = [*values]
     return float(np.mean(known)) if known else float("nan")
 

@@ -1,4 +1,4 @@
-"""The experiments resume where they stopped, and say what their rows say."""
+"""The experiments resume where they stopped, and their page agrees with their rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from experiments.store import Store
 LEVEL = replace(DEFAULT, seeds={"cp-hals": 2})
 
 
-def test_rows_that_are_there_are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_in_the_file_are_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tensorly")
     comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), "nonzero", "small")
     methods = ("uniform", "adaptive", "cp-hals")
@@ -90,7 +90,7 @@ def test_the_verdict_takes_the_best_peer_at_its_best_seed() -> None:
     assert {(v.ours, v.best, v.peer, v.won, v.tensors, v.missing) for v in found} == {(2.0, 1.5, "cp-hals", 0, 1, 0)}
 
 
-def test_a_mean_over_some_of_the_tensors_is_no_mean() -> None:
+def test_a_mean_is_over_all_tensors_or_missing() -> None:
     rows = rows_for(2.0, {("cp-hals", 0): 5.0})
     rows += [replace(row, problem="other") for row in rows if row.seed is not None]
     assert summary.over_tensors(rows, "cp-hals", "all", 10, summary.MEASURES["KL"]) == [5.0, 5.0]
@@ -103,7 +103,7 @@ def test_what_did_not_converge_does_not_count() -> None:
     assert summary.verdicts(rows, "all", peer_support="all") == []
 
 
-def test_the_page_tells_wins_from_losses(tmp_path: Path) -> None:
+def test_the_page_counts_wins_and_losses(tmp_path: Path) -> None:
     rows = rows_for(2.0, {("cp-hals", 0): 5.0, ("cp-hals", 1): 1.5})
     stores = {"gradient": [], "scale": [], "mnist": [], "recovery": [], "faces": rows}
     text = write_page(stores, tmp_path, tmp_path / "results.md").read_text()

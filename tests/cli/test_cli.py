@@ -1,10 +1,11 @@
-"""The command line: what it prints, what it writes, how it refuses."""
+"""The command line: output, files, error messages and exit codes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import legendre as ld
 from legendre.cli import main
 from legendre.core.types import AnyArray
+from legendre.tasks.compare.peers import PEERS, Factors
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -162,7 +164,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ("long" * 80 + ".npy", None, "File name too long"),
     ],
 )
-def test_unreadable_files(
+def test_unreadable_files_are_refused_in_one_sentence(
     name: str,
     content: bytes | None,
     sentence: str,
@@ -217,7 +219,7 @@ def test_an_unfinished_fit_is_written_with_exit_code_1(
     assert not ld.load(target).converged
 
 
-def test_memory_errors_are_a_sentence(
+def test_memory_errors_are_printed_as_a_sentence(
     tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def too_large(*_: object, **__: object) -> None:
@@ -238,9 +240,25 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
 ) -> None:
     code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
     assert code == 0
-    assert "Legendre l=8" in out
-    assert "NN-CP" in out
+    assert [f"NN-CP rank {rank}, masked" in out for rank in (1, 4, 8)] == [True] * 3
+    assert [f"Legendre l={size}" in out for size in (1, 3, 8)] == [True] * 3
     assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])
+def test_the_demo_leaves_nonnegative_cp_out_where_it_cannot_run(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trouble(*_: object) -> Factors:
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr("legendre.cli.demo.CP", replace(PEERS["cp-hals"], package=package, fit=trouble))
+    monkeypatch.setattr("legendre.cli.demo.SIZES", (1,))
+    code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
+    assert code == 0
+    assert "NN-CP rank" not in out
+    reason = "no row for NN-CP HALS with 45 parameters: LinAlgError: SVD did not converge"
+    assert (reason in out) == (package == "numpy")
 
 
 def test_the_demo_names_what_it_needs(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.cli.read import read_input, read_tensor
+from legendre.cli.read import read_input
 from legendre.core import limits
 from legendre.core.types import AnyArray
 from legendre.data.readers import tns_blocks as blocks
@@ -247,18 +247,14 @@ def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generato
         x = read_input(file)
         assert isinstance(x, SparseTensor), file
         assert_array_equal(x.toarray(), dense)
-        with pytest.raises(
-            ld.InvalidFile, match=r"lists cells \(SparseTensor: .*\); this command needs the whole array"
-        ):
-            read_tensor(file)
-    assert_array_equal(read_tensor(tmp_path / "coo.npz", key="data"), coo.data)
+    assert_array_equal(read_input(tmp_path / "coo.npz", key="data"), coo.data)
     cube = scipy.sparse.coo_array(rng.integers(0, 2, (2, 3, 4)))
     scipy.sparse.save_npz(tmp_path / "cube.npz", cube)
     x = read_input(tmp_path / "cube.npz")
     assert isinstance(x, SparseTensor)
     assert_array_equal(x.toarray(), cube.toarray())
     (tmp_path / "dense.tns").write_text("tensor\n2\n1 2\n3 4\n")
-    assert_array_equal(read_tensor(tmp_path / "dense.tns"), [[3, 4]])
+    assert_array_equal(read_input(tmp_path / "dense.tns"), [[3, 4]])
 
 
 def test_archives_that_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Comparing: equal numbers of parameters, one yardstick, failures as rows, and a command that loses nothing."""
+"""Comparing: equal numbers of parameters, equal scores, failures as rows, and a command that keeps every row."""
 
 from __future__ import annotations
 
@@ -6,27 +6,30 @@ import csv
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
 import legendre as ld
 from legendre.cli import main
 from legendre.core import csv_records as table
+from legendre.core.array_libraries import Home
 from legendre.core.types import FloatArray
+from legendre.data.checks import Scan, scan
 from legendre.data.dense import observe
 from legendre.tasks.compare import peers
 from legendre.tasks.compare.peers import PEERS, Effort, Factors, Peer
 from legendre.tasks.compare.plots import draw
-from legendre.tasks.compare.rows import COMPARED, Row
+from legendre.tasks.compare.rows import COMPARED, Row, masked, score
 from legendre.tasks.compare.run import Comparison
-from legendre.tasks.compare.scores import masked, score
-from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
+from legendre.tasks.compare.settings import FAMILIES, Family, ladder, largest
 
 QUICK = Effort(max_iter=3, seconds=5.0)
 
@@ -41,7 +44,7 @@ def answer(value: float) -> Peer:
 
 
 def troubled(trouble: Callable[[], object]) -> Peer:
-    """Make a peer that gets into trouble and, if it survives, finds ones."""
+    """Make a peer that calls a function, which may raise, and then finds ones."""
 
     def fit(X: FloatArray, rank: int, *_: object) -> Factors:
         trouble()
@@ -99,11 +102,11 @@ def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray)
     ("shape", "expected"),
     [((20, 20, 20), (60, 120, 240, 480, 960)), ((28, 28, 500), (556, 1112, 2224, 4448)), ((4000, 3000), (7000,))],
 )
-def test_the_ladder(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_default_numbers_of_parameters(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     assert ladder(shape) == expected
 
 
-# --- one yardstick
+# --- scores
 
 
 def test_scores_are_their_definitions(X: FloatArray, rng: np.random.Generator) -> None:
@@ -182,7 +185,7 @@ def test_a_seed_reaches_the_peer_and_the_mask_makes_a_second_row(
         (lambda: warnings.warn("divide by zero", RuntimeWarning, 2), "DONE", "RuntimeWarning: divide by zero"),
     ],
 )
-def test_what_goes_wrong_inside_a_peer_is_a_note(
+def test_errors_and_warnings_of_a_peer_become_notes(
     trouble: Callable[[], object], status: str, note: str, X: FloatArray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", troubled(trouble))
@@ -191,13 +194,13 @@ def test_what_goes_wrong_inside_a_peer_is_a_note(
     assert row.scored == (status == "DONE")
 
 
-def test_a_reconstruction_that_is_no_number_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reconstruction_that_is_not_finite_is_a_failure(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(np.nan))
     row = ld.compare(X, [12], peers=["cp-hals"], seeds=1)[-1]
     assert (row.status, row.note, row.kl) == ("FAILED", "the reconstruction is not finite", None)
 
 
-def test_a_peer_out_of_iterations_says_so(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_stops_at_max_iter_has_a_note(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(1.0))
     row = ld.compare(X, [12], peers=["cp-hals"], seeds=1, effort=Effort(max_iter=1))[-1]
     assert row.note == "stopped at 1 iterations"
@@ -214,7 +217,7 @@ def test_missing_cells_skip_the_peers_and_not_ours(X: FloatArray) -> None:
     np.testing.assert_allclose([rows[-1].rmse or 0.0, rows[-1].kl or 0.0], [fit.rmse, fit.kl], rtol=1e-10)
 
 
-def test_an_absent_peer_is_known_by_name(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_is_not_installed_has_one_row(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PEERS, "cp-apr", replace(PEERS["cp-apr"], package="no_such_package"))
     rows = [row for row in ld.compare(X, [12, 20], peers=["cp-apr"]) if row.method == "cp-apr"]
     assert [(row.status, row.note) for row in rows] == [
@@ -249,12 +252,104 @@ def test_each_peer_lowers_the_error_of_an_easy_tensor(name: str, rng: np.random.
         ({"support": np.ones((5, 4, 3), bool)}, ld.InvalidSupport, "make them NaN"),
     ],
 )
-def test_settings_that_make_no_sense(
+def test_invalid_settings_are_refused(
     words: dict[str, object], error: type[Exception], sentence: str, X: FloatArray
 ) -> None:
     with pytest.raises(error) as raised:
         ld.compare(X, **words)  # type: ignore[arg-type]
     assert sentence in str(raised.value)
+
+
+# --- every kind of X
+
+
+def mapped(X: FloatArray, folder: Path) -> FloatArray:
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")  # type: ignore[no-any-return]
+
+
+INPUTS: dict[str, Callable[[FloatArray, Path], Any]] = {
+    "list": lambda X, _: X.tolist(),
+    "float32": lambda X, _: X.astype(np.float32),
+    "memory-mapped": mapped,
+    "torch": lambda X, _: pytest.importorskip("torch").asarray(X.copy()),
+    "JAX": lambda X, _: pytest.importorskip("jax.numpy").asarray(X),
+    "SciPy sparse": lambda X, _: scipy.sparse.coo_array(X),
+    "SparseTensor": lambda X, _: ld.from_coords(np.argwhere(X), X[X > 0], shape=X.shape),
+    "dask": lambda X, _: pytest.importorskip("dask.array").from_array(X, chunks=(2, 4, 3)),
+}
+NOT_YET = {
+    "SciPy sparse": "sparse of shape (5, 4, 3)",
+    "SparseTensor": "sparse of shape (5, 4, 3)",
+    "dask": "a dask array of shape (5, 4, 3)",
+}
+"""What `legendre.data.dense.in_memory` does not take: an empty dictionary once it does."""
+
+
+def assert_same(found: list[Row], expected: list[Row]) -> None:
+    plain = [
+        [replace(row, rmse=None, rmse_nonzero=None, kl=None, seconds=None, residual=None) for row in rows]
+        for rows in (found, expected)
+    ]
+    assert plain[0] == plain[1]
+    scores, same = ([(row.rmse, row.rmse_nonzero, row.kl) for row in rows if row.scored] for rows in (found, expected))
+    np.testing.assert_allclose(np.array(scores, float), np.array(same, float), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+@pytest.mark.parametrize("kind", [kind for kind in INPUTS if kind not in NOT_YET])
+def test_every_kind_of_tensor_gives_the_rows_of_the_array(
+    kind: str, support: str, X: FloatArray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
+    X = np.round(4 * X)  # exact in single precision too
+    with pytest.importorskip("jax").enable_x64(True) if kind == "JAX" else nullcontext():
+        found = ld.compare(INPUTS[kind](X, tmp_path), [12, 20], support=support, peers=["cp-hals"], seeds=1)
+    expected = ld.compare(X, [12, 20], support=support, peers=["cp-hals"], seeds=1)
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize("kind", NOT_YET)
+def test_what_is_not_in_memory_is_refused_in_one_sentence(kind: str, X: FloatArray, tmp_path: Path) -> None:
+    with pytest.raises(ld.InvalidTensor) as raised:
+        ld.compare(INPUTS[kind](X, tmp_path), [12], peers=())
+    assert str(raised.value) == (
+        f"compare needs every cell of X in memory, but X is {NOT_YET[kind]}. Where a dense array fits, pass that."
+    )
+
+
+def test_a_tensor_on_another_device_is_copied_once(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
+    copied = []
+    host = Home.host
+    monkeypatch.setattr(Home, "host", lambda self, array: copied.append(tuple(array.shape)) or host(self, array))  # type: ignore[func-returns-value]
+    found = ld.compare(torch.asarray(X.copy()), [12, 20], peers=())
+    assert copied == [X.shape]
+    assert_same(found, ld.compare(X, [12, 20], peers=()))
+
+
+def test_the_tensor_is_read_once(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned = []
+
+    def counted(values: FloatArray) -> Scan:
+        scanned.append(values.shape)
+        return scan(values)
+
+    monkeypatch.setattr("legendre.data.dense.scan", counted)
+    ld.compare(X, [12, 20], peers=())
+    assert scanned == [X.shape]
+
+
+def test_a_peer_cannot_change_the_tensor(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(tensor: FloatArray, *_: object) -> Factors:
+        tensor[:] = 1.0
+        return Factors(1, 1, lambda: tensor)
+
+    monkeypatch.setitem(PEERS, "cp-hals", replace(answer(1.0), fit=spoil))
+    row = ld.compare(X, [12], peers=["cp-hals"], seeds=1)[-1]
+    assert (row.status, row.note) == ("FAILED", "ValueError: assignment destination is read-only")
 
 
 # --- files
@@ -292,8 +387,8 @@ def command(
 ) -> Callable[..., tuple[int, str, str]]:
     np.save(tmp_path / "X.npy", X)
 
-    def run(*words: object) -> tuple[int, str, str]:
-        given = ["legendre", "compare", str(tmp_path / "X.npy"), "-o", str(tmp_path / "out"), *map(str, words)]
+    def run(*words: object, file: str = "X.npy") -> tuple[int, str, str]:
+        given = ["legendre", "compare", str(tmp_path / file), "-o", str(tmp_path / "out"), *map(str, words)]
         monkeypatch.setattr(sys, "argv", given)
         with pytest.raises(SystemExit) as ended:
             main()
@@ -304,13 +399,13 @@ def command(
 
 
 def absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend that nothing but what the package requires is installed."""
+    """Pretend that no optional package is installed."""
     for name, peer in PEERS.items():
         monkeypatch.setitem(PEERS, name, replace(peer, package="no_such_package"))
     monkeypatch.setattr("legendre.cli.compare.find_spec", lambda _: None)
 
 
-def test_the_command_works_with_nothing_else_installed(
+def test_the_command_works_without_optional_packages(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent(monkeypatch)
@@ -329,7 +424,7 @@ def test_the_command_draws_and_keeps_earlier_rows(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    monkeypatch.setattr(sys.modules["legendre.tasks.compare.run"], "COMPARED", ("cp-hals",))
+    monkeypatch.setattr(sys.modules["legendre.tasks.compare.settings"], "COMPARED", ("cp-hals",))
     for support in ("all", "nonzero"):
         code, out, err = command("--params", "20", "--seeds", "2", "--support", support)
         assert code == 0
@@ -380,6 +475,14 @@ def test_the_command_refuses_in_one_sentence(
     assert not (tmp_path / "out").exists()
 
 
+def test_the_command_reads_every_kind_of_file(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """A .tns file lists cells: see NOT_YET."""
+    (tmp_path / "X.tns").write_text("1 1 1\n2 3 4\n")
+    code, _, err = command("--params", "2", "--no-peers", file="X.tns")
+    assert (code == 0) != ("SparseTensor" in NOT_YET)
+    assert ("compare needs every cell of X in memory, but X is sparse of shape (2, 3)." in err) == (code == 2)
+
+
 def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, _, err = command("-o", tmp_path / "file" / "out", "--no-peers", "--params", "12")
@@ -387,7 +490,7 @@ def test_a_folder_that_cannot_be_made(command: Callable[..., tuple[int, str, str
     assert f"cannot make the folder {tmp_path / 'file' / 'out'}: Not a directory." in err
 
 
-def test_a_peer_that_leaves_the_zeros_out_counts_times_the_mask() -> None:
+def test_a_peer_that_leaves_the_zeros_out_is_multiplied_by_the_mask() -> None:
     """On X = mask * (a rank-one tensor) it is exact, while a fit of the zeros cannot be."""
     rng = np.random.default_rng(2)
     one = np.einsum("i,j,k->ijk", *(rng.uniform(1, 3, size=n) for n in (5, 4, 3)))
@@ -422,7 +525,7 @@ def test_errors_do_not_depend_on_the_unit(unit: float) -> None:
         (lambda X: ld.compare(X, [3], support="zz"), "unknown support 'zz'; Valid: all, nonzero"),
     ],
 )
-def test_more_bad_requests(call: Callable[[FloatArray], object], message: str) -> None:
+def test_arguments_of_wrong_types_are_refused(call: Callable[[FloatArray], object], message: str) -> None:
     with pytest.raises(ld.LegendreError, match=message):
         call(np.random.default_rng(0).random((4, 4)))
 

@@ -15,7 +15,7 @@ import typer
 from legendre import __version__
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
-from legendre.cli.read import read_input, read_tensor
+from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"legendre {__version__}")
         raise typer.Exit
 
@@ -62,7 +62,7 @@ def fit(
         str, typer.Option(help="auto, natural, natural-cg, scaling, closed, gradient or m-projection.")
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
-    max_iter: Annotated[int | None, typer.Option(help="How many steps at most.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Steps at most.")] = None,
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Keep the state of a long fit in this file; the same command goes on from it.")
@@ -78,7 +78,7 @@ def fit(
             )
     X = read_input(tensor, key)
     with warnings.catch_warnings(), _interruptible(checkpoint):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code say it
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
             X,
             basis,
@@ -98,7 +98,7 @@ def fit(
 
 @app.command()
 def compare(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz or .csv file; NaN (empty in CSV) is missing.")],
+    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
     seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
@@ -107,7 +107,7 @@ def compare(
     key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
-    X = read_tensor(tensor, key)
+    X = read_input(tensor, key)
     name = tensor.name if key is None else f"{tensor.name} {key}"
     raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
 
@@ -120,7 +120,7 @@ def show(
     ] = None,
     extend: Annotated[bool, typer.Option("--extend", help="Q on every cell, not on the sample space only.")] = False,
 ) -> None:
-    """Print the summary of a saved decomposition; write its tensor if asked."""
+    """Print the summary of a saved decomposition; write its tensor with --tensor."""
     if tensor is not None:
         _check_output(tensor, decomposition)
     elif extend:
@@ -136,19 +136,19 @@ def show(
 
 @contextmanager
 def _interruptible(checkpoint: Path | None) -> Iterator[None]:
-    """Tell whoever pressed Ctrl-C what is left of the fit; exit code 130, as shells have it."""
+    """On Ctrl-C print whether the fit can be continued and exit with code 130, as shells do."""
     try:
         yield
     except KeyboardInterrupt:
         if checkpoint is None or not checkpoint.exists():
-            said = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
+            sentence = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
         else:
-            said = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
-        raise typer.Exit(_fail(said, 130)) from None
+            sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
+        raise typer.Exit(_fail(sentence, 130)) from None
 
 
 def _check_output(output: Path, source: Path) -> None:
-    """Refuse before the work is done what would be refused after it."""
+    """Check before the work is done that its result can be written."""
     if output.exists() and source.exists() and output.samefile(source):
         raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
     if not output.parent.is_dir():

@@ -13,10 +13,12 @@ import typer
 from legendre.core.csv_records import append, set_aside
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import AnyArray
+from legendre.data.sparse_tensor import SparseTensor
 from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import LABELS, Job, Row
-from legendre.tasks.compare.run import OURS, Comparison, checked_params, checked_peers, checked_seeds
+from legendre.tasks.compare.run import OURS, Comparison
+from legendre.tasks.compare.settings import checked_params, checked_peers, checked_seeds
 
 INTERRUPTED = 130
 
@@ -24,9 +26,9 @@ Advance = Callable[[Job], None]
 
 
 def run_compare(
-    X: AnyArray, name: str, folder: Path, *, params: str | None, seeds: int, peers: bool, support: str
+    X: AnyArray | SparseTensor, name: str, folder: Path, *, params: str | None, seeds: int, peers: bool, support: str
 ) -> int:
-    """Compare on X and return the exit code; what has been measured when the user stops the run is kept and shown."""
+    """Compare on X and return the exit code; rows measured before the user stops the run are kept and shown."""
     comparison = Comparison.of(X, support, problem=name)
     sizes = checked_params(_numbers(params), comparison.data)
     jobs = comparison.jobs(sizes, checked_seeds(seeds), (*OURS, *checked_peers(None if peers else (), support)))
@@ -44,8 +46,9 @@ def run_compare(
                 advance(job)
     except KeyboardInterrupt:
         stopped = True
-    _show(rows, " x ".join(map(str, X.shape)), name)
-    _picture(rows, folder / "compare.png", f"{name}, {' x '.join(map(str, X.shape))}")
+    title = f"{name}, {' x '.join(map(str, comparison.data.shape))}"
+    _show(rows, title)
+    _picture(rows, folder / "compare.png", title)
     if rows:
         typer.echo(f"rows: {table}")
     if stopped:
@@ -82,11 +85,11 @@ def _progress(total: int) -> Iterator[Advance]:
         yield lambda job: display.update(task, advance=1, description=f"{LABELS[job.method]}, {job.asked} parameters")
 
 
-def _show(rows: Sequence[Row], shape: str, name: str) -> None:
+def _show(rows: Sequence[Row], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{name}, {shape}", title_justify="left")
+    table = Table(title=title, title_justify="left")
     table.add_column("method")
     for column in ("asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"):
         table.add_column(column, justify="right")
@@ -94,7 +97,7 @@ def _show(rows: Sequence[Row], shape: str, name: str) -> None:
         style = "bold" if row.label.startswith("Legendre") else "dim" if not row.scored else ""
         table.add_row(*_cells(row, best), style=style)
     console = Console(highlight=False)
-    console.width = max(console.width, 110)  # a pipe is no reason to fold
+    console.width = max(console.width, 110)  # do not fold lines in a pipe
     console.print(table)
     for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
         console.print(remark, soft_wrap=True, markup=False)

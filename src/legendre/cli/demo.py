@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,13 +18,18 @@ from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidSetting
-from legendre.core.files import replacing
 from legendre.core.types import FloatArray
 from legendre.fitting.decompose import decompose
 from legendre.model.dual import kl
+from legendre.tasks.compare.peers import PEERS, Effort, attempt
+from legendre.tasks.compare.plots import figure, save
 
 PER_DIGIT = 4
+"""Images of each digit."""
 SIZES = (1, 3, 8)
+"""l of the paper's basis B1 + B2(l) + B3(l)."""
+CP, CP_EFFORT, CP_STARTS = PEERS["cp-hals"], Effort(max_iter=500, tol=1e-9), 5
+"""The other method, when it stops, and its random starts, of which the best counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +57,8 @@ def run_demo(folder: Path) -> None:
     for size in SIZES:
         paper = legendre_row(f"Legendre l={size}", X, B1() | B2(size) | B3(size))
         rows += [paper, legendre_row("Legendre, adaptive", X, adaptive(paper.n_params))]
-        if find_spec("tensorly") is not None:
-            rows.append(cp_row(X, paper.n_params))
+        if CP.installed and (row := cp_row(X, paper.n_params)) is not None:
+            rows.append(row)
     print_table(X, rows)
     picture = folder / "digits.png"
     draw(X, rows, picture)
@@ -88,24 +92,26 @@ def legendre_row(method: str, X: FloatArray, basis: Basis) -> DemoRow:
     )
 
 
-def cp_row(X: FloatArray, n_params: int) -> DemoRow:
-    """Nonnegative CP with at least as many parameters, the best of five random starts, times the mask X > 0."""
-    import tensorly
-    from tensorly.decomposition import non_negative_parafac_hals
+def cp_row(X: FloatArray, n_params: int) -> DemoRow | None:
+    """Nonnegative CP with at least as many parameters, the best of several random starts, times the mask X > 0.
 
-    rank = max(1, -(-n_params // sum(X.shape)))
-    start = time.perf_counter()
-    fits = []
-    for seed in range(5):
-        factors: Any = non_negative_parafac_hals(
-            tensorly.tensor(X), rank, n_iter_max=500, init="random", tol=1e-9, random_state=seed
-        )
-        fits.append(np.where(X > 0, np.asarray(tensorly.cp_to_tensor(factors)), 0.0))
-    seconds = (time.perf_counter() - start) / len(fits)
-    best = min(fits, key=lambda images: float(((X - images) ** 2).sum()))
-    rmse = float(np.sqrt(((X - best) ** 2).mean()))
+    None if every start failed.
+    """
+    tried = [attempt(CP, X, n_params, CP_EFFORT, seed) for seed in range(CP_STARTS)]
+    done = [(fit, np.where(X > 0, fit.Q, 0.0)) for fit in tried if fit.Q is not None]
+    if not done:
+        print(f"no row for {CP.label} with {n_params} parameters: {tried[0].note}")
+        return None
+    fit, images = min(done, key=lambda pair: float(((X - pair[1]) ** 2).sum()))
     return DemoRow(
-        f"NN-CP rank {rank}, masked", rank * sum(X.shape), best, "<= 500", "none", kl(X, best), rmse, seconds
+        f"NN-CP rank {CP.rank(X.shape, n_params)}, masked",
+        fit.n_params or 0,
+        images,
+        f"<= {CP_EFFORT.max_iter}",
+        "none",
+        kl(X, images),
+        float(np.sqrt(((X - images) ** 2).mean())),
+        sum(fit.seconds or 0.0 for fit, _ in done) / len(done),
     )
 
 
@@ -137,18 +143,13 @@ def print_table(X: FloatArray, rows: list[DemoRow]) -> None:
 
 def draw(X: FloatArray, rows: list[DemoRow], path: Path) -> None:
     """Draw the first image of each digit: the original, then each reconstruction."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     shown = [("original", X)] + [(f"{row.method}\n{row.n_params} parameters", row.images) for row in rows]
-    figure = Figure(figsize=(11, 1.05 * len(shown) + 0.3), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(len(shown), 10)
+    made = figure(11, 1.05 * len(shown) + 0.3)
+    axes = made.subplots(len(shown), 10)
     for (title, images), line in zip(shown, axes, strict=True):
         for digit, axis in enumerate(line):
             axis.imshow(images[:, :, digit * PER_DIGIT], cmap="gray_r", vmin=0, vmax=X.max())
             axis.set_xticks([])
             axis.set_yticks([])
         line[0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=9)
-    with replacing(path) as stream:
-        figure.savefig(stream, dpi=110)
+    save(made, path)

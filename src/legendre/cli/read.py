@@ -20,16 +20,8 @@ MISSING = {"", "na", "nan", "null", "none"}
 ENDINGS = ".npy, .npz, .csv or .tns (.tns.gz)"
 
 
-def read_tensor(path: Path, key: str | None = None) -> AnyArray:
-    """Read a dense X; a file that lists cells is refused. `key` names the array of an .npz file that holds several."""
-    X = read_input(path, key)
-    if isinstance(X, SparseTensor):
-        raise InvalidFile(f"{path} lists cells ({X!r}); this command needs the whole array: .npy, .npz or .csv.")
-    return X
-
-
 def read_input(path: Path, key: str | None = None) -> AnyArray | SparseTensor:
-    """Read X, dense or as a list of cells: what `decompose` takes."""
+    """Read X, dense or as a list of cells. `key` names the array of an .npz file that holds several."""
     if not path.exists():
         raise InvalidFile(f"{path} does not exist.")
     if path.is_dir():

@@ -1,7 +1,7 @@
 """Decompositions of other libraries at an equal number of parameters: the smallest rank that has at least as many.
 
 They minimise other objectives (squared error, or Poisson likelihood in CP-APR) and stop when theirs no longer moves, so
-there is no residual to show; what they are judged by is the reconstruction.
+that they have no residual; their reconstructions are compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ADVICE = "pip install 'legendre[compare]'"
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard a peer tries.
+    """When a peer stops.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Effort:
     kkt_tol
         CP-APR stops when its optimality conditions are violated by less.
     seconds
-        CP-APR stops after so long; TensorLy has no such limit.
+        CP-APR stops after this time; TensorLy has no such limit.
     """
 
     max_iter: int = 500
@@ -64,7 +64,7 @@ class Peer:
     name, label
         In files, and for readers.
     package
-        Which package it comes from.
+        The package that it is part of.
     rank
         From shape and number of parameters to the rank.
     prepare
@@ -82,13 +82,13 @@ class Peer:
 
     @property
     def installed(self) -> bool:
-        """Whether the package is there."""
+        """Whether the package is installed."""
         return find_spec(self.package) is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What became of a peer's run: its reconstruction, or the reason why there is none."""
+    """The outcome of a peer's run: its reconstruction, or in `note` the reason why it failed."""
 
     n_params: int | None = None
     n_iter: int | None = None
@@ -98,8 +98,8 @@ class Attempt:
 
 
 def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int) -> Attempt:
-    """Run a peer; whatever goes wrong inside it is a note, not an end."""
-    with warnings.catch_warnings(record=True) as heard:
+    """Run a peer; an error or a warning inside it becomes a note."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             tensor = peer.prepare(X)
@@ -107,9 +107,9 @@ def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int)
             factors = peer.fit(tensor, peer.rank(X.shape, n_params), effort, seed)
             seconds = time.perf_counter() - start
             Q = factors.multiply_out()
-        except Exception as trouble:  # another library's, so of any kind
-            return Attempt(note=f"{type(trouble).__name__}: {trouble}".splitlines()[0][:200])
-    remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in heard]
+        except Exception as error:  # another library's, so of any kind
+            return Attempt(note=f"{type(error).__name__}: {error}".splitlines()[0][:200])
+    remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
     if factors.n_iter >= effort.max_iter:
         remarks.insert(0, f"stopped at {effort.max_iter} iterations")
     if not np.isfinite(Q).all():
@@ -118,7 +118,7 @@ def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int)
 
 
 def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
-    """Return the smallest CP rank with at least so many parameters.
+    """Return the smallest CP rank with at least `n_params` parameters.
 
     >>> cp_rank((200, 200, 200), 6000)
     10
@@ -127,9 +127,9 @@ def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
 
 
 def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
-    """Return the smallest m such that Tucker with an m x ... x m core has at least so many parameters.
+    """Return the smallest m such that Tucker with an m x ... x m core has at least `n_params` parameters.
 
-    No mode has a rank above its length; where all have theirs, there is no more to be had.
+    No mode has a rank above its length, so that m is at most the length of the longest mode.
 
     >>> tucker_rank((200, 200, 200), 6000)
     9
@@ -237,4 +237,4 @@ PEERS = {
         Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _pyttb, _cp_apr),
     )
 }
-"""All that are known, by name, installed or not; all but the first start at random."""
+"""Every peer by name, installed or not; all but the first start at random."""

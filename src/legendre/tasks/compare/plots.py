@@ -55,11 +55,11 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
 
 
 def against_params(axis: Any, rows: Sequence[Row], name: str) -> None:
-    """Label the axes; a tick where parameters were asked for, as far as there is room."""
+    """Label the axes, with at most six ticks, at numbers of parameters that rows were computed for."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
     axis.set(xlabel="number of parameters", ylabel=name)
-    if any(row.n_params and row.scored for row in rows):  # without a point a logarithmic axis has no place to start
+    if any(row.n_params and row.scored for row in rows):  # a logarithmic axis needs a point
         axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
     asked = sorted({row.asked for row in rows if row.asked})
     axis.xaxis.set_minor_locator(NullLocator())
@@ -109,11 +109,11 @@ def save(made: Any, path: Path) -> None:
 
 
 def _by_size(rows: Sequence[Row], quantity: Quantity) -> tuple[list[int], list[list[float]]]:
-    """Gather the finite values at each number of parameters, which may be asked for more than once."""
+    """Gather the finite values at each number of parameters; several rows may have the same."""
     groups: dict[int, list[float]] = {}
     for row in rows:
         value = quantity(row)
-        if value is not None and row.n_params and np.isfinite(value):  # 0 parameters have no place on a log axis
+        if value is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
             groups.setdefault(row.n_params, []).append(value)
     sizes = sorted(groups)
     return sizes, [groups[n] for n in sizes]

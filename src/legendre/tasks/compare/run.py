@@ -1,4 +1,4 @@
-"""Run each method at each number of parameters; a failure is a row too."""
+"""Run each method at each number of parameters; a method that fails has a row that says why."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis, empty
-from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, in_memory
+from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row
-from legendre.tasks.compare.scores import masked, score
-from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
+from legendre.tasks.compare.rows import ADAPTIVE, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
+from legendre.tasks.compare.settings import FAMILIES, Family, checked_params, checked_peers, checked_seeds, largest
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
 
@@ -33,13 +31,13 @@ class Comparison:
     Parameters
     ----------
     data, X
-        The tensor as it was checked, and in double precision with NaN where it is missing.
+        The tensor as `read` returned it, and in double precision, read-only, with NaN where it is missing.
     support, problem
         For the rows; with ``"nonzero"`` every peer also gets a row multiplied by the mask, which ours knows.
     family
         Which of the paper's bases.
     effort
-        How hard the peers try.
+        When the peers stop.
     """
 
     data: Dense
@@ -52,7 +50,7 @@ class Comparison:
     @classmethod
     def of(
         cls,
-        X: ArrayLike,
+        X: TensorLike,
         support: str = "all",
         problem: str = "",
         family: Family = "B1 + B2(l) + B3(l)",
@@ -67,11 +65,11 @@ class Comparison:
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
         if effort is not None and not isinstance(effort, Effort):
             raise InvalidSetting(f"effort must be a legendre.tasks.compare.peers.Effort, got {effort!r}.")
-        data = observe(X, support)
-        return cls(data, data.values.astype(np.float64), support, problem, family, effort or Effort())
+        data = in_memory(read(X, support), "compare")
+        return cls(data, np.asarray(data.values, dtype=np.float64), support, problem, family, effort or Effort())
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
-        """List what is to be run, size by size: ours once, peers with every seed; one that cannot run at all once."""
+        """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
         able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
         found = [Job(UNIFORM, 0)] if UNIFORM in methods else []
         found += [Job(name, 0) for name, can in able.items() if not can]
@@ -87,7 +85,7 @@ class Comparison:
             yield self.warmed(job, warm)
 
     def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
-        """Run a job; ours with the paper's basis twice, adaptive the first time: a new size may load compiled code."""
+        """Run a job; the paper's basis always, adaptive the first time, twice: a first run may load compiled code."""
         rows = self.run(job)
         again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
         if again and rows[0].scored:
@@ -114,7 +112,7 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
             start = time.perf_counter()
-            fit = decompose(self.X, basis, support=self.support)
+            fit = decompose(self.data, basis)
             seconds = time.perf_counter() - start
         found = score(self.X, fit.tensor())
         return Row(
@@ -153,7 +151,7 @@ def _scored(row: Row, X: FloatArray, Q: FloatArray) -> Row:
 
 
 def compare(
-    X: ArrayLike,
+    X: TensorLike,
     params: Sequence[int] | None = None,
     *,
     support: str = "all",
@@ -163,17 +161,18 @@ def compare(
 ) -> list[Row]:
     """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
 
-    Ours runs twice, with the largest basis of the paper's form that has at most so many parameters and with an adaptive
-    one; a peer has the smallest rank with at least as many, and several random starts.
+    For each number of parameters n, ours is fitted with the largest basis of the paper's form that has at most n and
+    with ``adaptive(n)``; a peer has the smallest rank with at least n, and several random starts.
 
     Parameters
     ----------
     X
-        A nonnegative tensor. Where cells are missing (NaN) the peers are skipped: they cannot leave cells out.
+        A nonnegative tensor, as in `decompose`; it must fit into memory as a dense array, which the peers need. Where
+        cells are missing (NaN) the peers are skipped: they cannot leave cells out.
     params
         Numbers of parameters; by default those of nonnegative CP of rank 1, 2, 4, ...
     support
-        ``"all"`` or ``"nonzero"``. The latter tells ours which cells are 0, so each peer then has a second row,
+        ``"all"`` or ``"nonzero"``. With the latter ours knows which cells are 0, so each peer then has a second row,
         multiplied by the same mask.
     peers
         Names of peers, see `peers.PEERS`; by default all that start at random, ``()`` for none. One that is
@@ -201,43 +200,3 @@ def compare(
         checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers, support))
     )
     return [row for rows in comparison.rows(jobs) for row in rows]
-
-
-def checked_params(params: Sequence[int] | None, data: Dense) -> tuple[int, ...]:
-    """Return the numbers of parameters, sorted."""
-    if params is None:
-        return ladder(data.shape)
-    listed = entries(params)
-    if listed is None:
-        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
-    for n in listed:
-        if not is_whole(n, 1):
-            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
-    if not listed:
-        raise InvalidSetting("params is empty; give at least one number of parameters.")
-    if (most := max(listed)) >= data.support.n_cells:
-        raise InvalidSetting(
-            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
-            f"{data.support.n_cells - 1} reproduce any X."
-        )
-    return tuple(sorted({int(n) for n in listed}))
-
-
-def checked_seeds(seeds: int) -> int:
-    """Return the number of seeds."""
-    if not is_whole(seeds, 1):
-        raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
-    return int(seeds)
-
-
-def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
-    """Return the names of the peers; by default those that suit the support."""
-    if peers is None:
-        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
-    listed = [peers] if isinstance(peers, str) else entries(peers)
-    if listed is None:
-        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
-    for name in listed:
-        if not isinstance(name, str) or name not in PEERS:
-            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
-    return tuple(listed)
