@@ -63,7 +63,7 @@ def ours(problem: Problem, X: AnyArray) -> Runner:
     def run() -> Answer:
         marks: list[float] = []
 
-        def mark(_: ld.Step) -> None:
+        def mark(_: ld.solvers.Step) -> None:
             marks.append(time.perf_counter())
 
         fit = ld.decompose(X, problem.basis, support=problem.support, tol=problem.tol, callback=mark)

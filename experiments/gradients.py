@@ -22,10 +22,10 @@ SIDE = 20
 RATE = 0.1
 """The paper's learning rate."""
 SOLVERS: dict[str, Callable[[], Solver]] = {
-    "natural": lambda: ld.Natural(),
-    "gradient": lambda: ld.Gradient(learning_rate=RATE, max_iter=10**9),
-    "gradient-4": lambda: ld.Gradient(max_iter=10**9),
-    "batch": lambda: ld.Gradient(form="batch", max_iter=10**9),
+    "natural": lambda: ld.solvers.Natural(),
+    "gradient": lambda: ld.solvers.Gradient(learning_rate=RATE, max_iter=10**9),
+    "gradient-4": lambda: ld.solvers.Gradient(max_iter=10**9),
+    "batch": lambda: ld.solvers.Gradient(form="batch", max_iter=10**9),
 }
 LABELS = {
     "natural": "natural gradient (Algorithm 2)",
@@ -58,8 +58,8 @@ def measured(X: FloatArray, size: int, method: str, limit: float) -> Row:
     seconds = time.perf_counter() - start
     reached = fit.residual <= PAPER_TOL
     note = ""
-    if not reached and isinstance(solver, ld.Gradient) and solver.form == "sweep":
-        best = _fit(X, size, ld.Natural())
+    if not reached and isinstance(solver, ld.solvers.Gradient) and solver.form == "sweep":
+        best = _fit(X, size, ld.solvers.Natural())
         note = (
             f"{NEEDS}{passes_needed(best.fisher(), best.theta, solver.learning_rate or SWEEP_RATE, PAPER_TOL)} passes"
         )
@@ -70,7 +70,9 @@ def measured(X: FloatArray, size: int, method: str, limit: float) -> Row:
     )  # fmt: skip
 
 
-def _fit(X: FloatArray, size: int, solver: Solver, stop: Callable[[ld.Step], bool] | None = None) -> ld.Decomposition:
+def _fit(
+    X: FloatArray, size: int, solver: Solver, stop: Callable[[ld.solvers.Step], bool] | None = None
+) -> ld.Decomposition:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has the residual
         return ld.decompose(X, ld.B3(size), solver=solver, tol=PAPER_TOL, callback=stop)

@@ -92,7 +92,7 @@ def recover(shape: tuple[int, ...], total: int, draw: int, n_true: int) -> Recov
         exact=int((apart == 0).any(axis=0).sum()),
         near=int((apart <= 1).any(axis=0).sum()),
         spurious=int((~(apart <= 1).any(axis=1)).sum()),
-        kl_truth=ld.kl(P, fit.tensor()),
+        kl_truth=ld.dual.kl(P, fit.tensor()),
         seconds=seconds,
     )
 
@@ -108,5 +108,5 @@ def distribution(rng: np.random.Generator, shape: tuple[int, ...], cells: IntArr
     """Build the model with theta = +-STRENGTH on the cells."""
     theta = np.zeros(shape)
     theta[tuple(cells.T)] = STRENGTH * rng.choice([-1.0, 1.0], size=len(cells))
-    q: FloatArray = ld.from_theta(theta)
+    q: FloatArray = ld.dual.from_theta(theta)
     return q

@@ -66,7 +66,7 @@ def test_a_fit_that_takes_too_long_is_a_row(tmp_path: Path) -> None:
 def test_the_computed_number_of_passes_is_that_of_algorithm_1(rate: float) -> None:
     X = np.random.default_rng(0).random((6, 6, 6))
     best = ld.decompose(X, "B3(1)")
-    fit = ld.decompose(X, "B3(1)", solver=ld.Gradient(learning_rate=rate), tol=1e-5)
+    fit = ld.decompose(X, "B3(1)", solver=ld.solvers.Gradient(learning_rate=rate), tol=1e-5)
     computed = gradients.passes_needed(best.fisher(), best.theta, rate, 1e-5)
     assert computed == pytest.approx(fit.n_iter, rel=0.01, abs=1)
 

@@ -6,6 +6,7 @@ import ast
 import graphlib
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,18 +139,19 @@ def test_fitting_a_positive_tensor_is_light() -> None:
     assert loaded & heavy == set()
 
 
-def test_the_public_names_are_there() -> None:
-    expected = {
-        "B1", "B2", "B3", "Basis", "boltzmann", "cells", "empty", "full", "interactions",
-        "entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta",
-        "balance", "Balanced", "compare", "complete", "Completion", "CrossValidation",
-        "decompose", "Decomposition", "load",
-        "Gradient", "MProjection", "Natural", "MatrixScaling", "Step", "Status",
-        "Inference", "LikelihoodRatio", "likelihood_ratio", "geometry",
-        "CheckpointWarning", "ConvergenceWarning",
-        "InvalidBasis", "InvalidFile", "InvalidMargins", "InvalidQuery", "InvalidSetting",
-        "InvalidSamples", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
-        "SparseTensor", "from_batches", "from_coords", "from_rows", "read_tns",
-        "BoltzmannMachine", "LegendreDensity", "HiddenDecomposition", "hidden", "rbm",
-    }  # fmt: skip
-    assert {name for name in expected if hasattr(legendre, name)} == expected
+def test_the_public_names() -> None:
+    """What `dir` shows is what is promised: the names of __all__, submodules among them, and dunders."""
+    shown = {name for name in dir(legendre) if not name.startswith("__")}
+    assert shown == set(legendre.__all__)
+    assert len(legendre.__all__) == len(set(legendre.__all__))
+    for name in legendre.__all__:
+        assert getattr(legendre, name) is not None
+    modules = {name for name in legendre.__all__ if isinstance(getattr(legendre, name), types.ModuleType)}
+    assert modules == {"dual", "errors", "geometry", "solvers"} == set(legendre._SUBMODULES)
+    assert shown - modules == {name for names in legendre._PLACES.values() for name in names.split()}
+
+
+def test_public_submodules_list_their_names() -> None:
+    for module in (legendre.dual, legendre.errors, legendre.geometry, legendre.solvers):
+        assert set(module.__all__) <= set(dir(module))
+        assert all(getattr(module, name) is not None for name in module.__all__)

@@ -7,104 +7,139 @@ minimises the KL divergence, and comes with its certificate.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from legendre.basis.adaptive import adaptive as adaptive
-from legendre.basis.basis import Basis as Basis
-from legendre.basis.basis import cells as cells
-from legendre.basis.basis import empty as empty
-from legendre.basis.basis import full as full
-from legendre.basis.boltzmann import boltzmann as boltzmann
-from legendre.basis.boltzmann import rbm as rbm
-from legendre.basis.interactions import interactions as interactions
-from legendre.basis.paper import B1 as B1
-from legendre.basis.paper import B2 as B2
-from legendre.basis.paper import B3 as B3
-from legendre.core.errors import CheckpointWarning as CheckpointWarning
-from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
-from legendre.core.errors import InvalidBasis as InvalidBasis
-from legendre.core.errors import InvalidFile as InvalidFile
-from legendre.core.errors import InvalidMargins as InvalidMargins
-from legendre.core.errors import InvalidQuery as InvalidQuery
-from legendre.core.errors import InvalidSamples as InvalidSamples
-from legendre.core.errors import InvalidSetting as InvalidSetting
-from legendre.core.errors import InvalidSupport as InvalidSupport
-from legendre.core.errors import InvalidTensor as InvalidTensor
-from legendre.core.errors import LegendreError as LegendreError
-from legendre.core.errors import NotFitted as NotFitted
-from legendre.core.errors import TooLarge as TooLarge
-from legendre.data.readers.batches import from_batches as from_batches
-from legendre.data.readers.coordinates import from_coords as from_coords
-from legendre.data.readers.tables import from_rows as from_rows
-from legendre.data.readers.tns import read_tns as read_tns
-from legendre.data.sparse_tensor import SparseTensor as SparseTensor
-from legendre.fitting.decompose import decompose as decompose
-from legendre.fitting.plan import Plan as Plan
-from legendre.fitting.plan import plan as plan
-from legendre.model.dual import entropy as entropy
-from legendre.model.dual import from_eta as from_eta
-from legendre.model.dual import from_theta as from_theta
-from legendre.model.dual import kl as kl
-from legendre.model.dual import psi as psi
-from legendre.model.dual import to_eta as to_eta
-from legendre.model.dual import to_theta as to_theta
-from legendre.results.decomposition import Decomposition as Decomposition
-from legendre.results.decomposition import Round as Round
-from legendre.results.decomposition import load as load
-from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
-from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
-from legendre.results.inference.result import Inference as Inference
-from legendre.solvers import Closed as Closed
-from legendre.solvers import Gradient as Gradient
-from legendre.solvers import MatrixScaling as MatrixScaling
-from legendre.solvers import MProjection as MProjection
-from legendre.solvers import Natural as Natural
-from legendre.solvers import NaturalCG as NaturalCG
-from legendre.solvers import Scaling as Scaling
-from legendre.solvers import Step as Step
-from legendre.solvers.status import Status as Status
-
 if TYPE_CHECKING:
-    from legendre.tasks import geometry as geometry
-    from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.balance.result import Balanced as Balanced
-    from legendre.tasks.compare.run import compare as compare
-    from legendre.tasks.complete.complete import Completion as Completion
-    from legendre.tasks.complete.complete import complete as complete
-    from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
-    from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.hidden.hidden import hidden as hidden
-    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
-    from legendre.tasks.smooth.result import Smoothed as Smoothed
-    from legendre.tasks.smooth.smooth import smooth as smooth
+    from legendre import solvers
+    from legendre.basis.adaptive import adaptive
+    from legendre.basis.basis import Basis, cells, empty, full
+    from legendre.basis.boltzmann import boltzmann, rbm
+    from legendre.basis.interactions import interactions
+    from legendre.basis.paper import B1, B2, B3
+    from legendre.core import errors
+    from legendre.core.errors import ConvergenceWarning, LegendreError
+    from legendre.data.readers.batches import from_batches
+    from legendre.data.readers.coordinates import from_coords
+    from legendre.data.readers.tables import from_rows
+    from legendre.data.readers.tns import read_tns
+    from legendre.data.sparse_tensor import SparseTensor
+    from legendre.fitting.decompose import decompose
+    from legendre.fitting.plan import Plan, plan
+    from legendre.model import dual
+    from legendre.results.decomposition import Decomposition, Round, load
+    from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
+    from legendre.results.inference.result import Inference
+    from legendre.solvers.status import Status
+    from legendre.tasks import geometry
+    from legendre.tasks.balance.balance import balance
+    from legendre.tasks.balance.result import Balanced
+    from legendre.tasks.compare.run import compare
+    from legendre.tasks.complete.complete import Completion, complete
+    from legendre.tasks.complete.crossval import CrossValidation
+    from legendre.tasks.estimators.boltzmann import BoltzmannMachine
+    from legendre.tasks.estimators.density import LegendreDensity
+    from legendre.tasks.hidden.hidden import hidden
+    from legendre.tasks.hidden.result import HiddenDecomposition
+    from legendre.tasks.smooth.result import Smoothed
+    from legendre.tasks.smooth.smooth import smooth
 
 __version__ = "0.1.0"
 
-_LATE = {
-    "Balanced": "legendre.tasks.balance.result",
-    "BoltzmannMachine": "legendre.tasks.estimators.boltzmann",
-    "Completion": "legendre.tasks.complete.complete",
-    "CrossValidation": "legendre.tasks.complete.crossval",
-    "HiddenDecomposition": "legendre.tasks.hidden.result",
-    "LegendreDensity": "legendre.tasks.estimators.density",
-    "Smoothed": "legendre.tasks.smooth.result",
-    "balance": "legendre.tasks.balance.balance",
-    "compare": "legendre.tasks.compare.run",
-    "complete": "legendre.tasks.complete.complete",
-    "geometry": "legendre.tasks.geometry",
-    "hidden": "legendre.tasks.hidden.hidden",
-    "smooth": "legendre.tasks.smooth.smooth",
+__all__ = [
+    "B1",
+    "B2",
+    "B3",
+    "Balanced",
+    "Basis",
+    "BoltzmannMachine",
+    "Completion",
+    "ConvergenceWarning",
+    "CrossValidation",
+    "Decomposition",
+    "HiddenDecomposition",
+    "Inference",
+    "LegendreDensity",
+    "LegendreError",
+    "LikelihoodRatio",
+    "Plan",
+    "Round",
+    "Smoothed",
+    "SparseTensor",
+    "Status",
+    "adaptive",
+    "balance",
+    "boltzmann",
+    "cells",
+    "compare",
+    "complete",
+    "decompose",
+    "dual",
+    "empty",
+    "errors",
+    "from_batches",
+    "from_coords",
+    "from_rows",
+    "full",
+    "geometry",
+    "hidden",
+    "interactions",
+    "likelihood_ratio",
+    "load",
+    "plan",
+    "rbm",
+    "read_tns",
+    "smooth",
+    "solvers",
+]
+
+_PLACES = {
+    "basis.adaptive": "adaptive",
+    "basis.basis": "Basis cells empty full",
+    "basis.boltzmann": "boltzmann rbm",
+    "basis.interactions": "interactions",
+    "basis.paper": "B1 B2 B3",
+    "core.errors": "ConvergenceWarning LegendreError",
+    "data.readers.batches": "from_batches",
+    "data.readers.coordinates": "from_coords",
+    "data.readers.tables": "from_rows",
+    "data.readers.tns": "read_tns",
+    "data.sparse_tensor": "SparseTensor",
+    "fitting.decompose": "decompose",
+    "fitting.plan": "Plan plan",
+    "results.decomposition": "Decomposition Round load",
+    "results.inference.ratio": "LikelihoodRatio likelihood_ratio",
+    "results.inference.result": "Inference",
+    "solvers.status": "Status",
+    "tasks.balance.balance": "balance",
+    "tasks.balance.result": "Balanced",
+    "tasks.compare.run": "compare",
+    "tasks.complete.complete": "Completion complete",
+    "tasks.complete.crossval": "CrossValidation",
+    "tasks.estimators.boltzmann": "BoltzmannMachine",
+    "tasks.estimators.density": "LegendreDensity",
+    "tasks.hidden.hidden": "hidden",
+    "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.smooth.result": "Smoothed",
+    "tasks.smooth.smooth": "smooth",
 }
-"""Front doors that are opened when somebody comes: importing the package stays quick."""
+"""Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
+
+
+_SUBMODULES = {"dual": "model.dual", "errors": "core.errors", "geometry": "tasks.geometry", "solvers": "solvers"}
+"""Where each public submodule lives."""
 
 
 if not TYPE_CHECKING:  # type checkers know the names from above, and complain of others
 
     def __getattr__(name: str) -> object:
-        if name not in _LATE:
-            raise AttributeError(f"module 'legendre' has no attribute {name!r}")
-        module = import_module(_LATE[name])
-        return module if name == "geometry" else getattr(module, name)
+        if name in _SUBMODULES:
+            found = import_module(f"legendre.{_SUBMODULES[name]}")
+        else:
+            place = next((place for place, names in _PLACES.items() if name in names.split()), None)
+            if place is None:
+                raise AttributeError(f"module 'legendre' has no attribute {name!r}")
+            found = getattr(import_module(f"legendre.{place}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -272,5 +272,5 @@ def test_integers_of_any_type(kind: Any, rng: np.random.Generator) -> None:
         assert repr(small) == repr(plain)
         assert_array_equal(small.select(data), plain.select(data))
     assert repr(ld.rbm(kind(20), kind(10))) == repr(ld.rbm(20, 10))
-    with pytest.raises(ld.InvalidBasis, match=r"rbm\(125, 10\) has 135 modes; at most 32"):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"rbm\(125, 10\) has 135 modes; at most 32"):
         ld.rbm(kind(125), kind(10))

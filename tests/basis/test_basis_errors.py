@@ -41,7 +41,7 @@ AT_THE_TENSOR: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("basis", "message"), AT_THE_TENSOR, ids=str)
 def test_a_basis_that_does_not_fit_the_tensor(basis: Any, message: str) -> None:
-    with pytest.raises(ld.InvalidBasis, match=message):
+    with pytest.raises(ld.errors.InvalidBasis, match=message):
         ld.decompose(X, basis)
 
 
@@ -66,7 +66,7 @@ ALONE: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("build", "message"), ALONE, ids=[message for _, message in ALONE])
 def test_a_basis_that_no_tensor_has(build: Callable[[], Any], message: str) -> None:
-    with pytest.raises(ld.InvalidBasis, match=message):
+    with pytest.raises(ld.errors.InvalidBasis, match=message):
         build()
 
 
@@ -103,12 +103,18 @@ STRINGS = [
 
 @pytest.mark.parametrize(("text", "message"), STRINGS, ids=[text[:20] for text, _ in STRINGS])
 def test_strings_that_cannot_be_read(text: str, message: str) -> None:
-    with pytest.raises(ld.InvalidBasis, match=message):
+    with pytest.raises(ld.errors.InvalidBasis, match=message):
         ld.decompose(X, text)
 
 
 def test_every_error_is_a_value_error() -> None:
-    for error in (ld.InvalidBasis, ld.InvalidFile, ld.InvalidSetting, ld.InvalidSupport, ld.InvalidTensor):
+    for error in (
+        ld.errors.InvalidBasis,
+        ld.errors.InvalidFile,
+        ld.errors.InvalidSetting,
+        ld.errors.InvalidSupport,
+        ld.errors.InvalidTensor,
+    ):
         assert issubclass(error, ld.LegendreError)
     assert issubclass(ld.LegendreError, ValueError)
     assert issubclass(ld.ConvergenceWarning, UserWarning)

@@ -89,12 +89,12 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, X: Any, basis: Any, *
 
 
 SOLVERS: dict[str, Solver] = {
-    "natural": ld.Natural(),
-    "natural-cg": ld.NaturalCG(),
-    "sweep": ld.Gradient(max_iter=12),
-    "batch": ld.Gradient(form="batch", max_iter=25),
-    "rate": ld.Gradient(form="batch", learning_rate=0.5, max_iter=10),
-    "m-projection": ld.MProjection(),
+    "natural": ld.solvers.Natural(),
+    "natural-cg": ld.solvers.NaturalCG(),
+    "sweep": ld.solvers.Gradient(max_iter=12),
+    "batch": ld.solvers.Gradient(form="batch", max_iter=25),
+    "rate": ld.solvers.Gradient(form="batch", learning_rate=0.5, max_iter=10),
+    "m-projection": ld.solvers.MProjection(),
 }
 
 
@@ -111,7 +111,7 @@ def test_every_solver_goes_on_with_the_same_bits(
     ("X", "basis", "settings"),
     [
         (SKEWED, ld.interactions(2), {"solver": "scaling"}),
-        (SKEWED, ld.interactions(2), {"solver": ld.Scaling(), "tol": 0.0, "max_iter": 20}),
+        (SKEWED, ld.interactions(2), {"solver": ld.solvers.Scaling(), "tol": 0.0, "max_iter": 20}),
         (SKEWED, "B1", {"solver": "closed", "tol": 0.0}),
         (SKEWED, "B1", {"tol": 0.0}),  # closed, then natural
         (RNG.lognormal(sigma=3, size=(12, 12, 11)), ld.interactions(2), {}),  # scaling, then natural
@@ -188,7 +188,7 @@ def test_potentials_go_on_with_the_same_bits(tmp_path: Path, monkeypatch: pytest
     def solved(path: Path) -> Outcome:
         record, theta = Record(Book.open(path, 0)), np.zeros(target.engine.n_params)
         record.claim(dict)
-        return run(ld.MatrixScaling(), target, theta, 200, record=record)
+        return run(ld.solvers.MatrixScaling(), target, theta, 200, record=record)
 
     with every_write(tmp_path / "fit", monkeypatch) as copies:
         whole = solved(tmp_path / "fit")
@@ -224,7 +224,7 @@ X = np.random.default_rng(7).lognormal(sigma=2.0, size=(9, 8, 7))
 print("ready", flush=True)
 settings = json.loads(settings)
 if "max_iter" in settings:
-    settings["solver"] = ld.Gradient(max_iter=settings.pop("max_iter"))
+    settings["solver"] = ld.solvers.Gradient(max_iter=settings.pop("max_iter"))
 fit = ld.decompose(X, eval(basis), checkpoint=path, checkpoint_every=0, **settings)
 with open(out, "wb") as stream:
     save(stream, theta=fit.theta, eta=fit.eta, basis=fit.basis, history=len(fit.history), gap=fit.newton_gap)
@@ -264,7 +264,7 @@ def test_killed_processes(basis: str, settings: dict[str, Any], tmp_path: Path) 
     assert process.returncode == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == ["fit.ckpt", "out.npz"]
     X = np.random.default_rng(7).lognormal(sigma=2.0, size=(9, 8, 7))
-    solver = ld.Gradient(max_iter=settings["max_iter"]) if settings else "auto"
+    solver = ld.solvers.Gradient(max_iter=settings["max_iter"]) if settings else "auto"
     alone = ld.decompose(X, eval(basis), solver=solver)
     found = np.load(out)
     assert_array_equal(found["basis"], alone.basis)
@@ -277,7 +277,7 @@ def test_a_finished_fit_is_returned_at_once(tmp_path: Path) -> None:
     path = tmp_path / "fit.ckpt"
     first = ld.decompose(SKEWED, "B3(5)", checkpoint=path)
     before = path.read_bytes()
-    seen: list[ld.Step] = []
+    seen: list[ld.solvers.Step] = []
     again = ld.decompose(SKEWED, "B3(5)", checkpoint=str(path), callback=seen.append)
     assert facts(again) == facts(first)
     assert seen == []
@@ -292,7 +292,7 @@ class Breaks:
     error: type[BaseException] = KeyboardInterrupt
     seen: list[int] = field(default_factory=list)
 
-    def __call__(self, step: ld.Step) -> None:
+    def __call__(self, step: ld.solvers.Step) -> None:
         self.seen.append(step.iteration)
         if step.iteration == self.at:
             raise self.error
@@ -366,12 +366,14 @@ def test_an_interrupt_while_growing(
 
 
 def test_a_fit_out_of_steps_goes_on_when_it_is_given_more(tmp_path: Path) -> None:
-    path, solver = tmp_path / "fit.ckpt", ld.Gradient(form="batch")
+    path, solver = tmp_path / "fit.ckpt", ld.solvers.Gradient(form="batch")
     stopped = ld.decompose(SKEWED, "B3(5)", solver=solver, max_iter=20, checkpoint=path)
     assert stopped.status is ld.Status.OUT_OF_STEPS
     same = ld.decompose(SKEWED, "B3(5)", solver=solver, max_iter=20, checkpoint=path)
     assert facts(same) == facts(stopped)
-    with pytest.raises(ld.InvalidSetting, match="has 20 steps of gradient behind it, and max_iter leaves 19 to it"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match="has 20 steps of gradient behind it, and max_iter leaves 19 to it"
+    ):
         ld.decompose(SKEWED, "B3(5)", solver=solver, max_iter=19, checkpoint=path)
     longer = ld.decompose(SKEWED, "B3(5)", solver=solver, max_iter=35, checkpoint=path)
     assert facts(longer) == facts(ld.decompose(SKEWED, "B3(5)", solver=solver, max_iter=35))
@@ -390,7 +392,7 @@ def test_a_fit_that_was_stopped_goes_on(tmp_path: Path) -> None:
 def test_a_limit_that_changes_the_plan_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "fit.ckpt"
     ld.decompose(SPARSE, ld.interactions(2), checkpoint=path)
-    with pytest.raises(ld.InvalidFile, match=r"another problem \(max_iter: not set there, set here\)"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"another problem \(max_iter: not set there, set here\)"):
         ld.decompose(SPARSE, ld.interactions(2), checkpoint=path, max_iter=1000)
 
 
@@ -425,7 +427,7 @@ def test_another_problem_is_refused(changed: dict[str, Any], said: str, tmp_path
     before = path.read_bytes()
     way_out = r".* Repeat the call that wrote it\. To start anew, give another path or delete the file\."
     with pytest.raises(
-        ld.InvalidFile, match=r"cannot go on from .*: it belongs to another problem .*" + said + way_out
+        ld.errors.InvalidFile, match=r"cannot go on from .*: it belongs to another problem .*" + said + way_out
     ):
         ld.decompose(**asked | changed, checkpoint=path)
     assert path.read_bytes() == before
@@ -441,14 +443,14 @@ def test_another_problem_is_refused(changed: dict[str, Any], said: str, tmp_path
 def test_another_growth_is_refused(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"X": SKEWED, "basis": ld.adaptive(4)}
     ld.decompose(**asked, checkpoint=tmp_path / "fit.ckpt")
-    with pytest.raises(ld.InvalidFile, match=said):
+    with pytest.raises(ld.errors.InvalidFile, match=said):
         ld.decompose(**asked | changed, checkpoint=tmp_path / "fit.ckpt")
 
 
 def test_candidates_that_print_alike_are_told_apart(tmp_path: Path) -> None:
     one, other = (ld.adaptive(1, candidates=cells) for cells in ([[1, 0, 0], [2, 2, 2]], [[1, 0, 0], [2, 2, 3]]))
     ld.decompose(SKEWED, one, checkpoint=tmp_path / "fit.ckpt")
-    with pytest.raises(ld.InvalidFile, match="cells to choose from: "):
+    with pytest.raises(ld.errors.InvalidFile, match="cells to choose from: "):
         ld.decompose(SKEWED, other, checkpoint=tmp_path / "fit.ckpt")
 
 
@@ -457,12 +459,12 @@ def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ld.decompose(SKEWED, "B1", checkpoint=path)
     with monkeypatch.context() as patch:
         patch.setattr("importlib.metadata.version", lambda _: "99.0")
-        with pytest.raises(ld.InvalidFile, match=r"another problem \(legendre: \S+ there, 99\.0 here\)"):
+        with pytest.raises(ld.errors.InvalidFile, match=r"another problem \(legendre: \S+ there, 99\.0 here\)"):
             ld.decompose(SKEWED, "B1", checkpoint=path)
     parts: dict[str, Any] = {**read_arrays(path), "version": 7}
     np.savez(tmp_path / "new.npz", **parts)
     with pytest.raises(
-        ld.InvalidFile, match=r"its format version is 7, this library reads 1\. Finish with the library"
+        ld.errors.InvalidFile, match=r"its format version is 7, this library reads 1\. Finish with the library"
     ):
         ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "new.npz")
 
@@ -480,7 +482,7 @@ def test_truncated_files_are_refused_and_stay(half_done: Path) -> None:
     for kept in (0, 1, 30, len(whole) // 2, len(whole) - 1):
         half_done.write_bytes(whole[:kept])
         with pytest.raises(
-            ld.InvalidFile, match=r"cannot read .*fit\.ckpt: .* No fit can go on from it\. To start anew"
+            ld.errors.InvalidFile, match=r"cannot read .*fit\.ckpt: .* No fit can go on from it\. To start anew"
         ):
             ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)
         assert half_done.read_bytes() == whole[:kept]
@@ -494,7 +496,7 @@ def test_a_flipped_bit_is_refused_or_harmless(half_done: Path) -> None:
         half_done.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
         try:
             assert facts(ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)) == expected
-        except ld.InvalidFile:
+        except ld.errors.InvalidFile:
             refused += 1
     assert refused > 10
 
@@ -513,21 +515,25 @@ def test_parts_that_do_not_fit_are_refused(half_done: Path, tmp_path: Path) -> N
     for number, parts in enumerate(bad):
         path = tmp_path / f"bad{number}.npz"
         np.savez(path, **parts)
-        with pytest.raises(ld.InvalidFile, match=r"bad\d\.npz: a checkpoint, but a damaged one \(.*\)\. To start anew"):
+        with pytest.raises(
+            ld.errors.InvalidFile, match=r"bad\d\.npz: a checkpoint, but a damaged one \(.*\)\. To start anew"
+        ):
             ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=path)
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     fit = ld.decompose(SKEWED, "B1")
     fit.save(tmp_path / "fit.npz")
-    with pytest.raises(ld.InvalidFile, match=r"fit\.npz is no checkpoint \(it holds basis, .*\)\. Give another path"):
+    with pytest.raises(
+        ld.errors.InvalidFile, match=r"fit\.npz is no checkpoint \(it holds basis, .*\)\. Give another path"
+    ):
         ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "fit.npz")
     assert_array_equal(ld.load(tmp_path / "fit.npz").theta, fit.theta)
     np.save(tmp_path / "X.npy", SKEWED)
-    with pytest.raises(ld.InvalidFile, match=r"X\.npy holds a single array; a checkpoint is an \.npz file"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"X\.npy holds a single array; a checkpoint is an \.npz file"):
         ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "X.npy")
     ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "fit.ckpt")
-    with pytest.raises(ld.InvalidFile, match="not a saved decomposition"):
+    with pytest.raises(ld.errors.InvalidFile, match="not a saved decomposition"):
         ld.load(tmp_path / "fit.ckpt")
 
 
@@ -540,29 +546,31 @@ def test_places_that_cannot_be_written_to_are_refused_before_the_first_step(tmp_
         (tmp_path, "it is a directory"),
         (Path("/proc/fit.ckpt"), r"cannot write /proc/fit\.ckpt: .* Choose a folder you may write to"),
     ]:
-        seen: list[ld.Step] = []
-        with pytest.raises(ld.InvalidFile, match=said):
+        seen: list[ld.solvers.Step] = []
+        with pytest.raises(ld.errors.InvalidFile, match=said):
             ld.decompose(SKEWED, "B3(5)", checkpoint=path, callback=seen.append)
         assert seen == []
 
 
 def test_bad_arguments_leave_no_file(tmp_path: Path) -> None:
     path = tmp_path / "fit.ckpt"
-    with pytest.raises(ld.InvalidTensor):
+    with pytest.raises(ld.errors.InvalidTensor):
         ld.decompose([[1.0, -1.0]], "B1", checkpoint=path)
-    with pytest.raises(ld.InvalidSetting, match=r"checkpoint_every must be a number of seconds >= 0, got -1"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"checkpoint_every must be a number of seconds >= 0, got -1"):
         ld.decompose(SKEWED, "B1", checkpoint=path, checkpoint_every=-1)
-    with pytest.raises(ld.InvalidSetting, match=r"checkpoint_every tells how often .* checkpoint=path"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"checkpoint_every tells how often .* checkpoint=path"):
         ld.decompose(SKEWED, "B1", checkpoint_every=3)
     for bad in (5, "", True):
-        with pytest.raises(ld.InvalidSetting, match=re.escape(f"checkpoint must be the path of a file, got {bad!r}.")):
+        with pytest.raises(
+            ld.errors.InvalidSetting, match=re.escape(f"checkpoint must be the path of a file, got {bad!r}.")
+        ):
             ld.decompose(SKEWED, "B1", checkpoint=bad)  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_solver_of_ones_own_goes_on_by_its_theta(tmp_path: Path) -> None:
     class Own(Solver):
-        start, advance = ld.Gradient(learning_rate=1.0).start, ld.Gradient(learning_rate=1.0).advance
+        start, advance = ld.solvers.Gradient(learning_rate=1.0).start, ld.solvers.Gradient(learning_rate=1.0).advance
         name, max_iter = "own", 5000
 
     own: list[Any] = [Own(), Own()]  # two that print their addresses, and nothing else to tell them apart
@@ -585,7 +593,7 @@ def test_a_disk_that_fills_up_does_not_end_the_fit(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", full)
         with pytest.warns(
-            ld.CheckpointWarning,
+            ld.errors.CheckpointWarning,
             match=r"not up to date: cannot write .* No space left .* unchanged\. The fit goes on\.",
         ):
             fit = ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=path, checkpoint_every=0)
@@ -646,9 +654,9 @@ def test_the_command_line_goes_on(
     tensor, path, out = tmp_path / "X.npy", tmp_path / "fit.ckpt", tmp_path / "fit.npz"
     np.save(tensor, SKEWED)
     words = ("fit", tensor, "-b", "B3(5)", "-o", out, "--solver", "natural", "--checkpoint", path)
-    advance, steps = ld.Natural.advance, 0
+    advance, steps = ld.solvers.Natural.advance, 0
 
-    def interrupted(solver: ld.Natural, *arguments: Any) -> Any:
+    def interrupted(solver: ld.solvers.Natural, *arguments: Any) -> Any:
         nonlocal steps
         steps += 1
         if steps == 4:
@@ -656,7 +664,7 @@ def test_the_command_line_goes_on(
         return advance(solver, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ld.Natural, "advance", interrupted)
+        patch.setattr(ld.solvers.Natural, "advance", interrupted)
         code, _, err = run_command(monkeypatch, capsys, *words)
     assert code == 130
     assert err == f"legendre: interrupted; {path} keeps the fit as it stood. The same command goes on from there.\n"

@@ -166,13 +166,13 @@ def test_the_other_doors_answer_in_the_library_where_they_give_tensors(library: 
     assert_array_equal(host(balanced.tensor), same.tensor)
     assert (balanced.kl, balanced.margin_error) == (same.kl, same.margin_error)
     assert balanced.summary() == same.summary()
-    for there, back in ((ld.to_theta, ld.from_theta), (ld.to_eta, ld.from_eta)):
+    for there, back in ((ld.dual.to_theta, ld.dual.from_theta), (ld.dual.to_eta, ld.dual.from_eta)):
         coordinates = there(to(library, square))
         assert type(coordinates) is type(X)
         assert_array_equal(host(coordinates), there(square))
         assert type(back(coordinates)) is type(X)
         assert_allclose(host(back(coordinates)), square / square.sum(), atol=1e-12)
-    assert ld.kl(to(library, square), square + 1) == ld.kl(square, square + 1)
+    assert ld.dual.kl(to(library, square), square + 1) == ld.dual.kl(square, square + 1)
 
 
 def test_inference_and_geometry_read_a_fit_of_a_torch_tensor() -> None:
@@ -440,7 +440,7 @@ def test_sparse_jax_arrays_are_refused() -> None:
 
 
 def test_traced_arrays_are_refused() -> None:
-    with pytest.raises(ld.InvalidTensor, match=r"^X has no values: JAX is tracing it \(jit, grad, vmap\)\. "):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^X has no values: JAX is tracing it \(jit, grad, vmap\)\. "):
         jax.jit(lambda X: ld.decompose(X, "B1").theta)(jnp.ones((2, 2)))
 
 
@@ -458,9 +458,9 @@ def test_single_precision_is_never_silent() -> None:
     with jax.enable_x64(False):
         text = refusal(jnp.ones((2, 2)))
         assert "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)." in text
-        with pytest.raises(ld.InvalidTensor, match="JAX is set to float32"):
+        with pytest.raises(ld.errors.InvalidTensor, match="JAX is set to float32"):
             ld.balance(jnp.ones((2, 2)))
-    with pytest.raises(ld.InvalidTensor, match=r"without float64 \(mps\).* Pass X\.cpu\(\)\."):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"without float64 \(mps\).* Pass X\.cpu\(\)\."):
         homes._check_precision(Home("torch", torch.device("mps")))
 
 

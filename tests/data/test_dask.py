@@ -267,10 +267,10 @@ def test_masked_entries_and_missing_ones_are_refused() -> None:
     X = np.ones((6, 4))
     X[4, 1] = X[5, 3] = np.nan
     expected = r"X has 2 missing entries \(NaN\), the first at X\[4, 1\], and is a dask array.*nan_to_num"
-    with pytest.raises(ld.InvalidTensor, match=expected):
+    with pytest.raises(ld.errors.InvalidTensor, match=expected):
         ld.decompose(da.from_array(X, chunks=3), "B1")
     masked = da.ma.masked_invalid(da.from_array(X, chunks=3))
-    with pytest.raises(ld.InvalidTensor, match=expected):
+    with pytest.raises(ld.errors.InvalidTensor, match=expected):
         ld.decompose(masked, "B1")
 
 
@@ -331,14 +331,16 @@ def test_blocks_are_read_by_the_intake_alone() -> None:
 
 def test_what_no_engine_has_room_for_is_refused(rng: np.random.Generator) -> None:
     many = np.column_stack([rng.permutation(10_200) for _ in range(3)])
-    with pytest.raises(ld.TooLarge, match=r"a fit of 10,200 parameters on a merged grid of 1\.06e\+12 cells needs"):
+    with pytest.raises(
+        ld.errors.TooLarge, match=r"a fit of 10,200 parameters on a merged grid of 1\.06e\+12 cells needs"
+    ):
         engine_for(Model.of(Support((10_200,) * 3), None, many[many.any(axis=1)]))
     few = np.column_stack([rng.permutation(1_000) for _ in range(4)])
-    with pytest.raises(ld.TooLarge, match=r"a slab of the merged grid of 1e\+09 cells needs"):
+    with pytest.raises(ld.errors.TooLarge, match=r"a slab of the merged grid of 1e\+09 cells needs"):
         engine_for(Model.of(Support((1_000,) * 4), None, few[few.any(axis=1)]))
     data = observe_blocks(da.ones((2, 2)))
     huge = Quotient((10**6, 10**6), (np.arange(10**6), np.arange(10**6)))
-    with pytest.raises(ld.TooLarge, match=r"a merged grid of 1e\+12 cells needs"):
+    with pytest.raises(ld.errors.TooLarge, match=r"a merged grid of 1e\+12 cells needs"):
         data.merged(huge)
 
 

@@ -54,7 +54,7 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", BAD_TENSORS)
 def test_bad_tensors(name: str) -> None:
     X, message = BAD_TENSORS[name]
-    with pytest.raises(ld.InvalidTensor, match=message):
+    with pytest.raises(ld.errors.InvalidTensor, match=message):
         ld.decompose(X, "B1")
 
 
@@ -90,12 +90,12 @@ BAD_SUPPORTS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", BAD_SUPPORTS)
 def test_bad_supports_and_base_measures(name: str) -> None:
     settings, message = BAD_SUPPORTS[name]
-    with pytest.raises(ld.InvalidSupport, match=message):
+    with pytest.raises(ld.errors.InvalidSupport, match=message):
         ld.decompose(GOOD, "B1", **settings)
 
 
 def test_no_positive_entry_on_the_support() -> None:
-    with pytest.raises(ld.InvalidTensor, match="X on the support is zero everywhere: its sum is 0"):
+    with pytest.raises(ld.errors.InvalidTensor, match="X on the support is zero everywhere: its sum is 0"):
         ld.decompose([[0, 1], [0, 2]], "B1", support=[[True, False], [True, False]])
 
 
@@ -104,21 +104,23 @@ def test_nothing_but_zeros(X: Any) -> None:
     doors: list[Callable[..., object]] = [partial(ld.decompose, basis="B1"), partial(ld.complete, basis="B1")]
     doors += [partial(ld.hidden, basis="B1"), partial(ld.compare, peers=())]
     for door in doors:
-        with pytest.raises(ld.InvalidTensor, match=r"X has no entry > 0, so that support='nonzero' leaves no cell"):
+        with pytest.raises(
+            ld.errors.InvalidTensor, match=r"X has no entry > 0, so that support='nonzero' leaves no cell"
+        ):
             door(X, support="nonzero")
 
 
 def test_nothing_left_on_the_support() -> None:
-    with pytest.raises(ld.InvalidSupport, match="no cell is left in the support once missing cells"):
+    with pytest.raises(ld.errors.InvalidSupport, match="no cell is left in the support once missing cells"):
         ld.decompose([NAN, 1.0], "B1", support=[True, False])
-    with pytest.raises(ld.InvalidSupport, match="no cell is left in the support once missing cells"):
+    with pytest.raises(ld.errors.InvalidSupport, match="no cell is left in the support once missing cells"):
         ld.decompose([0.0, 1.0], "B1", support=[True, False], base=[0.0, 1.0])
 
 
 def test_an_error_in_the_base_names_the_base() -> None:
     base = np.ones((2, 3), dtype=object)
     base[1, 1] = None
-    with pytest.raises(ld.InvalidSupport, match=r"base holds Python objects .* base\[1, 1\] = None"):
+    with pytest.raises(ld.errors.InvalidSupport, match=r"base holds Python objects .* base\[1, 1\] = None"):
         ld.decompose(GOOD, "B1", base=base)
 
 
@@ -264,7 +266,7 @@ def test_base_may_be_anything_outside_the_support() -> None:
 
 def test_anything_may_stand_outside_the_support_but_numbers_below_zero() -> None:
     """A negative entry is more likely a mistake than a mark: the error says how to make it one."""
-    with pytest.raises(ld.InvalidTensor, match=r"it is X\[1\] = -1\. .*np\.where"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"it is X\[1\] = -1\. .*np\.where"):
         ld.decompose([1.0, -1.0], "B1", support=[True, False])
 
 

@@ -141,7 +141,9 @@ def test_grids_that_are_not_formed(name: str) -> None:
     data = read(X)
     assert data.here() is data
     ending = r"Sum modes out or merge levels first; decompose takes it as it is\.$"
-    with pytest.raises(ld.InvalidTensor, match=r"^balance needs every cell of X in memory, but " + text + ending):
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"^balance needs every cell of X in memory, but " + text + ending
+    ):
         in_memory(data, "balance")
 
 

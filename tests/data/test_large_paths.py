@@ -157,7 +157,7 @@ def test_expectations_of_one_body_bases(shape: tuple[int, ...], rng: np.random.G
         for basis in (ld.B1(), ld.B1() & ld.cells(rng.permutation(np.argwhere(np.ones(shape))[1:])[:5])):
             data = observe(layout)
             problem = Problem.of(data, basis.select(data))
-            eta = ld.to_eta(X)[tuple(problem.model.basis.T)]
+            eta = ld.dual.to_eta(X)[tuple(problem.model.basis.T)]
             assert_allclose(problem.eta_hat, eta, rtol=1e-12)
 
 
@@ -174,10 +174,10 @@ def test_the_margin_that_comes_with_the_check(monkeypatch: pytest.MonkeyPatch, r
 @pytest.mark.parametrize("name", BAD_TENSORS)
 def test_errors_read_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, _ = BAD_TENSORS[name]
-    with pytest.raises(ld.InvalidTensor) as small:
+    with pytest.raises(ld.errors.InvalidTensor) as small:
         ld.decompose(X, "B1")
     monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
-    with pytest.raises(ld.InvalidTensor, match=f"^{re.escape(str(small.value))}$"):
+    with pytest.raises(ld.errors.InvalidTensor, match=f"^{re.escape(str(small.value))}$"):
         ld.decompose(X, "B1")
 
 
@@ -232,7 +232,7 @@ def test_the_ways_are_the_ways_meant(engine: str, expected: type, monkeypatch: p
     """A path that is not taken is not tested."""
     use_engine(monkeypatch, engine)
     X = NAMED["cube"].X
-    solver: Solver = ld.Natural()
+    solver: Solver = ld.solvers.Natural()
     assert type(ld.plan(X, "B3(1)", solver=solver).target.engine) is expected
     assert type(ld.plan(X, "B1", solver=solver).target.engine) is ProductEngine
     masked = ReferenceEngine if engine == "grid" else DenseEngine

@@ -122,11 +122,13 @@ def test_headers(tmp_path: Path) -> None:
     file.write_text("2\n4 5\n1 1 3\n")
     assert (ld.read_tns(file).shape, as_dict(ld.read_tns(file))) == ((4, 5), {(0, 0): 3.0})
     file.write_text("sptensor\n# sizes\n2\n4 5\n0\n")
-    with pytest.raises(ld.InvalidFile, match="holds no entry"):
+    with pytest.raises(ld.errors.InvalidFile, match="holds no entry"):
         ld.read_tns(file)
     file.write_text("SPTENSOR \n2 \n4 5 \n1 \n2 5 3.5 \n")
     assert (ld.read_tns(file, (4, 5)).shape, as_dict(ld.read_tns(file))) == ((4, 5), {(1, 4): 3.5})
-    with pytest.raises(ld.InvalidFile, match=r"line 1: the file says that its shape is \(4, 5\); shape=\(4, 6\) was"):
+    with pytest.raises(
+        ld.errors.InvalidFile, match=r"line 1: the file says that its shape is \(4, 5\); shape=\(4, 6\) was"
+    ):
         ld.read_tns(file, (4, 6))
 
 
@@ -200,34 +202,34 @@ def test_bad_files(name: str, tmp_path: Path) -> None:
     text, message = BAD_FILES[name]
     file = tmp_path / "x.tns"
     file.write_text(text)
-    with pytest.raises(ld.InvalidFile, match=rf"x\.tns.*{message}"):
+    with pytest.raises(ld.errors.InvalidFile, match=rf"x\.tns.*{message}"):
         ld.read_tns(file)
 
 
 def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
     file = tmp_path / "x.tns"
     file.write_text("1 1 2\n")
-    with pytest.raises(ld.InvalidFile, match=r"line 1: 3 fields, .* shape=\(2,\) has 1 modes"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"line 1: 3 fields, .* shape=\(2,\) has 1 modes"):
         ld.read_tns(file, (2,))
     with pytest.raises(
-        ld.InvalidFile, match=r"line 1: '1' in column 1: mode 0 has size 1, so its indices run from 0 to 0"
+        ld.errors.InvalidFile, match=r"line 1: '1' in column 1: mode 0 has size 1, so its indices run from 0 to 0"
     ):
         ld.read_tns(file, (1, 2), start=0)
     file.write_text("1 1 2\n1 1\n")
-    with pytest.raises(ld.InvalidFile, match=r"line 2: 2 fields; 2 indices and a value are expected"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"line 2: 2 fields; 2 indices and a value are expected"):
         ld.read_tns(file, (2, 2))
-    with pytest.raises(ld.InvalidSetting, match=r"shape must hold integers >= 1, one per mode; got \(0, 1\)"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"shape must hold integers >= 1, one per mode; got \(0, 1\)"):
         ld.read_tns(file, (0, 1))
-    with pytest.raises(ld.InvalidSetting, match="start must be 0 or 1"):
+    with pytest.raises(ld.errors.InvalidSetting, match="start must be 0 or 1"):
         ld.read_tns(file, start=2)
-    with pytest.raises(ld.InvalidFile, match="No such file"):
+    with pytest.raises(ld.errors.InvalidFile, match="No such file"):
         ld.read_tns(tmp_path / "y.tns")
-    with pytest.raises(ld.InvalidFile, match="directory"):
+    with pytest.raises(ld.errors.InvalidFile, match="directory"):
         ld.read_tns(tmp_path)
     whole = gzip.compress(b"1 1 2\n" * 1000)
     for damaged in (whole[:-20], whole[:12] + b"\xff" * 20 + whole[32:], whole[:-4] + b"1234"):
         file.write_bytes(damaged)
-        with pytest.raises(ld.InvalidFile, match=r"cannot read .*x\.tns"):
+        with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*x\.tns"):
             ld.read_tns(file)
 
 
@@ -271,7 +273,9 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
         ({**pydata, "data": [1.0, 2.0]}, r"X\.data has shape \(2,\)"),
     ):
         np.savez(tmp_path / "x.npz", **arrays)
-        with pytest.raises(ld.InvalidFile, match=rf"x\.npz holds a sparse array that cannot be read: .*{message}"):
+        with pytest.raises(
+            ld.errors.InvalidFile, match=rf"x\.npz holds a sparse array that cannot be read: .*{message}"
+        ):
             read_input(tmp_path / "x.npz")
 
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import legendre as ld
+from legendre.core.cells import index_type, packed_modes
 from legendre.data.readers.other_libraries import as_sparse_tensor
-from legendre.data.sorted_cells import index_type, packed_modes
 from legendre.data.sparse_tensor import SparseTensor
 
 pyttb = import_module("pyttb")
@@ -149,9 +149,9 @@ def test_an_empty_list_is_the_zero_tensor_of_its_shape() -> None:
 def test_large_grids_are_not_written_out() -> None:
     x = ld.from_coords([[0, 2**31]])
     assert repr(x) == "SparseTensor: 1 entry > 0 of 2,147,483,649 cells (1 x 2147483649), int64"
-    with pytest.raises(ld.InvalidQuery, match=r"2,147,483,649 cells .* too large to be written out: at most"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"2,147,483,649 cells .* too large to be written out: at most"):
         x.toarray()
-    with pytest.raises(ld.InvalidQuery, match="33 modes"):
+    with pytest.raises(ld.errors.InvalidQuery, match="33 modes"):
         ld.from_coords(np.zeros((1, 33), dtype=int)).toarray()
 
 
@@ -196,7 +196,7 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
 @pytest.mark.parametrize("name", BAD_LISTS)
 def test_bad_lists(name: str) -> None:
     arguments, message = BAD_LISTS[name]
-    with pytest.raises(ld.InvalidTensor, match=message):
+    with pytest.raises(ld.errors.InvalidTensor, match=message):
         ld.from_coords(*arguments)
 
 
@@ -270,7 +270,7 @@ def test_sparse_arrays_that_are_refused() -> None:
         (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=1), r"X has fill_value 1(\.0)?: .* X\.todense\(\)"),
         (sparse.COO.from_numpy(np.ones((2, 2)), fill_value=NAN), r"X has fill_value nan"),
     ):
-        with pytest.raises(ld.InvalidTensor, match=message):
+        with pytest.raises(ld.errors.InvalidTensor, match=message):
             as_sparse_tensor(array)
 
 
@@ -409,79 +409,106 @@ NO_VALUE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NO_VALUE)
 def test_missing_values_are_named_by_row_and_column(name: str) -> None:
-    with pytest.raises(ld.InvalidSamples, match=r"column 'd' is missing in row 1\. Leave such rows out, or make"):
+    with pytest.raises(
+        ld.errors.InvalidSamples, match=r"column 'd' is missing in row 1\. Leave such rows out, or make"
+    ):
         ld.from_rows(NO_VALUE[name])
 
 
 BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
-    "negative": ({"y": [0, -1]}, {}, ld.InvalidSamples, r"column 'y' holds -1 in row 1; indices are .* np\.unique"),
-    "fraction": ({"y": [0.5]}, {}, ld.InvalidSamples, r"column 'y' holds 0\.5 in row 0; .*bin continuous ones first"),
-    "infinite": (np.array([[INF]]), {}, ld.InvalidSamples, r"column 0 holds inf in row 0"),
-    "above": ({"y": [0, 7]}, {"levels": 3}, ld.InvalidSamples, r"column 'y' holds 7 in row 1; .*from 0 on, below 3"),
+    "negative": (
+        {"y": [0, -1]},
+        {},
+        ld.errors.InvalidSamples,
+        r"column 'y' holds -1 in row 1; indices are .* np\.unique",
+    ),
+    "fraction": (
+        {"y": [0.5]},
+        {},
+        ld.errors.InvalidSamples,
+        r"column 'y' holds 0\.5 in row 0; .*bin continuous ones first",
+    ),
+    "infinite": (np.array([[INF]]), {}, ld.errors.InvalidSamples, r"column 0 holds inf in row 0"),
+    "above": (
+        {"y": [0, 7]},
+        {"levels": 3},
+        ld.errors.InvalidSamples,
+        r"column 'y' holds 7 in row 1; .*from 0 on, below 3",
+    ),
     "enormous": (
         np.array([[2**63]], dtype=np.uint64),
         {},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"column 0 holds 9223372036854775808 in row 0",
     ),
     "unlisted": (
         {"y": ["a", "c"]},
         {"levels": {"y": ["a", "b"]}},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"'y' holds 'c' in row 1, which its",
     ),
     "unlisted_in_braces": (
         {"{y}": ["a", 2.5]},
         {"levels": {"{y}": ["a", "b"]}},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"column '\{y\}' holds 2\.5 in row 1, which its levels do not list\.",
     ),
     "mixed": (
         {"y": ["a", 1]},
         {},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"column 'y' mixes values of types int, str, which have no order",
     ),
-    "complex": (np.array([[1j]]), {}, ld.InvalidSamples, r"column 0 has dtype complex128"),
-    "uneven": ({"y": [0, 1], "z": [0]}, {}, ld.InvalidSamples, r"column 'z' has 1 rows, the table has 2"),
-    "no_rows": (pd.DataFrame({"y": []}), {}, ld.InvalidSamples, r"the table has 0 rows and 1 columns"),
-    "no_columns": ({}, {}, ld.InvalidSamples, r"the table has 0 rows and 0 columns"),
+    "complex": (np.array([[1j]]), {}, ld.errors.InvalidSamples, r"column 0 has dtype complex128"),
+    "uneven": ({"y": [0, 1], "z": [0]}, {}, ld.errors.InvalidSamples, r"column 'z' has 1 rows, the table has 2"),
+    "no_rows": (pd.DataFrame({"y": []}), {}, ld.errors.InvalidSamples, r"the table has 0 rows and 1 columns"),
+    "no_columns": ({}, {}, ld.errors.InvalidSamples, r"the table has 0 rows and 0 columns"),
     "one_dimension": (
         np.array([1, 2]),
         {},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"table must be 2-D, .*got shape \(2,\).*reshape\(-1, 1\)",
     ),
-    "ragged": ([[1, 2], [3]], {}, ld.InvalidSamples, r"table is not a rectangular array: its rows differ"),
+    "ragged": ([[1, 2], [3]], {}, ld.errors.InvalidSamples, r"table is not a rectangular array: its rows differ"),
     "sparse": (
         scipy.sparse.eye_array(2),
         {},
-        ld.InvalidSamples,
+        ld.errors.InvalidSamples,
         r"table is a .*for a sparse tensor see legendre\.from_c",
     ),
-    "lazy": (pl.LazyFrame({"y": [1]}), {}, ld.InvalidSamples, r"table is a LazyFrame, .*\.collect\(\) it first"),
-    "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, ld.InvalidSamples, r"two columns named 'y'"),
+    "lazy": (pl.LazyFrame({"y": [1]}), {}, ld.errors.InvalidSamples, r"table is a LazyFrame, .*\.collect\(\) it first"),
+    "twice": (pd.DataFrame([[1, 2]], columns=["y", "y"]), {}, ld.errors.InvalidSamples, r"two columns named 'y'"),
     "unknown": (
         {"year": [1]},
         {"columns": ["yaer"]},
-        ld.InvalidSetting,
+        ld.errors.InvalidSetting,
         r"unknown column 'yaer'; did you mean 'year'\?",
     ),
-    "a_string": ({"y": [1]}, {"columns": "y"}, ld.InvalidSetting, r"columns must be a list of columns, got 'y'"),
-    "repeated": ({"y": [1]}, {"columns": ["y", "y"]}, ld.InvalidSetting, r"columns must be different"),
-    "no_weights": ({"y": [1]}, {"weights": "w"}, ld.InvalidSetting, r"unknown column 'w'"),
-    "negative_weight": ({"y": [1]}, {"weights": [-1.0]}, ld.InvalidSamples, r"weights\[0\] = -1 \(row 0\)"),
-    "nan_weight": ({"y": [1]}, {"weights": [NAN]}, ld.InvalidSamples, r"the weight of row 0 is NaN"),
-    "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, ld.InvalidSetting, r"levels: unknown column 'z'"),
-    "levels_length": ({"y": [1]}, {"levels": [2, 3]}, ld.InvalidSetting, r"one item for each of the 1 modes"),
+    "a_string": ({"y": [1]}, {"columns": "y"}, ld.errors.InvalidSetting, r"columns must be a list of columns, got 'y'"),
+    "repeated": ({"y": [1]}, {"columns": ["y", "y"]}, ld.errors.InvalidSetting, r"columns must be different"),
+    "no_weights": ({"y": [1]}, {"weights": "w"}, ld.errors.InvalidSetting, r"unknown column 'w'"),
+    "negative_weight": ({"y": [1]}, {"weights": [-1.0]}, ld.errors.InvalidSamples, r"weights\[0\] = -1 \(row 0\)"),
+    "nan_weight": ({"y": [1]}, {"weights": [NAN]}, ld.errors.InvalidSamples, r"the weight of row 0 is NaN"),
+    "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, ld.errors.InvalidSetting, r"levels: unknown column 'z'"),
+    "levels_length": ({"y": [1]}, {"levels": [2, 3]}, ld.errors.InvalidSetting, r"one item for each of the 1 modes"),
     "levels_twice": (
         {"y": [1]},
         {"levels": {"y": [1, 1]}},
-        ld.InvalidSetting,
+        ld.errors.InvalidSetting,
         r"levels of column 'y' must be its size or",
     ),
-    "levels_string": ({"y": ["a"]}, {"levels": {"y": "a"}}, ld.InvalidSetting, r"different values in a list, got 'a'"),
-    "levels_size": ({"y": ["a"]}, {"levels": {"y": 2}}, ld.InvalidSetting, r"is 2, but it holds no numbers\. List its"),
+    "levels_string": (
+        {"y": ["a"]},
+        {"levels": {"y": "a"}},
+        ld.errors.InvalidSetting,
+        r"different values in a list, got 'a'",
+    ),
+    "levels_size": (
+        {"y": ["a"]},
+        {"levels": {"y": 2}},
+        ld.errors.InvalidSetting,
+        r"is 2, but it holds no numbers\. List its",
+    ),
 }
 
 
@@ -526,10 +553,10 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_columns_that_are_no_modes_end_in_a_sentence(name: str) -> None:
     table, message = UNREADABLE[name]
-    with pytest.raises(ld.InvalidSamples, match=message):
+    with pytest.raises(ld.errors.InvalidSamples, match=message):
         ld.from_rows(table)
     if name != "python_128":  # such a number is a level like any other there
-        with pytest.raises(ld.InvalidSamples, match=message):
+        with pytest.raises(ld.errors.InvalidSamples, match=message):
             ld.LegendreDensity(1).fit(table)
 
 
@@ -613,19 +640,19 @@ def test_batches_of_arrays_grow_with_their_indices() -> None:
 @pytest.mark.parametrize(
     ("batches", "arguments", "error", "text"),
     [
-        ([], {}, ld.InvalidSamples, "there are no rows in any of the tables"),
-        ("events.parquet", {}, ld.InvalidSamples, "batches is a str; pass tables one after the other"),
-        ([{"a": [0]}, {"b": [0]}], {}, ld.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
+        ([], {}, ld.errors.InvalidSamples, "there are no rows in any of the tables"),
+        ("events.parquet", {}, ld.errors.InvalidSamples, "batches is a str; pass tables one after the other"),
+        ([{"a": [0]}, {"b": [0]}], {}, ld.errors.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
         (
             [{"a": [0]}, {"a": ["x"]}],
             {},
-            ld.InvalidSamples,
+            ld.errors.InvalidSamples,
             "column 'a' holds indices in some tables and names in others",
         ),
         (
             [{"a": [0]}],
             {"weights": [1.0]},
-            ld.InvalidSetting,
+            ld.errors.InvalidSetting,
             "weights of tables that come in parts are a column's name",
         ),
     ],

@@ -24,7 +24,7 @@ def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tup
     theta = np.zeros(shape)
     for cell in cells:
         theta[cell] = rng.choice([-1.0, 1.0]) * rng.uniform(0.8, 1.5)
-    q: FloatArray = ld.from_theta(theta)
+    q: FloatArray = ld.dual.from_theta(theta)
     return q
 
 
@@ -38,7 +38,7 @@ def test_the_first_choice_is_the_best_single_parameter(rng: np.random.Generator)
 def test_the_gain_of_one_parameter_is_exact(rng: np.random.Generator) -> None:
     X = rng.gamma(1.0, size=(4, 5))
     uniform, cell = ld.decompose(X, "empty"), (2, 1)
-    gain = bernoulli_divergence(ld.to_eta(X), ld.to_eta(np.ones((4, 5))))[cell]
+    gain = bernoulli_divergence(ld.dual.to_eta(X), ld.dual.to_eta(np.ones((4, 5))))[cell]
     assert uniform.kl - ld.decompose(X, [cell]).kl == pytest.approx(float(gain), rel=1e-8)
 
 
@@ -154,7 +154,7 @@ def test_cv_predicts_better_than_too_few_and_too_many() -> None:
     counts = rng.multinomial(3000, p.ravel()).reshape(8, 8, 8)
     fit = ld.decompose(counts, ld.adaptive("cv"))
     few, many = ld.decompose(counts, ld.adaptive(1)), ld.decompose(counts, ld.adaptive(150))
-    assert ld.kl(p, fit.tensor()) < min(ld.kl(p, few.tensor()), ld.kl(p, many.tensor()))
+    assert ld.dual.kl(p, fit.tensor()) < min(ld.dual.kl(p, few.tensor()), ld.dual.kl(p, many.tensor()))
 
 
 def test_cv_scores_are_held_out_likelihoods() -> None:
@@ -259,7 +259,7 @@ def test_bad_requests(make: object, message: str) -> None:
 
 def test_at_needs_a_size_on_the_path() -> None:
     fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], ld.adaptive(2))
-    with pytest.raises(ld.InvalidSetting, match=r"at\(9\): the path has 0 to 2 parameters"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"at\(9\): the path has 0 to 2 parameters"):
         fit.at(9)
 
 

@@ -40,7 +40,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("settings", "message"), BAD, ids=str)
 def test_bad_settings(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ld.InvalidSetting, match=message):
+    with pytest.raises(ld.errors.InvalidSetting, match=message):
         ld.decompose(X, "B1", **settings)
 
 
@@ -55,8 +55,8 @@ GRADIENT: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("settings", "message"), GRADIENT, ids=str)
 def test_bad_settings_of_the_gradient(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ld.InvalidSetting, match=message):
-        ld.Gradient(**settings)
+    with pytest.raises(ld.errors.InvalidSetting, match=message):
+        ld.solvers.Gradient(**settings)
 
 
 @pytest.mark.parametrize("tol", [1, np.float32(1e-3), np.int64(1), float("inf")], ids=repr)
@@ -69,7 +69,7 @@ def test_numpy_integers_are_limits() -> None:
 
 
 def test_the_basis_is_checked_even_when_the_start_is_wrong() -> None:
-    with pytest.raises(ld.InvalidBasis, match="unknown basis 'B9'"):
+    with pytest.raises(ld.errors.InvalidBasis, match="unknown basis 'B9'"):
         ld.decompose(X, "B9", start=[1.0])
 
 

@@ -22,9 +22,8 @@ from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.reference import ReferenceEngine
-from legendre.model.cliques.closed import closed_form, excess, saturated
+from legendre.model.cliques.data_margins import clique_sums, closed_form, excess, saturated
 from legendre.model.cliques.graph import clique_tree
-from legendre.model.cliques.sums import clique_sums
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
 from legendre.model.problem import Problem
@@ -552,9 +551,11 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
 def test_wide_bases_are_refused_with_their_cliques() -> None:
     everything = list(combinations(range(40), 2))
     text = r"tables of 1,099,511,627,776 cells, .* largest of 1 cliques holds 40 modes \(0, 1, 2, 3, 4, 5, \.\.\.\)"
-    with pytest.raises(ld.InvalidBasis, match=text):
+    with pytest.raises(ld.errors.InvalidBasis, match=text):
         model_of((2,) * 40, pairwise(40, everything))
-    with pytest.raises(ld.InvalidSamples, match=r"100 variables .* narrow edges: the basis couples modes so widely"):
+    with pytest.raises(
+        ld.errors.InvalidSamples, match=r"100 variables .* narrow edges: the basis couples modes so widely"
+    ):
         ld.BoltzmannMachine(2).fit(np.zeros((3, 100), dtype=int))
 
 
@@ -597,10 +598,10 @@ def test_what_cannot_be_formed_is_refused(
 
 
 def test_asked_and_given_modes_differ(large: ld.Decomposition) -> None:
-    with pytest.raises(ld.InvalidQuery, match="mode 3 is asked for and given"):
+    with pytest.raises(ld.errors.InvalidQuery, match="mode 3 is asked for and given"):
         large.marginal([3, 4], given={3: 0})
     small = ld.decompose([[1, 2], [3, 4]], ld.full())
-    with pytest.raises(ld.InvalidQuery, match="mode 1 is asked for and given"):
+    with pytest.raises(ld.errors.InvalidQuery, match="mode 1 is asked for and given"):
         small.marginal(1, given={1: 0})
 
 
@@ -608,16 +609,20 @@ def test_joint_distributions_of_far_modes_may_be_too_wide() -> None:
     """The table of the answer fits, the tables on the way to it do not."""
     edges = lattice(6, 6)
     law = OnCliques(model_of((2,) * 36, pairwise(36, edges)), np.zeros(36 + len(edges)))
-    with pytest.raises(ld.InvalidQuery, match="since the basis couples them through many others"):
+    with pytest.raises(ld.errors.InvalidQuery, match="since the basis couples them through many others"):
         law.marginal([*range(0, 36, 2), 1, 35, 3, 33, 5, 31, 7], {})
 
 
 @pytest.mark.parametrize(
     ("basis", "error", "text"),
     [
-        (ld.B3(1), ld.InvalidBasis, r"couples modes so widely"),
-        (ld.full(), ld.InvalidBasis, r"full\(\) has a parameter for every cell, and there are about 10\^30"),
-        (ld.adaptive(5), ld.InvalidBasis, r"adaptive\(5\): candidates are scored on a grid, and one of 100 modes"),
+        (ld.B3(1), ld.errors.InvalidBasis, r"couples modes so widely"),
+        (ld.full(), ld.errors.InvalidBasis, r"full\(\) has a parameter for every cell, and there are about 10\^30"),
+        (
+            ld.adaptive(5),
+            ld.errors.InvalidBasis,
+            r"adaptive\(5\): candidates are scored on a grid, and one of 100 modes",
+        ),
     ],
     ids=["B3", "full", "adaptive"],
 )
@@ -647,18 +652,18 @@ def test_few_of_many_modes() -> None:
 def test_the_closed_form_needs_whole_tables() -> None:
     cells = np.array(list(product((0, 1), repeat=4)))
     rows = observe_rows(cells, np.ones(16), (2,) * 4)
-    with pytest.raises(ld.InvalidSetting, match="the closed form is for one-body bases such as B1"):
+    with pytest.raises(ld.errors.InvalidSetting, match="the closed form is for one-body bases such as B1"):
         ld.decompose(rows, ld.boltzmann([(0, 1), (1, 2), (2, 3), (0, 3)]), solver="closed")
 
 
 @pytest.mark.parametrize("solver", ["scaling", "m-projection"])
 def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
     rows = observe_rows(markov, np.ones(2000), (2,) * 100)
-    with pytest.raises(ld.InvalidSetting, match=r"Use solver='natural'"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"Use solver='natural'"):
         ld.decompose(rows, ld.boltzmann(chain(100)), solver=solver)
     engine = JunctionEngine(model_of((2,) * 100, pairwise(100, chain(100))))
     point = engine.at(np.zeros(engine.n_params))
-    with pytest.raises(ld.InvalidSetting, match=r"1\.3e30 probabilities, which are never formed"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"1\.3e30 probabilities, which are never formed"):
         engine.log_probabilities(point)
 
 

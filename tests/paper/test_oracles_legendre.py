@@ -104,7 +104,7 @@ def test_the_authors_run_is_the_run_without_chord_steps() -> None:
     """The default call may end with a step that is cheaper than the paper's; here it takes none."""
     decided = ld.plan(RUN["tensor"], RUN["B"], tol=1e-8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ld.Natural, "_chord", staticmethod(lambda *_: None))
-        plain = run(ld.Natural(), decided.target, np.zeros(len(decided.columns)), 500)
+        patch.setattr(ld.solvers.Natural, "_chord", staticmethod(lambda *_: None))
+        plain = run(ld.solvers.Natural(), decided.target, np.zeros(len(decided.columns)), 500)
     assert published().history == plain.history
     assert len(plain.history) == 4

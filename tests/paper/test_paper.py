@@ -21,7 +21,7 @@ def X(rng: np.random.Generator) -> FloatArray:
 def kl_at(fit: ld.Decomposition, X: FloatArray, theta: FloatArray) -> float:
     grid = np.zeros(X.shape)
     grid[tuple(fit.basis.T)] = theta
-    return ld.kl(X, ld.from_theta(grid))
+    return ld.dual.kl(X, ld.dual.from_theta(grid))
 
 
 def test_the_hessian_of_kl_is_plus_g(X: FloatArray) -> None:
@@ -58,7 +58,7 @@ def test_computing_q_does_not_cost_the_basis() -> None:
     """O(N |Omega|) by prefix sums, where the paper states O(|Omega| |B|): a dense zeta would be 8 TB here."""
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(100, 100, 100))
-    assert ld.from_theta(theta / 1000).sum() == pytest.approx(1.0)
+    assert ld.dual.from_theta(theta / 1000).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("basis", ["B1", "B3(2)", "full", "empty"])
@@ -102,7 +102,7 @@ def test_the_result_is_not_the_input() -> None:
     wide = np.random.default_rng(4).lognormal(sigma=4.0, size=(5, 5, 5))
     fit = ld.decompose(wide, ld.interactions(2))
     assert fit.kl > 1e-4
-    theta = ld.to_theta(fit.tensor())
+    theta = ld.dual.to_theta(fit.tensor())
     outside = np.argwhere((np.indices(wide.shape) > 0).all(axis=0))
     assert np.abs(theta[tuple(outside.T)]).max() < 1e-5
 
@@ -153,9 +153,9 @@ def test_algorithm_1_is_one_coordinate_after_the_other() -> None:
     """As printed: eta is computed anew after each single update."""
     X = np.array([[1.0, 2.0], [3.0, 5.0]])
     with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
-        fit = ld.decompose(X, [(0, 1), (1, 0), (1, 1)], solver=ld.Gradient(learning_rate=0.5), max_iter=1)
+        fit = ld.decompose(X, [(0, 1), (1, 0), (1, 1)], solver=ld.solvers.Gradient(learning_rate=0.5), max_iter=1)
     theta = np.zeros((2, 2))
-    eta_hat = ld.to_eta(X)
+    eta_hat = ld.dual.to_eta(X)
     for cell in [(0, 1), (1, 0), (1, 1)]:
-        theta[cell] -= 0.5 * (ld.to_eta(ld.from_theta(theta))[cell] - eta_hat[cell])
+        theta[cell] -= 0.5 * (ld.dual.to_eta(ld.dual.from_theta(theta))[cell] - eta_hat[cell])
     assert_allclose(fit.theta, [theta[0, 1], theta[1, 0], theta[1, 1]], atol=1e-14)

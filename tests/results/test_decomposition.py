@@ -141,7 +141,7 @@ BAD_CELLS: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("cells", "message"), BAD_CELLS, ids=str)
 def test_cells_that_are_not_there(cells: Any, message: str) -> None:
-    with pytest.raises(ld.InvalidBasis, match=message):
+    with pytest.raises(ld.errors.InvalidBasis, match=message):
         ld.decompose(X, "B1").log_prob(cells)
 
 
@@ -260,7 +260,7 @@ def test_truncated_files(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for size in sorted({0, 1, 2, 4, 10, 30, *range(50, len(whole), 97), len(whole) - 1}):
         path.write_bytes(whole[:size])
-        with pytest.raises(ld.InvalidFile, match=r"cannot read .*fit\.npz: "):
+        with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*fit\.npz: "):
             ld.load(path)
 
 
@@ -275,7 +275,7 @@ def test_corrupt_files(tmp_path: Path) -> None:
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
             assert_array_equal(ld.load(path).theta, fit.theta)
-        except ld.InvalidFile:
+        except ld.errors.InvalidFile:
             refused += 1
     assert refused > 10
 
@@ -312,7 +312,7 @@ DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_files_whose_parts_are_wrong(name: str, tmp_path: Path) -> None:
     changes, message = DAMAGED[name]
-    with pytest.raises(ld.InvalidFile, match=message):
+    with pytest.raises(ld.errors.InvalidFile, match=message):
         ld.load(altered(tmp_path / "fit.npz", **changes))
 
 
@@ -323,46 +323,48 @@ def test_the_altered_file_is_good_without_a_change(tmp_path: Path) -> None:
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     other = tmp_path / "other.npz"
     np.savez(other, a=np.ones(3))
-    with pytest.raises(ld.InvalidFile, match=r"cannot read .*other\.npz: not a saved decomposition \(it holds a\)"):
+    with pytest.raises(
+        ld.errors.InvalidFile, match=r"cannot read .*other\.npz: not a saved decomposition \(it holds a\)"
+    ):
         ld.load(other)
     np.savez(other)
-    with pytest.raises(ld.InvalidFile, match=r"it holds nothing"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"it holds nothing"):
         ld.load(other)
     np.save(tmp_path / "array.npy", np.ones(3))
     with pytest.raises(
-        ld.InvalidFile, match=r"array\.npy holds a single array; a saved decomposition is an \.npz file"
+        ld.errors.InvalidFile, match=r"array\.npy holds a single array; a saved decomposition is an \.npz file"
     ):
         ld.load(tmp_path / "array.npy")
     (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ld.InvalidFile, match=r"cannot read .*text\.npz: .*not a NumPy file at all"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*text\.npz: .*not a NumPy file at all"):
         ld.load(tmp_path / "text.npz")
 
 
 def test_pickles_are_not_opened(tmp_path: Path) -> None:
     np.savez(tmp_path / "pickled.npz", format=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ld.InvalidFile, match=r"cannot read .*pickled\.npz"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*pickled\.npz"):
         ld.load(tmp_path / "pickled.npz")
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(ld.InvalidFile, match=r"cannot read .*nowhere\.npz: No such file or directory"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*nowhere\.npz: No such file or directory"):
         ld.load(tmp_path / "nowhere.npz")
-    with pytest.raises(ld.InvalidFile, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*: Is a directory"):
         ld.load(tmp_path)
 
 
 def test_saving_to_a_folder(tmp_path: Path) -> None:
     with pytest.raises(
-        ld.InvalidFile, match=r"cannot write .*: it is a directory\. Give a file name, e\.g\. .*fit\.npz"
+        ld.errors.InvalidFile, match=r"cannot write .*: it is a directory\. Give a file name, e\.g\. .*fit\.npz"
     ):
         fitted("matrix").save(tmp_path)
 
 
 def test_saving_where_there_is_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(ld.InvalidFile, match=r"cannot write .*: No such file or directory\. Choose a folder"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot write .*: No such file or directory\. Choose a folder"):
         fitted("matrix").save(tmp_path / "missing" / "fit.npz")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ld.InvalidFile, match=r"cannot write .*: Not a directory"):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot write .*: Not a directory"):
         fitted("matrix").save(tmp_path / "file" / "fit.npz")
 
 
@@ -379,7 +381,7 @@ def test_an_existing_file_survives_a_failed_write(
         raise error
 
     monkeypatch.setattr(np, "savez_compressed", fail)
-    expected = ld.InvalidFile if isinstance(error, OSError) else KeyboardInterrupt
+    expected = ld.errors.InvalidFile if isinstance(error, OSError) else KeyboardInterrupt
     with pytest.raises(expected, match="No space left on device" if isinstance(error, OSError) else None):
         fitted("cube").save(path)
     assert path.read_bytes() == before

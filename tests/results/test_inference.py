@@ -229,7 +229,7 @@ def test_notes_in_the_summary() -> None:
     undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
     for rows in (0, True):
-        with pytest.raises(ld.InvalidQuery, match=rf"rows={rows}\): rows must be an integer >= 1"):
+        with pytest.raises(ld.errors.InvalidQuery, match=rf"rows={rows}\): rows must be an integer >= 1"):
             undecided.inference().summary(rows=rows)
 
 
@@ -261,7 +261,7 @@ def test_all_nested_pairs_of_a_table() -> None:
                     assert test.df == large.n_params - small.n_params
                 nested += 1
             else:
-                with pytest.raises(ld.InvalidQuery, match="nested"):
+                with pytest.raises(ld.errors.InvalidQuery, match="nested"):
                     ld.likelihood_ratio(small, large)
     assert nested > 40
 
@@ -282,48 +282,50 @@ def test_nesting_is_a_question_of_spans(case: Case) -> None:
         ranks = [np.linalg.matrix_rank(np.hstack([ones, Z])[stays]) for Z in (case.Z, third.Z)]
         assert ld.likelihood_ratio(fit, third.fit()).df == ranks[1] - ranks[0]
     else:
-        with pytest.raises(ld.InvalidQuery, match="nested"):
+        with pytest.raises(ld.errors.InvalidQuery, match="nested"):
             ld.likelihood_ratio(fit, third.fit())
 
 
 def test_pairs_that_cannot_be_compared() -> None:
     one, two = ld.decompose(DRUGS, "B1"), ld.decompose(DRUGS, ld.interactions(2))
-    with pytest.raises(ld.InvalidQuery, match="compares two results of decompose, got a ndarray"):
+    with pytest.raises(ld.errors.InvalidQuery, match="compares two results of decompose, got a ndarray"):
         ld.likelihood_ratio(one, DRUGS)  # type: ignore[arg-type]
-    with pytest.raises(ld.InvalidQuery, match="nested the other way round"):
+    with pytest.raises(ld.errors.InvalidQuery, match="nested the other way round"):
         ld.likelihood_ratio(two, one)
     a, b = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 1), (2,)], [(0,), (1, 2)]))
-    with pytest.raises(ld.InvalidQuery, match=r"not nested: small has .*, e.g. the one of cell \[1, 1, 0\]"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"not nested: small has .*, e.g. the one of cell \[1, 1, 0\]"):
         ld.likelihood_ratio(a, b)
-    with pytest.raises(ld.InvalidQuery, match=r"one has shape \(2, 2, 2\), the other \(2, 2\)"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"one has shape \(2, 2, 2\), the other \(2, 2\)"):
         ld.likelihood_ratio(one, ld.decompose(DRUGS[0], "B1"))
     changed = DRUGS.copy()
     changed[1, 0, 1] = 44
-    with pytest.raises(ld.InvalidQuery, match=r"the tables differ, first at \[1, 0, 1\]: 43 and 44"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ, first at \[1, 0, 1\]: 43 and 44"):
         ld.likelihood_ratio(one, ld.decompose(changed, ld.interactions(2)))
-    with pytest.raises(ld.InvalidQuery, match=r"the supports differ, first at \[0, 0, 0\]: True and False"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the supports differ, first at \[0, 0, 0\]: True and False"):
         ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), support=DRUGS < 900))
-    with pytest.raises(ld.InvalidQuery, match=r"the base measures differ, first at \[0, 0, 0\]: 1.0 and 2.0"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the base measures differ, first at \[0, 0, 0\]: 1.0 and 2.0"):
         ld.likelihood_ratio(one, ld.decompose(DRUGS, ld.interactions(2), base=np.full(DRUGS.shape, 2.0)))
 
 
 def test_x_must_hold_counts(tmp_path: Path) -> None:
     X = np.array([[1.0, 2.0], [2.5, 4.25]])
-    with pytest.raises(ld.InvalidTensor, match=r"needs counts, .* but X\[1, 0\] = 2.5 \(2 of 4 cells are not whole\)"):
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"needs counts, .* but X\[1, 0\] = 2.5 \(2 of 4 cells are not whole\)"
+    ):
         ld.decompose(X, "B1").inference()
-    with pytest.raises(ld.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"negative entry: it is X\[0, 1\] = -2"):
         ld.decompose([[1, -2], [2, 4]], "B1")
     fit = ld.decompose(X, "B1", support=X != 2.5)
-    with pytest.raises(ld.InvalidTensor, match=r"X\[1, 1\] = 4.25 \(1 of 3"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"X\[1, 1\] = 4.25 \(1 of 3"):
         fit.inference()
     assert ld.decompose([[1.0, 2.0], [NAN, 4.0]], ld.interactions(1)).inference().df == 0
     with pytest.raises(
-        ld.InvalidTensor, match=r"needs counts, but X\[0, 1\] = 2e\+300: from 2\*\*53 on every floating"
+        ld.errors.InvalidTensor, match=r"needs counts, but X\[0, 1\] = 2e\+300: from 2\*\*53 on every floating"
     ):
         ld.decompose([[1.0, 2e300], [3e300, 4e300]], "B1").inference()
     assert ld.decompose([[10**17, 2 * 10**17], [10**17, 3 * 10**17]], "B1").inference().df == 1  # integers are exact
     fit.save(tmp_path / "fit.npz")
-    with pytest.raises(ld.InvalidQuery, match="inference needs X, which a loaded decomposition does not hold"):
+    with pytest.raises(ld.errors.InvalidQuery, match="inference needs X, which a loaded decomposition does not hold"):
         ld.load(tmp_path / "fit.npz").inference()
 
 
@@ -331,7 +333,7 @@ def test_the_fit_must_be_the_maximum() -> None:
     with pytest.warns(ld.ConvergenceWarning):
         fit = ld.decompose(DRUGS, ld.interactions(2), solver="gradient", max_iter=1)
     with pytest.raises(
-        ld.InvalidQuery, match="inference needs the maximum of the likelihood, but the fit ended OUT_OF"
+        ld.errors.InvalidQuery, match="inference needs the maximum of the likelihood, but the fit ended OUT_OF"
     ):
         fit.inference()
 
@@ -354,14 +356,14 @@ def test_parameters_without_standard_errors_have_no_interval() -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 95, "95 %", None, float("nan")])
 def test_levels_that_are_none(level: Any) -> None:
-    with pytest.raises(ld.InvalidQuery, match=r"intervals\(level=.*\): the level is a number between 0 and 1"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"intervals\(level=.*\): the level is a number between 0 and 1"):
         ld.decompose(DRUGS, "B1").inference().intervals(level)
 
 
 def test_unknown_residuals() -> None:
-    with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals 'person'; did you mean 'pearson'\?"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"unknown kind of residuals 'person'; did you mean 'pearson'\?"):
         ld.decompose(DRUGS, "B1").inference().residuals("person")
-    with pytest.raises(ld.InvalidQuery, match=r"unknown kind of residuals '\[\]'"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"unknown kind of residuals '\[\]'"):
         ld.decompose(DRUGS, "B1").inference().residuals(np.array([]))  # type: ignore[arg-type]
 
 
@@ -369,10 +371,10 @@ def test_bases_too_large_for_a_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 2)
     tests = ld.decompose(DRUGS, "B1").inference()
     assert tests.df == 4
-    with pytest.raises(ld.InvalidQuery, match="a Fisher matrix of 3 x 3; at most 2 parameters"):
+    with pytest.raises(ld.errors.InvalidQuery, match="a Fisher matrix of 3 x 3; at most 2 parameters"):
         _ = tests.standard_errors
     monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 2)
-    with pytest.raises(ld.InvalidQuery, match="not checked beyond 2 parameters"):
+    with pytest.raises(ld.errors.InvalidQuery, match="not checked beyond 2 parameters"):
         ld.likelihood_ratio(tests.fit, ld.decompose(DRUGS, [[1, 1, 0]]))
 
 

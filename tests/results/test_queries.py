@@ -54,7 +54,7 @@ def check_conditionals(fit: ld.Decomposition) -> None:
         event = {k: i for k, i in enumerate(fixed) if i is not None}
         part = q[tuple(event.get(k, slice(None)) for k in range(q.ndim))]
         if part.sum() == 0:
-            with pytest.raises(ld.InvalidQuery, match="the event has probability 0"):
+            with pytest.raises(ld.errors.InvalidQuery, match="the event has probability 0"):
                 fit.condition(event)
         else:
             answer = fit.condition(event)
@@ -144,7 +144,7 @@ def test_at_the_boundary(full: bool) -> None:
     assert fit.status is ld.Status.AT_BOUNDARY
     assert (fit.model.measure is None) == full
     assert fit.marginal(0)[1] == 0
-    with pytest.raises(ld.InvalidQuery, match=r"condition\(\{0: 1\}\): the event has probability 0"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"condition\(\{0: 1\}\): the event has probability 0"):
         fit.condition({0: 1})
     for check in CHECKS:
         check(fit)
@@ -256,13 +256,13 @@ BAD: list[tuple[str, tuple[Any, ...], str]] = [
 @pytest.mark.parametrize(("name", "arguments", "message"), BAD, ids=[f"{bad[0]}_{i}" for i, bad in enumerate(BAD)])
 def test_questions_that_make_no_sense(name: str, arguments: tuple[Any, ...], message: str) -> None:
     fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
-    with pytest.raises(ld.InvalidQuery, match=message):
+    with pytest.raises(ld.errors.InvalidQuery, match=message):
         getattr(fit, name)(*arguments)
 
 
 def test_cells_are_rows_of_one_length() -> None:
     fit = ld.decompose([[1.0, 2.0, 3.0], [4.0, 5.0, 1.0]], "B1")
-    with pytest.raises(ld.InvalidBasis, match="cells is not a rectangular array: its rows differ in length"):
+    with pytest.raises(ld.errors.InvalidBasis, match="cells is not a rectangular array: its rows differ in length"):
         fit.log_prob([[0, 1], [1]])
 
 
@@ -270,5 +270,5 @@ def test_the_place_of_a_bad_value_is_right_in_later_blocks(monkeypatch: pytest.M
     monkeypatch.setattr("legendre.core.memory.BLOCK", 2)
     f = np.ones((4, 2))
     f[3, 1] = np.inf
-    with pytest.raises(ld.InvalidQuery, match=r"f\[3, 1\] = inf"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"f\[3, 1\] = inf"):
         ld.decompose(np.ones((4, 2)), "B1").expectation(f)

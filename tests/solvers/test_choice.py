@@ -50,7 +50,7 @@ CHOICES: dict[str, tuple[Callable[[], ld.Plan], list[str], str]] = {
     "empty": (lambda: ld.plan(CUBE, "empty"), ["natural"], "reference"),
     "asked": (lambda: ld.plan(CUBE, "B1", solver="natural"), ["natural"], "product"),
     "asked_otherwise": (lambda: ld.plan(CUBE, "B3(3)", solver="natural-cg"), ["natural-cg"], "reference"),
-    "asked_by_object": (lambda: ld.plan(CUBE, "B3(3)", solver=ld.Gradient()), ["gradient"], "reference"),
+    "asked_by_object": (lambda: ld.plan(CUBE, "B3(3)", solver=ld.solvers.Gradient()), ["gradient"], "reference"),
 }
 
 
@@ -99,8 +99,8 @@ def test_products_are_never_asked_of_the_stream() -> None:
 def test_solvers_are_told_the_tolerance() -> None:
     few, many = (on_thousand_rows((60, 50, 40), some_cells((60, 50, 40), n)) for n in (60, 10_001))
     assert ld.plan(CUBE, "B3(3)", tol=1e-7).target.tol == 1e-7
-    assert choose(posed(few), seen=True) == [ld.Natural()]
-    assert choose(posed(many), seen=True) == [ld.NaturalCG()]
+    assert choose(posed(few), seen=True) == [ld.solvers.Natural()]
+    assert choose(posed(many), seen=True) == [ld.solvers.NaturalCG()]
 
 
 def test_the_plan_of_a_newton_fit() -> None:
@@ -137,11 +137,11 @@ def test_the_plan_counts_what_is_left() -> None:
 
 def test_a_plan_takes_no_step_and_checks_its_input() -> None:
     assert ld.plan(CUBE, "B1", tol=1e-3).settings.tol == 1e-3
-    with pytest.raises(ld.InvalidTensor, match="negative"):
+    with pytest.raises(ld.errors.InvalidTensor, match="negative"):
         ld.plan(-CUBE, "B1")
-    with pytest.raises(ld.InvalidSetting, match="tol must be a number >= 0"):
+    with pytest.raises(ld.errors.InvalidSetting, match="tol must be a number >= 0"):
         ld.plan(CUBE, "B1", tol=-1.0)
-    with pytest.raises(ld.InvalidSetting, match="unknown solver 'newton'"):
+    with pytest.raises(ld.errors.InvalidSetting, match="unknown solver 'newton'"):
         ld.plan(CUBE, "B1", solver="newton")
 
 
@@ -160,14 +160,14 @@ def test_the_closed_form_is_refused_where_there_is_none(name: str) -> None:
         "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
         "Use solver='auto'."
     )
-    with pytest.raises(ld.InvalidSetting) as told:
+    with pytest.raises(ld.errors.InvalidSetting) as told:
         ld.decompose(CUBE, basis, solver="closed", **arguments)
     assert str(told.value) == refusal
 
 
 def test_empty_margins_have_no_closed_form() -> None:
     X = np.array([[1.0, 0.0], [2.0, 0.0]])
-    with pytest.raises(ld.InvalidSetting, match="without zeros in its margins"):
+    with pytest.raises(ld.errors.InvalidSetting, match="without zeros in its margins"):
         ld.decompose(X, "B1", solver="closed")
     assert ld.decompose(X, "B1").status is ld.Status.AT_BOUNDARY
 
@@ -240,7 +240,7 @@ def test_the_budget_is_shared() -> None:
 @pytest.mark.usefixtures("_one_cycle")
 def test_the_callback_sees_the_history_across_solvers() -> None:
     """Called with a `Step` at the start and after every step, says `decompose`: once each, numbered on."""
-    seen: list[ld.Step] = []
+    seen: list[ld.solvers.Step] = []
     fit = ld.decompose(CUBE, ld.interactions(2), callback=seen.append)
     assert tuple(seen) == fit.history
 

@@ -131,8 +131,8 @@ def test_q_is_the_limit_along_the_recession(name: str) -> None:
     fit = ld.decompose(X, basis)
     grid = np.zeros(X.shape)
     grid[tuple(fit.basis.T)] = fit.theta + 60.0 * fit.recession
-    assert_allclose(ld.from_theta(grid), fit.tensor() / fit.total, atol=1e-9)
-    assert ld.kl(X, ld.from_theta(grid)) == pytest.approx(fit.kl, abs=1e-9)
+    assert_allclose(ld.dual.from_theta(grid), fit.tensor() / fit.total, atol=1e-9)
+    assert ld.dual.kl(X, ld.dual.from_theta(grid)) == pytest.approx(fit.kl, abs=1e-9)
 
 
 def test_no_two_way_margin_is_empty_at_the_opposite_corners() -> None:

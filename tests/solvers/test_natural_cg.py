@@ -27,11 +27,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ENGINES: list[type[ReferenceEngine] | type[DenseEngine]] = [ReferenceEngine, DenseEngine]
 """With the diagonal preconditioner, and with the sparse inverse factor."""
-PLAIN = ld.NaturalCG()
+PLAIN = ld.solvers.NaturalCG()
 
 
 def solve(
-    case: Case, engine: type[ReferenceEngine] | type[DenseEngine], tol: float = 1e-13, cg: ld.NaturalCG = PLAIN
+    case: Case, engine: type[ReferenceEngine] | type[DenseEngine], tol: float = 1e-13, cg: ld.solvers.NaturalCG = PLAIN
 ) -> Outcome:
     """Fit with the given engine, whatever the size, with all parameters, dependent or not."""
     decided = ld.plan(case.X, case.basis, support=case.mask, base=case.base)
@@ -128,7 +128,7 @@ def test_the_gap_is_an_upper_bound_on_the_way(engine: type[ReferenceEngine] | ty
     best = target.evaluated(solve(case, ReferenceEngine).point).objective
     bounded = 0
     for steps in range(12):
-        outcome = run(ld.NaturalCG(), target, np.zeros(40), steps)
+        outcome = run(ld.solvers.NaturalCG(), target, np.zeros(40), steps)
         assert target.evaluated(outcome.point).objective - best <= outcome.gap + 1e-13
         bounded += np.isfinite(outcome.gap)
     assert bounded >= 3
@@ -143,7 +143,7 @@ def test_the_gap_is_an_upper_bound_where_the_fit_ends(
     case = skewed(shape, count, sigma=3.0, seed=seed)
     problem = ld.plan(case.X, case.basis).problem
     grid = Target(ReferenceEngine(problem.model), problem, 1e-13)
-    newton = run(ld.Natural(), grid, np.zeros(count), 100)
+    newton = run(ld.solvers.Natural(), grid, np.zeros(count), 100)
     for tol in (1e-3, 1e-5, 1e-8):
         target = Target(engine(problem.model), problem, tol)
         outcome = run(PLAIN, target, np.zeros(count), 300)
@@ -174,7 +174,7 @@ def test_a_warm_start_and_a_budget() -> None:
 
 def test_few_products_make_more_steps() -> None:
     case = skewed((5, 6, 7), 40, sigma=0.5)
-    few = solve(case, ReferenceEngine, tol=1e-9, cg=ld.NaturalCG(max_products=5))
+    few = solve(case, ReferenceEngine, tol=1e-9, cg=ld.solvers.NaturalCG(max_products=5))
     many = solve(case, ReferenceEngine, tol=1e-9)
     assert few.status is many.status is Status.CONVERGED
     assert len(few.history) > len(many.history)

@@ -50,7 +50,7 @@ def test_m_projection_agrees_with_scipy(case: Case) -> None:
 @settings(max_examples=40, phases=UNSHRUNK)
 @given(problems(max_cells=24, max_params=8))
 def test_batch_gradient_agrees_with_scipy(case: Case) -> None:
-    agree(case, ld.Gradient(form="batch"), tol=1e-9)
+    agree(case, ld.solvers.Gradient(form="batch"), tol=1e-9)
 
 
 @settings(max_examples=25, phases=UNSHRUNK)
@@ -63,13 +63,13 @@ def test_gradient_sweep_agrees_with_scipy(case: Case) -> None:
 @given(problems(max_cells=16, max_params=4))
 def test_gradient_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
     """A rate below 2 / max eigenvalue of G converges; k / 4 bounds the eigenvalues of k features of 0 and 1."""
-    agree(case, ld.Gradient(form="batch", learning_rate=4 / max(1, len(case.basis))), tol=1e-9)
+    agree(case, ld.solvers.Gradient(form="batch", learning_rate=4 / max(1, len(case.basis))), tol=1e-9)
 
 
 @settings(max_examples=15, phases=UNSHRUNK)
 @given(problems(max_cells=12, max_params=3))
 def test_gradient_sweep_with_a_learning_rate_agrees_with_scipy(case: Case) -> None:
-    agree(case, ld.Gradient(learning_rate=1.5), tol=1e-9)
+    agree(case, ld.solvers.Gradient(learning_rate=1.5), tol=1e-9)
 
 
 @settings(max_examples=40)
@@ -79,7 +79,7 @@ def test_m_projection_with_a_base_measure(case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
-@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.Gradient(form="batch")], ids=str)
+@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.solvers.Gradient(form="batch")], ids=str)
 def test_named_cases(name: str, solver: str | Solver) -> None:
     agree(SMALL[name], solver, tol=1e-9)
 
@@ -95,7 +95,7 @@ def test_m_projection_with_zeros_in_p(case: Case) -> None:
 
 def test_gradient_at_the_boundary() -> None:
     X = np.array([[3.0, 1.0, 0.0], [2.0, 4.0, 0.0], [1.0, 1.0, 0.0]])
-    for solver in ("gradient", ld.Gradient(form="batch")):
+    for solver in ("gradient", ld.solvers.Gradient(form="batch")):
         fit = ld.decompose(X, "B1", solver=solver, tol=1e-9)
         assert fit.status is ld.Status.AT_BOUNDARY
         assert_allclose(fit.tensor(), ld.decompose(X, "B1").tensor(), atol=1e-7)
@@ -169,7 +169,7 @@ def test_the_objective_never_rises() -> None:
         assert all(b.objective <= a.objective + 1e-12 for a, b in pairwise(history))
 
 
-@pytest.mark.parametrize("solver", ["natural", "gradient", ld.Gradient(form="batch")], ids=str)
+@pytest.mark.parametrize("solver", ["natural", "gradient", ld.solvers.Gradient(form="batch")], ids=str)
 def test_out_of_steps_warns_and_returns(solver: str | Solver) -> None:
     with pytest.warns(
         ld.ConvergenceWarning, match=r"Stopped at max_iter .* above tol\. .*tol = 1e-10, 2 steps"
@@ -201,9 +201,9 @@ def test_tol_zero_stalls_at_rounding() -> None:
 
 
 def test_the_callback_sees_every_step_and_may_stop() -> None:
-    seen: list[ld.Step] = []
+    seen: list[ld.solvers.Step] = []
 
-    def third(step: ld.Step) -> bool:
+    def third(step: ld.solvers.Step) -> bool:
         seen.append(step)
         return step.iteration == 2
 
@@ -215,7 +215,7 @@ def test_the_callback_sees_every_step_and_may_stop() -> None:
 
 
 def test_a_callback_that_returns_nothing_changes_nothing() -> None:
-    seen: list[ld.Step] = []
+    seen: list[ld.solvers.Step] = []
     fit = ld.decompose(SOME, "B1", callback=seen.append)
     assert_array_equal(fit.theta, ld.decompose(SOME, "B1").theta)
     assert fit.history == tuple(seen)
@@ -226,7 +226,7 @@ def test_a_callback_that_stops_at_the_minimum_has_not_stopped_it() -> None:
     assert fit.status is ld.Status.CONVERGED
 
 
-@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.Gradient(form="batch")], ids=str)
+@pytest.mark.parametrize("solver", ["natural", "m-projection", ld.solvers.Gradient(form="batch")], ids=str)
 def test_the_history_records_the_way(solver: str | Solver) -> None:
     case = NAMED["cube"]
     fit = case.fit(solver=solver, tol=1e-9)
@@ -242,7 +242,7 @@ def test_the_history_records_the_way(solver: str | Solver) -> None:
 
 def test_the_first_record_is_the_uniform_distribution() -> None:
     fit = ld.decompose(SOME, "B1", solver="natural")
-    uniform = ld.to_eta(np.ones((3, 3)))[tuple(fit.basis.T)]
+    uniform = ld.dual.to_eta(np.ones((3, 3)))[tuple(fit.basis.T)]
     assert fit.history[0].objective == pytest.approx(np.log(9))
     assert fit.history[0].residual == pytest.approx(np.abs(uniform - fit.eta_hat).max())
     assert fit.history[0].residual_norm == pytest.approx(np.linalg.norm(uniform - fit.eta_hat))
@@ -272,7 +272,7 @@ def test_the_gap_bounds_kl_above_its_minimum_on_the_way(X: list[float]) -> None:
         assert early.kl - best.kl <= early.gap + 1e-12, f"after {steps} steps"
 
 
-@pytest.mark.parametrize("solver", ["gradient", "m-projection", ld.Gradient(form="batch")], ids=str)
+@pytest.mark.parametrize("solver", ["gradient", "m-projection", ld.solvers.Gradient(form="batch")], ids=str)
 def test_every_solver_reports_a_gap(solver: str | Solver) -> None:
     fit = ld.decompose(SOME, "B1", solver=solver, tol=1e-8)
     assert 0 <= fit.gap < 1e-12
@@ -307,9 +307,9 @@ def test_the_same_input_gives_the_same_bits(case: Case) -> None:
 def test_names_and_settings() -> None:
     assert {"closed", "gradient", "m-projection", "natural", "natural-cg", "matrix-scaling", "scaling"} == set(SOLVERS)
     assert read_solver("auto") is None
-    mine = ld.Gradient(form="batch", max_iter=7)
+    mine = ld.solvers.Gradient(form="batch", max_iter=7)
     assert read_solver(mine) is mine
-    assert ld.decompose(SOME, "B1", solver=ld.Natural()).solver == "natural"
+    assert ld.decompose(SOME, "B1", solver=ld.solvers.Natural()).solver == "natural"
 
 
 class Careful(Solver):
@@ -331,30 +331,32 @@ def test_a_solver_of_ones_own_needs_a_start_and_a_step() -> None:
 def test_a_solver_of_ones_own_is_checked_whole_before_X_is_read() -> None:
     class Half:
         name, max_iter, patience = "half", 10, "five"
-        start, advance, finish = ld.Natural().start, ld.Natural().advance, ld.Natural().finish
+        start, advance, finish = ld.solvers.Natural().start, ld.solvers.Natural().advance, ld.solvers.Natural().finish
 
     half: Any = Half()
     lacking = r"the solver Half lacks pack, unpack, patience, exact, forms_fisher, .* Derive it from legendre\.solvers"
-    with pytest.raises(ld.InvalidSetting, match=lacking):
+    with pytest.raises(ld.errors.InvalidSetting, match=lacking):
         ld.decompose("no tensor at all", "B1", solver=half)
-    with pytest.raises(ld.InvalidSetting, match="must be a name or a solver object"):
-        ld.decompose(SOME, "B1", solver=ld.Natural)  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidSetting, match="must be a name or a solver object"):
+        ld.decompose(SOME, "B1", solver=ld.solvers.Natural)  # type: ignore[arg-type]
 
 
 def test_the_solver_brings_its_own_budget() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
-        fit = ld.decompose(SOME, "B1", solver=ld.Natural(max_iter=1))
+        fit = ld.decompose(SOME, "B1", solver=ld.solvers.Natural(max_iter=1))
     assert fit.n_iter == 1
 
 
 def test_m_projection_refuses_what_is_too_large() -> None:
     X = np.arange(1.0, 4802.0)
-    with pytest.raises(ld.InvalidSetting, match=r"4,801 merged cells are more than 4,000\. Use solver='natural'"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"4,801 merged cells are more than 4,000\. Use solver='natural'"
+    ):
         ld.decompose(X, ld.full(), solver="m-projection")
 
 
 def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    seen: list[ld.Step] = []
+    seen: list[ld.solvers.Step] = []
     fit = ld.decompose(SOME, "B1", progress=True, callback=seen.append)
     assert fit.history == tuple(seen)
     assert capsys.readouterr().out == ""
@@ -375,7 +377,7 @@ class Counting:
         return getattr(self.engine, name)
 
 
-class NoChords(ld.Natural):
+class NoChords(ld.solvers.Natural):
     """Every step with a factor of its own, as in the paper."""
 
     @staticmethod
@@ -388,7 +390,7 @@ def counted(X: FloatArray, basis: ld.Basis, *, chords: bool) -> tuple[Outcome, i
     decided = ld.plan(X, basis, solver="natural", tol=1e-10)
     engine: Any = Counting(decided.target.engine)
     target = Target(engine, decided.target.problem, 1e-10)
-    outcome = run(ld.Natural() if chords else NoChords(), target, np.zeros(len(decided.columns)), 500)
+    outcome = run(ld.solvers.Natural() if chords else NoChords(), target, np.zeros(len(decided.columns)), 500)
     return outcome, len(engine.asked)
 
 

@@ -165,7 +165,7 @@ def test_infeasible_margins_are_found_and_proven(X: FloatArray, entries: list[in
     scale = 1.0 if whole else unit * np.pi
     margins: Given = {(0,): rows * scale, (1,): columns * scale}
     if largest_values(X, margins) is None:
-        with pytest.raises(ld.InvalidMargins):
+        with pytest.raises(ld.errors.InvalidMargins):
             ld.balance(X, margins)
     else:
         assert ld.balance(X, margins).converged
@@ -362,7 +362,7 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_bad_tensors(X: Any, margins: Any, text: str) -> None:
-    with pytest.raises(ld.InvalidTensor, match=text):
+    with pytest.raises(ld.errors.InvalidTensor, match=text):
         ld.balance(X, margins)
 
 
@@ -394,7 +394,7 @@ def test_bad_margins(margins: Any, text: str | None) -> None:
     if text is None:
         assert ld.balance(X, margins).converged
         return
-    with pytest.raises(ld.InvalidMargins, match=text):
+    with pytest.raises(ld.errors.InvalidMargins, match=text):
         ld.balance(X, margins)
 
 
@@ -403,7 +403,7 @@ def test_margins_that_disagree_about_what_they_share() -> None:
     K[1] *= 0.25
     K *= M.sum() / K.sum()
     with pytest.raises(
-        ld.InvalidMargins,
+        ld.errors.InvalidMargins,
         match=r"margins \(0, 1\) and \(1, 2\) disagree about their common margin over modes 1: at \[1\] the first sums "
         r"to 2, the second to 0.666",
     ):
@@ -413,12 +413,14 @@ def test_margins_that_disagree_about_what_they_share() -> None:
 def test_infeasible_blocks_are_named() -> None:
     X = [[1, 0, 0], [2, 0, 0], [1, 1, 1]]
     cut = r"X is 0 on rows \{0, 1\} outside columns \{0\}, yet those rows need 0.6 and those columns have only 0.4"
-    with pytest.raises(ld.InvalidMargins, match=cut):
+    with pytest.raises(ld.errors.InvalidMargins, match=cut):
         ld.balance(X, {0: [0.3, 0.3, 0.4], 1: [0.4, 0.3, 0.3]})
     irrational = np.array([0.3, 0.3, 0.4]) * np.pi, np.array([0.4, 0.3, 0.3]) * np.pi
-    with pytest.raises(ld.InvalidMargins, match=r"rows \{0, 1\} outside columns \{0\}, yet those rows need 1.88496"):
+    with pytest.raises(
+        ld.errors.InvalidMargins, match=r"rows \{0, 1\} outside columns \{0\}, yet those rows need 1.88496"
+    ):
         ld.balance(X, list(irrational))
-    with pytest.raises(ld.InvalidMargins, match=r"margin 0 wants 1 at \[1\], but on all of its cells X is 0"):
+    with pytest.raises(ld.errors.InvalidMargins, match=r"margin 0 wants 1 at \[1\], but on all of its cells X is 0"):
         ld.balance([[1, 2], [0, 0]])
 
 
@@ -426,26 +428,26 @@ def test_infeasible_two_way_margins_name_their_multipliers() -> None:
     """Pairwise agreement is not enough: three binary variables cannot differ pairwise."""
     differ = np.array([[0.0, 0.5], [0.5, 0.0]]) + 0.01
     text = r"no tensor that is 0 where X is 0 has these margins. .*\(0, 1\)\[.*: \+.*multipliers sum to <= 0, yet"
-    with pytest.raises(ld.InvalidMargins, match=text):
+    with pytest.raises(ld.errors.InvalidMargins, match=text):
         ld.balance(np.ones((2, 2, 2)), {(0, 1): differ, (1, 2): differ, (0, 2): differ})
 
 
 @pytest.mark.parametrize(
     ("settings_", "error", "text"),
     [
-        ({"modes": 3}, ld.InvalidMargins, "an order from 1 to 2"),
-        ({"modes": "rows"}, ld.InvalidMargins, "an order from 1 to 2"),
-        ({"modes": object()}, ld.InvalidMargins, "an order from 1 to 2"),
-        ({"modes": {0: [1, 1]}}, ld.InvalidMargins, "Margins of your own go to margins, e.g. {0: row_sums}"),
-        ({"modes": []}, ld.InvalidMargins, "modes is empty"),
-        ({"total": np.complex128(1 + 2j)}, ld.InvalidMargins, "total must be a finite number > 0"),
-        ({"total": 0}, ld.InvalidMargins, "total must be a finite number > 0, got 0"),
-        ({"total": 2.0, "margins": {0: [1, 1]}}, ld.InvalidMargins, "leave them out when margins are given"),
-        ({"solver": "closed"}, ld.InvalidSetting, "'closed' needs a tensor with the margins"),
-        ({"solver": "m-projection"}, ld.InvalidSetting, "needs a tensor with the margins"),
-        ({"solver": "sinkhorn"}, ld.InvalidSetting, "unknown solver"),
-        ({"tol": -1}, ld.InvalidSetting, "tol must be"),
-        ({"max_iter": 1.5}, ld.InvalidSetting, "max_iter must be"),
+        ({"modes": 3}, ld.errors.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": "rows"}, ld.errors.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": object()}, ld.errors.InvalidMargins, "an order from 1 to 2"),
+        ({"modes": {0: [1, 1]}}, ld.errors.InvalidMargins, "Margins of your own go to margins, e.g. {0: row_sums}"),
+        ({"modes": []}, ld.errors.InvalidMargins, "modes is empty"),
+        ({"total": np.complex128(1 + 2j)}, ld.errors.InvalidMargins, "total must be a finite number > 0"),
+        ({"total": 0}, ld.errors.InvalidMargins, "total must be a finite number > 0, got 0"),
+        ({"total": 2.0, "margins": {0: [1, 1]}}, ld.errors.InvalidMargins, "leave them out when margins are given"),
+        ({"solver": "closed"}, ld.errors.InvalidSetting, "'closed' needs a tensor with the margins"),
+        ({"solver": "m-projection"}, ld.errors.InvalidSetting, "needs a tensor with the margins"),
+        ({"solver": "sinkhorn"}, ld.errors.InvalidSetting, "unknown solver"),
+        ({"tol": -1}, ld.errors.InvalidSetting, "tol must be"),
+        ({"max_iter": 1.5}, ld.errors.InvalidSetting, "max_iter must be"),
     ],
 )
 def test_bad_settings(settings_: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -454,7 +456,7 @@ def test_bad_settings(settings_: dict[str, Any], error: type[Exception], text: s
 
 
 def test_potentials_are_for_matrices() -> None:
-    with pytest.raises(ld.InvalidSetting, match="balances matrices"):
+    with pytest.raises(ld.errors.InvalidSetting, match="balances matrices"):
         ld.balance(np.ones((2, 2, 2)), solver="matrix-scaling")
     assert ld.balance(np.ones((2, 1, 3)), solver="matrix-scaling").converged
 
@@ -523,7 +525,7 @@ def test_relaxation_reads_its_own_rate() -> None:
 
 
 def test_masked_margins_and_callbacks_that_are_none_are_refused() -> None:
-    with pytest.raises(ld.InvalidMargins, match="margin 0 is a masked array"):
+    with pytest.raises(ld.errors.InvalidMargins, match="margin 0 is a masked array"):
         ld.balance([[1, 2], [3, 4]], {0: np.ma.array([1.0, 1.0], mask=[True, False]), 1: [1.0, 1.0]})
-    with pytest.raises(ld.InvalidSetting, match="callback must be a function of a Step, got 5"):
+    with pytest.raises(ld.errors.InvalidSetting, match="callback must be a function of a Step, got 5"):
         ld.balance([[1, 2], [3, 4]], callback=5)  # type: ignore[arg-type]

@@ -186,7 +186,7 @@ def test_the_column_that_is_predicted_is_not_read(rng: np.random.Generator) -> N
     unknown[:, 1] = np.nan
     assert_array_equal(machine.predict_proba(unknown, 1), machine.predict_proba(rows, 1))
     assert np.isnan(unknown[:, 1]).all()
-    with pytest.raises(ld.InvalidSamples, match=r"samples\[0, 1\] = nan"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"samples\[0, 1\] = nan"):
         machine.predict_proba(unknown, 0)
 
 
@@ -210,9 +210,9 @@ def test_states_never_seen_have_infinite_weights() -> None:
     assert_allclose(machine.conditional(of=[0, 1]), [[0.5, 0.25], [0.25, 0.0]], atol=1e-12)
     assert machine.score([[1, 1, 0]]) == -np.inf
     assert set(map(tuple, machine.sample(50, 0).tolist())) <= {(0, 0, 0), (1, 0, 0), (0, 1, 0)}
-    with pytest.raises(ld.InvalidSamples, match=r"\{2: 1\}, has probability 0"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"\{2: 1\}, has probability 0"):
         machine.conditional({2: 1})
-    with pytest.raises(ld.InvalidSamples, match=r"samples\[0\]: the other variables' levels have probability 0"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"samples\[0\]: the other variables' levels have probability 0"):
         machine.predict_proba([[0, 0, 1]], 0)
     smooth = ld.BoltzmannMachine([(0, 1)], alpha=1.0).fit(rows)
     assert_allclose(smooth.conditional(), enumerated(smooth), atol=1e-12)  # all weights are finite
@@ -245,9 +245,9 @@ def test_columns_in_another_order_are_refused(rng: np.random.Generator) -> None:
     machine = ld.BoltzmannMachine().fit(frame)
     text = r"the columns of samples are \['wet', 'rain'\]; the variables are \['rain', 'wet'\]. Put them in that order"
     for asked in (machine.score, machine.score_samples, lambda rows: machine.predict_proba(rows, "wet")):
-        with pytest.raises(ld.InvalidSamples, match=text):
+        with pytest.raises(ld.errors.InvalidSamples, match=text):
             asked(frame[["wet", "rain"]])
-    with pytest.raises(ld.InvalidSamples, match=text):
+    with pytest.raises(ld.errors.InvalidSamples, match=text):
         ld.BoltzmannMachine(names=["rain", "wet"]).fit(frame[["wet", "rain"]])
     other = ld.BoltzmannMachine(names=["a", "b"]).fit(frame)  # names of one's own
     assert other.score(frame) == machine.score(frame) == machine.score(frame.to_numpy())
@@ -270,9 +270,11 @@ def test_tables_of_every_library_are_the_same_rows(rng: np.random.Generator) -> 
         assert other.names_ == ("a", "b", "c")
         assert_array_equal(other.decomposition_.theta, machine.decomposition_.theta)
         assert_array_equal(other.predict_proba(found, "b"), machine.predict_proba(rows, "b"))
-    with pytest.raises(ld.InvalidSamples, match=r"column 'b' of samples has dtype object; levels are whole numbers"):
+    with pytest.raises(
+        ld.errors.InvalidSamples, match=r"column 'b' of samples has dtype object; levels are whole numbers"
+    ):
         ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, 1], "b": ["x", "y"]}))
-    with pytest.raises(ld.InvalidSamples, match=r"samples\[1, 0\] = nan.*NaN is no level"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"samples\[1, 0\] = nan.*NaN is no level"):
         ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, None], "b": [1, 0]}))
 
 
@@ -315,7 +317,7 @@ def test_tensors_that_are_refused_say_why(rng: np.random.Generator) -> None:
         (pandas.DataFrame({"a": ["x"]}), r"X .*dtype"),
     ]
     for held, text in refused:
-        with pytest.raises(ld.InvalidTensor, match=text):
+        with pytest.raises(ld.errors.InvalidTensor, match=text):
             ld.BoltzmannMachine().fit_tensor(held)
 
 
@@ -327,7 +329,7 @@ def test_a_sparse_tensor_of_a_hundred_modes_is_learned_like_its_rows(rng: np.ran
         expected = ld.BoltzmannMachine(chain, alpha=alpha).fit(rows)
         assert_allclose(machine.decomposition_.theta, expected.decomposition_.theta, atol=1e-9)
         assert_allclose(machine.conditional({0: 1}, of=[3, 2]), expected.conditional({0: 1}, of=[3, 2]), atol=1e-9)
-    with pytest.raises(ld.InvalidQuery, match=r"the joint distribution of 99 modes has 6\.3e29 cells"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the joint distribution of 99 modes has 6\.3e29 cells"):
         machine.conditional({0: 1})
 
 
@@ -373,17 +375,19 @@ def test_trouble_is_named(settings: dict[str, Any], rows: Any, text: str) -> Non
 
 
 def test_tensors_and_rows_are_not_mistaken(rng: np.random.Generator) -> None:
-    with pytest.raises(ld.InvalidTensor, match=r"X has shape \(50, 2\).*Rows of samples go to fit"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"X has shape \(50, 2\).*Rows of samples go to fit"):
         ld.BoltzmannMachine().fit_tensor(ising(rng, 50, 2))
-    with pytest.raises(ld.InvalidTensor, match=r"set levels=\[2, 3\]"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"set levels=\[2, 3\]"):
         ld.BoltzmannMachine().fit_tensor(np.ones((2, 3)))
-    with pytest.raises(ld.InvalidSamples, match="A tensor of counts goes to fit_tensor"):
+    with pytest.raises(ld.errors.InvalidSamples, match="A tensor of counts goes to fit_tensor"):
         ld.BoltzmannMachine().fit([[10, 5], [3, 7]])
-    with pytest.raises(ld.InvalidTensor, match="Mode 1 of X has a single level, and so is no variable: leave it out"):
+    with pytest.raises(
+        ld.errors.InvalidTensor, match="Mode 1 of X has a single level, and so is no variable: leave it out"
+    ):
         ld.BoltzmannMachine().fit_tensor(np.ones((2, 1, 3)))
-    with pytest.raises(ld.InvalidTensor, match="single number"):
+    with pytest.raises(ld.errors.InvalidTensor, match="single number"):
         ld.BoltzmannMachine().fit_tensor(3.0)
-    with pytest.raises(ld.InvalidTensor, match="negative"):
+    with pytest.raises(ld.errors.InvalidTensor, match="negative"):
         ld.BoltzmannMachine().fit_tensor([[1, 2], [-1, 3]])
 
 
@@ -397,28 +401,28 @@ def test_a_state_never_looked_at_is_not_in_the_sample_space() -> None:
 
 
 def test_questions_out_of_place(rng: np.random.Generator) -> None:
-    with pytest.raises(ld.NotFitted, match=r"this BoltzmannMachine is not fitted yet\. Call fit first"):
+    with pytest.raises(ld.errors.NotFitted, match=r"this BoltzmannMachine is not fitted yet\. Call fit first"):
         ld.BoltzmannMachine().sample()
-    with pytest.raises(ld.NotFitted):
+    with pytest.raises(ld.errors.NotFitted):
         ld.BoltzmannMachine().score([[0, 1]])
     machine = ld.BoltzmannMachine(names=["a", "b", "c"]).fit(ising(rng, 60, 3))
-    with pytest.raises(ld.InvalidSamples, match="'a' cannot be 2: its levels are 0 to 1"):
+    with pytest.raises(ld.errors.InvalidSamples, match="'a' cannot be 2: its levels are 0 to 1"):
         machine.conditional({"a": 2})
-    with pytest.raises(ld.InvalidSamples, match="must name variables once each, and none that is given"):
+    with pytest.raises(ld.errors.InvalidSamples, match="must name variables once each, and none that is given"):
         machine.conditional({"a": 1}, of=["a", "b"])
-    with pytest.raises(ld.InvalidSamples, match="samples has 2 columns; there are 3 variables"):
+    with pytest.raises(ld.errors.InvalidSamples, match="samples has 2 columns; there are 3 variables"):
         machine.score([[0, 1]])
-    with pytest.raises(ld.InvalidSetting, match="n_samples must be an integer >= 1, got 0"):
+    with pytest.raises(ld.errors.InvalidSetting, match="n_samples must be an integer >= 1, got 0"):
         machine.sample(0)
-    with pytest.raises(ld.InvalidSetting, match="random_state must be"):
+    with pytest.raises(ld.errors.InvalidSetting, match="random_state must be"):
         machine.sample(1, "seed")
-    with pytest.raises(ld.InvalidSamples, match="sample_weight must hold 4 numbers"):
+    with pytest.raises(ld.errors.InvalidSamples, match="sample_weight must hold 4 numbers"):
         machine.fit(ising(rng, 4, 3), sample_weight=[1, 2])
-    with pytest.raises(ld.InvalidSamples, match=r"sample_weight\[1\] = -2"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"sample_weight\[1\] = -2"):
         machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[1, -2])
-    with pytest.raises(ld.InvalidSamples, match="sample_weight is not a rectangular array"):
+    with pytest.raises(ld.errors.InvalidSamples, match="sample_weight is not a rectangular array"):
         machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[[1], [1, 2]])
-    with pytest.raises(ld.InvalidSamples, match="every sample_weight is zero"):
+    with pytest.raises(ld.errors.InvalidSamples, match="every sample_weight is zero"):
         machine.fit([[0, 1, 1], [1, 0, 0]], sample_weight=[0, 0])
 
 
@@ -445,7 +449,9 @@ def test_scikit_learn_conventions(rng: np.random.Generator) -> None:
         rows + rng.uniform(-0.4, 0.4, rows.shape)
     )
     assert pipe[-1].score(rows) == pytest.approx(ld.BoltzmannMachine(2).fit(rows).score(rows))
-    with pytest.raises(ld.InvalidSetting, match="unknown parameter of BoltzmannMachine 'edge'; did you mean 'edges'"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match="unknown parameter of BoltzmannMachine 'edge'; did you mean 'edges'"
+    ):
         machine.set_params(edge=2)
 
 
@@ -484,7 +490,7 @@ def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
     ]:
         with pytest.raises(ld.LegendreError, match=text):
             machine.conditional(event, of)  # type: ignore[arg-type]
-    with pytest.raises(ld.InvalidBasis, match="edges is an iterator"):
+    with pytest.raises(ld.errors.InvalidBasis, match="edges is an iterator"):
         ld.BoltzmannMachine(edge for edge in [(0, 1)]).fit([[0, 1], [1, 0]])
-    with pytest.raises(ld.InvalidBasis, match="1000000001 modes; at most 32"):
+    with pytest.raises(ld.errors.InvalidBasis, match="1000000001 modes; at most 32"):
         ld.rbm(10**9, 1)

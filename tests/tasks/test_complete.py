@@ -259,7 +259,7 @@ def test_base_measure_is_used_where_cells_are_missing() -> None:
     assert done.determined is not None
     assert done.determined.all()
     exposure[2, 1] = NAN
-    with pytest.raises(ld.InvalidSupport, match=r"base\[2, 1\] = nan at a missing cell"):
+    with pytest.raises(ld.errors.InvalidSupport, match=r"base\[2, 1\] = nan at a missing cell"):
         ld.complete(X, ld.interactions(1), base=exposure)
 
 
@@ -328,7 +328,9 @@ def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
     assert table.folds == "fibres along mode 2"
     assert table.scores[0].undetermined == 0
     assert table.scores[1].undetermined == table.held_out
-    with pytest.raises(ld.InvalidBasis, match="every candidate leaves more than half of the held-out cells undet"):
+    with pytest.raises(
+        ld.errors.InvalidBasis, match="every candidate leaves more than half of the held-out cells undet"
+    ):
         ld.complete(noisy(), ["interactions(2)", "full"], cv=3, folds=2)
 
 
@@ -361,19 +363,19 @@ def test_same_seed_same_folds() -> None:
 
 def test_bad_input_is_refused() -> None:
     X = np.array([[1.0, NAN], [2.0, 3.0]])
-    with pytest.raises(ld.InvalidTensor, match="every entry of X is NaN"):
+    with pytest.raises(ld.errors.InvalidTensor, match="every entry of X is NaN"):
         ld.complete([[NAN, NAN]], "B1")
-    with pytest.raises(ld.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
         ld.complete([[1.0, -2.0]], "B1")
-    with pytest.raises(ld.InvalidTensor, match=r"1 infinite entries, the first at X\[0, 1\]"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"1 infinite entries, the first at X\[0, 1\]"):
         ld.complete([[1.0, np.inf]], "B1")
-    with pytest.raises(ld.InvalidSupport, match="support is empty"):
+    with pytest.raises(ld.errors.InvalidSupport, match="support is empty"):
         ld.complete(X, "B1", support=np.zeros((2, 2), dtype=bool))
-    with pytest.raises(ld.InvalidBasis, match="did you mean 'interactions'"):
+    with pytest.raises(ld.errors.InvalidBasis, match="did you mean 'interactions'"):
         ld.complete(X, "interaction(1)")
-    with pytest.raises(ld.InvalidBasis, match=r"this one holds \[0, 1\]"):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"this one holds \[0, 1\]"):
         ld.complete(X, ["B1", [0, 1]], cv=2)  # type: ignore[arg-type]
-    with pytest.raises(ld.InvalidSetting, match="2 candidate bases need cv"):
+    with pytest.raises(ld.errors.InvalidSetting, match="2 candidate bases need cv"):
         ld.complete(X, ["B1", "empty"])
 
 
@@ -396,7 +398,7 @@ def test_bad_input_is_refused() -> None:
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, object], text: str) -> None:
-    with pytest.raises(ld.InvalidSetting, match=text.replace("(", r"\(").replace(")", r"\)")):
+    with pytest.raises(ld.errors.InvalidSetting, match=text.replace("(", r"\(").replace(")", r"\)")):
         ld.complete([[1.0, NAN], [2.0, 3.0]], ld.interactions(1), **settings)  # type: ignore[arg-type]
 
 

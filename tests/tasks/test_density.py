@@ -109,7 +109,7 @@ def test_categories_of_several_types_stay_what_they_are(levels: list[Any]) -> No
     drawn = density.sample(40, random_state=0)[:, 0].tolist()
     assert {(type(value), value) for value in drawn} == {(type(value), value) for value in levels}
     if levels[0] == "none":
-        with pytest.raises(ld.InvalidSamples, match=r"column 0 holds '1' in row 0, which was not seen in fit"):
+        with pytest.raises(ld.errors.InvalidSamples, match=r"column 0 holds '1' in row 0, which was not seen in fit"):
             density.score(np.array([["1", 0]], dtype=object))
 
 
@@ -124,7 +124,7 @@ def test_unseen_values(people: AnyArray) -> None:
     new = np.array([["red", 1, 0], ["pink", 1, 0]], dtype=object)
     density = ld.LegendreDensity(1).fit(people)
     with pytest.raises(
-        ld.InvalidSamples, match=r"column 0 holds 'pink' in row 1, which was not seen in fit\. List all"
+        ld.errors.InvalidSamples, match=r"column 0 holds 'pink' in row 1, which was not seen in fit\. List all"
     ):
         density.score_samples(new)
     silent = density.set_params(handle_unknown="-inf").score_samples(new)
@@ -164,7 +164,7 @@ def test_bins_make_a_density(rng: np.random.Generator) -> None:
     near = far.copy()
     near[0, 0] = X[:, 0].max()
     assert density.score(far) == density.score(near)
-    with pytest.raises(ld.InvalidSamples, match="a column that fit saw as numbers holds something else"):
+    with pytest.raises(ld.errors.InvalidSamples, match="a column that fit saw as numbers holds something else"):
         density.score(np.array([["x", 1.0, 0]], dtype=object))
 
 
@@ -247,13 +247,13 @@ def test_columns_of_frames_are_named(people: AnyArray) -> None:
     density = ld.LegendreDensity(1).fit(frame)
     assert density.feature_names_in_.tolist() == ["colour", "size", "flag"]
     other: Any = pandas.DataFrame(people[:, ::-1], columns=["flag", "size", "colour"])
-    with pytest.raises(ld.InvalidSamples, match=r"fit saw \['colour', 'size', 'flag'\]. Put them in that order"):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"fit saw \['colour', 'size', 'flag'\]. Put them in that order"):
         density.score(other)
-    with pytest.raises(ld.InvalidSamples, match="column 'size' holds 9 in row 0"):
+    with pytest.raises(ld.errors.InvalidSamples, match="column 'size' holds 9 in row 0"):
         density.score(np.array([["red", 9, 0]], dtype=object))
     density.fit(people)
     assert not hasattr(density, "feature_names_in_")
-    with pytest.raises(ld.NotFitted, match="this LegendreDensity is not fitted yet"):
+    with pytest.raises(ld.errors.NotFitted, match="this LegendreDensity is not fitted yet"):
         ld.LegendreDensity().sample()
 
 
@@ -297,7 +297,7 @@ def test_missing_values_of_every_library() -> None:
     text = r"Input X contains NaN or infinity: column 'd' is (nan|None|<NA>|NaT) in row 1\. Leave such rows out"
     for column in (["x", None], [1.5, np.nan], [1, None], [True, None]):
         for table in (pandas.DataFrame({"d": column}), polars.DataFrame({"d": column}), pyarrow.table({"d": column})):
-            with pytest.raises(ld.InvalidSamples, match=text):
+            with pytest.raises(ld.errors.InvalidSamples, match=text):
                 ld.LegendreDensity(1).fit(table)
-    with pytest.raises(ld.InvalidSamples, match="column 0 is None in row 1"):
+    with pytest.raises(ld.errors.InvalidSamples, match="column 0 is None in row 1"):
         ld.LegendreDensity(1).fit(np.ma.masked_array([[1], [2]], mask=[[False], [True]]))

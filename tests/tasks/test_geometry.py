@@ -38,8 +38,8 @@ def pairs(draw: st.DrawFn) -> Pair:
 @given(pairs(), st.floats(-2.0, 3.0))
 def test_an_e_geodesic_is_straight_in_theta(pair: Pair, t: float) -> None:
     P, Q = pair
-    between = (1 - t) * ld.to_theta(P) + t * ld.to_theta(Q)
-    found = ld.to_theta(e_geodesic(P, Q, t))
+    between = (1 - t) * ld.dual.to_theta(P) + t * ld.dual.to_theta(Q)
+    found = ld.dual.to_theta(e_geodesic(P, Q, t))
     bottom = (0,) * P.ndim
     between[bottom] = found[bottom] = 0.0  # -psi, which is convex along the line
     assert_allclose(found, between, atol=1e-10)
@@ -48,7 +48,9 @@ def test_an_e_geodesic_is_straight_in_theta(pair: Pair, t: float) -> None:
 @given(pairs(), st.floats(0.0, 1.0))
 def test_an_m_geodesic_is_straight_in_eta(pair: Pair, t: float) -> None:
     P, Q = pair
-    assert_allclose(ld.to_eta(m_geodesic(P, Q, t)), (1 - t) * ld.to_eta(P) + t * ld.to_eta(Q), atol=1e-13)
+    assert_allclose(
+        ld.dual.to_eta(m_geodesic(P, Q, t)), (1 - t) * ld.dual.to_eta(P) + t * ld.dual.to_eta(Q), atol=1e-13
+    )
 
 
 @given(pairs(), st.floats(0.0, 1.0))
@@ -65,7 +67,7 @@ def test_an_e_geodesic_lives_on_the_common_support(shape: tuple[int, ...], data:
     P, Q = data.draw(count_tables(shape)), data.draw(count_tables(shape))
     common = (P > 0) & (Q > 0)
     if not common.any():
-        with pytest.raises(ld.InvalidTensor, match="P and Q have disjoint supports"):
+        with pytest.raises(ld.errors.InvalidTensor, match="P and Q have disjoint supports"):
             e_geodesic(P, Q, 0.5)
         return
     line = e_geodesic(P, Q, [0.0, 0.25, 1.0])
@@ -96,7 +98,7 @@ def test_an_m_geodesic_ends_at_the_boundary() -> None:
     """(1-t) (1, 3) + t (2, 2), over 4: from (0, 1) at t = -1 to (1, 0) at t = 3."""
     assert_allclose(m_geodesic([1, 3], [2, 2], [-1.0, 3.0]), [[0, 1], [1, 0]], atol=1e-15)
     with pytest.raises(
-        ld.InvalidSetting,
+        ld.errors.InvalidSetting,
         match=r"at t = 3\.2 the m-geodesic has left the simplex: cell \[1\] would get probability -0\.05\. "
         r"Between these tensors t may run from -1 to 3\.",
     ):
@@ -106,21 +108,21 @@ def test_an_m_geodesic_ends_at_the_boundary() -> None:
 @pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
 @pytest.mark.parametrize("t", [np.nan, np.inf, "half", None, 1j, True])
 def test_t_is_a_number(geodesic: Callable[..., FloatArray], t: object) -> None:
-    with pytest.raises(ld.InvalidSetting, match="t is not a rectangular array: its rows differ in length"):
+    with pytest.raises(ld.errors.InvalidSetting, match="t is not a rectangular array: its rows differ in length"):
         geodesic([1, 2], [2, 1], [[0.5], [0.1, 0.2]])
-    with pytest.raises(ld.InvalidSetting, match="t must be a finite number or an array of them, got"):
+    with pytest.raises(ld.errors.InvalidSetting, match="t must be a finite number or an array of them, got"):
         geodesic([1, 2], [2, 1], t)
 
 
 @pytest.mark.parametrize("geodesic", [e_geodesic, m_geodesic])
 def test_bad_tensors_are_called_by_their_names(geodesic: Callable[..., FloatArray]) -> None:
-    with pytest.raises(ld.InvalidTensor, match=r"^Q has 1 negative entry: it is Q\[1\] = -2\. Q is read as"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^Q has 1 negative entry: it is Q\[1\] = -2\. Q is read as"):
         geodesic([1, 2], [1, -2], 0.5)
-    with pytest.raises(ld.InvalidTensor, match=r"^P is zero everywhere"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^P is zero everywhere"):
         geodesic([0, 0], [1, 2], 0.5)
-    with pytest.raises(ld.InvalidTensor, match=r"P has shape \(2,\), Q has shape \(3,\)"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"P has shape \(2,\), Q has shape \(3,\)"):
         geodesic([1, 2], [1, 2, 3], 0.5)
-    with pytest.raises(ld.InvalidTensor, match="every entry of P is NaN"):
+    with pytest.raises(ld.errors.InvalidTensor, match="every entry of P is NaN"):
         geodesic([np.nan, np.nan], [1, 2], 0.5)
 
 
@@ -176,21 +178,25 @@ def test_missing_cells_are_no_part_of_the_triangle() -> None:
 
 def test_what_a_triangle_says() -> None:
     fit = ld.decompose([[4, 1], [2, 3]], "B1")
-    with pytest.raises(ld.InvalidTensor, match=r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so that KL\(Q, R\) is infinite"):
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"R\[0, 1\] = 0 where Q\[0, 1\] > 0, so that KL\(Q, R\) is infinite"
+    ):
         pythagoras(fit, [[1, 0], [1, 1]])
-    with pytest.raises(ld.InvalidTensor, match=r"R has shape \(2,\), the decomposition has shape \(2, 2\)"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"R has shape \(2,\), the decomposition has shape \(2, 2\)"):
         pythagoras(fit, [1, 1])
-    with pytest.raises(ld.InvalidTensor, match=r"^R has 1 negative entry"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"^R has 1 negative entry"):
         pythagoras(fit, [[1, -1], [1, 1]])
     wrong: Any = np.ones((2, 2))
-    with pytest.raises(ld.InvalidSetting, match=r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"takes a decomposition, got ndarray: pythagoras\(decompose\(P, basis"
+    ):
         pythagoras(wrong, "B1")
     assert not pythagoras(fit).Q.flags.writeable
 
 
 def test_a_fit_from_a_file_has_no_triangle(tmp_path: Path) -> None:
     ld.decompose([[4, 1], [2, 3]], "B1").save(tmp_path / "fit.npz")
-    with pytest.raises(ld.InvalidSetting, match="pythagoras needs X"):
+    with pytest.raises(ld.errors.InvalidSetting, match="pythagoras needs X"):
         pythagoras(ld.load(tmp_path / "fit.npz"))
 
 
@@ -200,7 +206,7 @@ def test_the_base_measure_makes_the_e_projection(rng: np.random.Generator) -> No
     Q = ld.decompose(P, "B1", base=R).tensor()
     other = ld.decompose(P, "B1").tensor()
     for S in (P, other, m_geodesic(P, other, 0.3)):
-        assert ld.kl(S, R) == pytest.approx(ld.kl(S, Q) + ld.kl(Q, R), abs=1e-10)
+        assert ld.dual.kl(S, R) == pytest.approx(ld.dual.kl(S, Q) + ld.dual.kl(Q, R), abs=1e-10)
 
 
 # the ladder
@@ -280,17 +286,17 @@ def test_nothing_to_explain() -> None:
 
 def test_bases_must_be_nested() -> None:
     with pytest.raises(
-        ld.InvalidBasis,
+        ld.errors.InvalidBasis,
         match=r"not nested: B1\(\) lacks 3 of the 6 cells of interactions\(2\), which comes first, e\.g\. \[0, 1, 1\]",
     ):
         ladder(TABLE, ["interactions(2)", "B1"])
     bad: Any
     for bad in ("B1", ld.B1(), [], 2):
-        with pytest.raises(ld.InvalidBasis, match="bases must be a list of nested bases such as"):
+        with pytest.raises(ld.errors.InvalidBasis, match="bases must be a list of nested bases such as"):
             ladder(TABLE, bad)
-    with pytest.raises(ld.InvalidBasis, match=r"adaptive\(\.\.\.\) stands alone"):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(\.\.\.\) stands alone"):
         ladder(TABLE, [ld.adaptive(2)])
-    with pytest.raises(ld.InvalidTensor, match="X has 1 negative entry"):
+    with pytest.raises(ld.errors.InvalidTensor, match="X has 1 negative entry"):
         ladder([1, -1])
 
 
@@ -402,13 +408,17 @@ def test_new_figures_are_made_on_request() -> None:
 def test_what_cannot_be_drawn() -> None:
     fit = ld.decompose([[4, 1], [2, 3]], "B1")
     for plot in (plot_triangle, plot_simplex):
-        with pytest.raises(ld.InvalidSetting, match=r"the angle at Q is not right: .* = 0\.1.*R is not in the model"):
+        with pytest.raises(
+            ld.errors.InvalidSetting, match=r"the angle at Q is not right: .* = 0\.1.*R is not in the model"
+        ):
             plot(pythagoras(fit, [[1, 2], [3, 1]]))
-    with pytest.raises(ld.InvalidSetting, match=r"8 positive cells out of 8, and the model 3 parameters\."):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"8 positive cells out of 8, and the model 3 parameters\."):
         plot_simplex(pythagoras(ld.decompose(TABLE, "B1")))
-    with pytest.raises(ld.InvalidSetting, match="2 positive cells out of 4"):
+    with pytest.raises(ld.errors.InvalidSetting, match="2 positive cells out of 4"):
         plot_simplex(pythagoras(ld.decompose([[1, 1], [0, 0]], "B1")))
-    with pytest.raises(ld.InvalidSetting, match=r"plot_simplex needs axes of three dimensions: figure\.add_subplot"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"plot_simplex needs axes of three dimensions: figure\.add_subplot"
+    ):
         plot_simplex(pythagoras(fit), axes())
 
 
@@ -416,26 +426,28 @@ def test_what_is_not_drawn_at_all() -> None:
     fit = ld.decompose([[4, 1], [2, 3]], "B1")
     for plot, name in ((plot_triangle, "plot_triangle"), (plot_simplex, "plot_simplex")):
         with pytest.raises(
-            ld.InvalidSetting, match=rf"{name} draws a triangle, got Decomposition: {name}\(pythagoras\("
+            ld.errors.InvalidSetting, match=rf"{name} draws a triangle, got Decomposition: {name}\(pythagoras\("
         ):
             plot(fit)  # type: ignore[arg-type]
-    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder draws a ladder, got ndarray: plot_ladder\(ladder\(X\)\)"):
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"plot_ladder draws a ladder, got ndarray: plot_ladder\(ladder\(X\)\)"
+    ):
         plot_ladder(TABLE)  # type: ignore[arg-type]
     with pytest.raises(
-        ld.InvalidSetting, match=r"plot_triangle: ax must be axes such as figure\.add_subplot\(\), got int"
+        ld.errors.InvalidSetting, match=r"plot_triangle: ax must be axes such as figure\.add_subplot\(\), got int"
     ):
         plot_triangle(pythagoras(fit), 5)  # type: ignore[arg-type]
-    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder: ax must be axes such as .* got Figure"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"plot_ladder: ax must be axes such as .* got Figure"):
         plot_ladder(ladder(TABLE), axes().figure)
 
 
 def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.tasks.geometry.plots.find_spec", lambda _: None)
-    with pytest.raises(ld.InvalidSetting, match=r"plot_ladder needs matplotlib.*pip install 'legendre\[plot\]'"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"plot_ladder needs matplotlib.*pip install 'legendre\[plot\]'"):
         plot_ladder(ladder(TABLE))
 
 
 def test_far_along_a_line_of_no_length() -> None:
     assert_allclose(ld.geometry.m_geodesic([1, 3], [1, 3], 1e16), [0.25, 0.75])
-    with pytest.raises(ld.InvalidTensor, match="Q has 1 missing cells"):
+    with pytest.raises(ld.errors.InvalidTensor, match="Q has 1 missing cells"):
         ld.geometry.e_geodesic([1, 2], [1, np.nan], 0.5)

@@ -214,7 +214,7 @@ def test_merged_cells_change_nothing(rng: np.random.Generator) -> None:
     assert a.kl == pytest.approx(b.kl, abs=1e-7)
     noisy = fine * rng.uniform(0.5, 1.5, size=fine.shape)  # within boxes no longer constant
     c = ld.hidden(noisy, np.array(basis) * [3, 1, 2, 1], 2, restarts=2)
-    assert c.history[-1] == pytest.approx(ld.kl(noisy, c.tensor()), abs=1e-9)
+    assert c.history[-1] == pytest.approx(ld.dual.kl(noisy, c.tensor()), abs=1e-9)
 
 
 def test_the_same_seed_gives_the_same_answer(rng: np.random.Generator) -> None:
@@ -277,7 +277,7 @@ def test_trouble_is_named(change: dict[str, Any], text: str) -> None:
 
 
 def test_rbm_is_named_and_checked() -> None:
-    with pytest.raises(ld.InvalidBasis, match="rbm: n_hidden must be an integer >= 1, got 0"):
+    with pytest.raises(ld.errors.InvalidBasis, match="rbm: n_hidden must be an integer >= 1, got 0"):
         ld.rbm(3, 0)
 
 

@@ -221,14 +221,14 @@ def test_an_unfinished_fit_says_so() -> None:
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], text: str) -> None:
-    with pytest.raises(ld.InvalidSetting, match=text):
+    with pytest.raises(ld.errors.InvalidSetting, match=text):
         ld.smooth([[1.0, NAN], [2.0, 3.0]], **settings)
 
 
 def test_bad_tensors_are_refused() -> None:
-    with pytest.raises(ld.InvalidSetting, match=r"without the cells of fold \d X is zero everywhere"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"without the cells of fold \d X is zero everywhere"):
         ld.smooth([[1.0, 0.0], [0.0, 0.0]], cv=4)
-    with pytest.raises(ld.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
+    with pytest.raises(ld.errors.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
         ld.smooth([[1.0, -2.0]])
-    with pytest.raises(ld.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):
+    with pytest.raises(ld.errors.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):
         ld.smooth([[1.0, NAN], [2.0, 3.0]], base=[[1.0, NAN], [1.0, 1.0]], cv=2)

@@ -164,14 +164,14 @@ def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
 
 
 def _checked_axis(name: str, axis: object) -> int:
-    if not is_whole(axis):
+    if type(axis) is not int and not is_whole(axis):
         raise InvalidBasis(f"{name}: axis must be an integer, got {axis!r}.")
     return int(axis)
 
 
 def _checked_size(name: str, l: object) -> int:  # noqa: E741 - the paper's name
     """Return l as Python's own integer: NumPy's small ones overflow, and look odd in a summary."""
-    if not is_whole(l):
+    if type(l) is not int and not is_whole(l):
         raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {l!r}.")
     if l < 1:
         raise InvalidBasis(f"{name}({l}): l must be at least 1. For no parameters at all use empty().")

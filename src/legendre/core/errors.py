@@ -5,6 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+__all__ = [
+    "CheckpointWarning",
+    "ConvergenceWarning",
+    "ImpossibleEvent",
+    "InvalidBasis",
+    "InvalidFile",
+    "InvalidMargins",
+    "InvalidQuery",
+    "InvalidSamples",
+    "InvalidSetting",
+    "InvalidSupport",
+    "InvalidTensor",
+    "LegendreError",
+    "NotFitted",
+    "TooLarge",
+]
+
 
 class LegendreError(ValueError):
     """Base of every error that the library raises on purpose."""

@@ -70,7 +70,7 @@ class Dense(Observation):
         if self.values.size >= limits.COMPILED_CELLS:
             from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
-            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
+            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.support.shape))], mask).sums
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
@@ -83,11 +83,11 @@ class Dense(Observation):
         """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
         half = _smaller_half(quotient.merged_shape)
         margins: dict[int, FloatArray] = {}
-        for group in (half, [k for k in range(len(self.shape)) if k not in half]):
+        for group in (half, [k for k in range(len(self.support.shape)) if k not in half]):
             if group:
                 sums = self._merged_onto(quotient, group)
                 margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
-        return [margins[k] for k in range(len(self.shape))]
+        return [margins[k] for k in range(len(self.support.shape))]
 
     def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
         """Sum X over the boxes of some modes and over everything in the others."""
@@ -95,8 +95,10 @@ class Dense(Observation):
 
         if modes == [0] and self.first_margin is not None:
             merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
-            return merged.reshape(-1, *[1] * (len(self.shape) - 1))
-        boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
+            return merged.reshape(-1, *[1] * (len(self.support.shape) - 1))
+        boxes = [
+            quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.support.shape)
+        ]
         return sums_over_boxes(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:
@@ -111,8 +113,8 @@ class Dense(Observation):
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
-        if count == 1 and axis == len(self.shape) - 1 and self.last_ranking is not None:
-            return cells_of(self.last_ranking, np.arange(self.shape[axis]), self.shape, axis)
+        if count == 1 and axis == len(self.support.shape) - 1 and self.last_ranking is not None:
+            return cells_of(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
         if (
             count == 1
             and mask is None
@@ -132,12 +134,12 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_of(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
+        return cells_of(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
 
     def negentropy(self) -> float:
         """Sum ``p log(p / r)`` in one pass over X."""
         own = 0.0
-        for rows in rows_of(self.shape):
+        for rows in rows_of(self.support.shape):
             x = self.values[rows].astype(np.float64)
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             x = x[inside] / self.total

@@ -42,9 +42,11 @@ def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: Ar
                 positive=smallest > 0,
                 array=array,
                 home=home,
+                device=home,
             )
     copy = observe(host(array), support, base)
-    return Remote(copy.support, copy.base, copy.missing, copy.total, copy.positive, array, home, copy)
+    parts = copy.support, copy.base, copy.missing, copy.total, copy.positive
+    return Remote(*parts, array, home, copy, device=home)
 
 
 def _plain(X: Any, home: Home) -> bool:
@@ -94,11 +96,6 @@ class Remote(Observation):
             return self.here().counts
         xp = self.home.xp
         return not xp.isdtype(self.array.dtype, "real floating") or bool(xp.all(self.array == xp.round(self.array)))
-
-    @property
-    def device(self) -> Home:
-        """Where grids are swept."""
-        return self.home
 
     @property
     def largest_grid(self) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core.cells import LIMIT
 from legendre.core.types import AnyArray
-from legendre.data.sorted_cells import LIMIT
 
 NameOfPlace = Callable[[int, int], str]
 """Names an index of the list: (row, mode) -> text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
@@ -43,6 +43,8 @@ class Observation(ABC):
         The sum of X over Omega, so that ``P = X / total``.
     positive
         True when X > 0 on all of Omega: then the minimum is attained.
+    device
+        Where grids are swept, if not here.
     """
 
     kind: ClassVar[str]
@@ -55,16 +57,12 @@ class Observation(ABC):
     missing: BoolArray | None
     total: float
     positive: bool
+    device: Home | None = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The grid ``(I_1, ..., I_N)``."""
         return self.support.shape
-
-    @property
-    def device(self) -> Home | None:
-        """Where grids are swept, if not here."""
-        return None
 
     @property
     def entries(self) -> Entries | None:

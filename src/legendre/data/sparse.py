@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cells import find, frozen
+from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
@@ -17,7 +17,6 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense
 from legendre.data.observation import Entries, Observation, beyond_memory
-from legendre.data.readers.coordinates import from_coords
 from legendre.data.support import Support
 
 
@@ -178,17 +177,19 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
-    """Count rows on the full grid: cells (n x N), which may repeat, and their values (default 1), which then add up.
+    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up.
 
     Examples
     --------
     >>> observe_rows(np.array([[0, 1], [1, 1], [0, 1]]), np.ones(3), (2, 2), even=1.0).total
     4.0
     """
-    listed = from_coords(cells, values, shape)
-    if even and not listed.nnz:
+    listed, sums = merged_cells(list(cells.T), values, shape)
+    if values is not None and not (sums > 0).all():
+        listed, sums = listed[sums > 0], sums[sums > 0]
+    if even and not len(sums):
         raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
-    data = observe_entries(listed.cells, listed.values, listed.shape)
+    data = observe_entries(listed, sums, shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
 
 

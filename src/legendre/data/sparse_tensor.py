@@ -10,12 +10,11 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import is_whole
-from legendre.core.cells import frozen
+from legendre.core.cells import LIMIT, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
 from legendre.core.types import AnyArray
 from legendre.data.entry_checks import NameOfPlace, check_indices, shape_text
-from legendre.data.sorted_cells import LIMIT, merged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +106,7 @@ def assemble(
     if values is not None and not values.all():
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
-    cells, numbers = merged(indices, values, sizes)
+    cells, numbers = merged_cells(indices, values, sizes)
     labels = None if levels is None else tuple(None if level is None else frozen(level) for level in levels)
     return SparseTensor(frozen(cells), frozen(_own(numbers, values)), sizes, names, labels)
 

@@ -25,11 +25,9 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return ProductEngine(model)
     if form == "cliques" and (model.n_params <= limits.LARGEST_MATRIX or not model.space.formable):
         return JunctionEngine(model)
-    short = max(model.quotient.merged_shape) <= limits.SHORT_MODE
-    if (
-        model.n_merged <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS)
-        and model.n_params <= limits.NUMPY_BASIS
-    ):
+    space, k = model.space, len(model.basis)
+    short = max(space.quotient.merged_shape) <= limits.SHORT_MODE
+    if space.n_cells <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
     if model.device is not None:
         from legendre.engines.device import DeviceEngine

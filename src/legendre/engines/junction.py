@@ -12,8 +12,8 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import TINY, ReferenceEngine
-from legendre.model.cliques.closed import closed_form, excess, saturated
 from legendre.model.cliques.covariance import covariance
+from legendre.model.cliques.data_margins import closed_form, excess, saturated
 from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
@@ -48,44 +49,47 @@ class ReferenceEngine(Engine):
     model: Model
 
     @cached_property
-    def _log_weights(self) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.model.weights)
-
-    @cached_property
-    def _flat_positions(self) -> IntArray:
-        return np.asarray(np.ravel_multi_index(tuple(self.model.positions.T), self.model.weights.shape), dtype=np.int64)
+    def _layout(self) -> Layout:
+        return Layout.of(self.model)
 
     def _on_grid(self, vector: FloatArray) -> FloatArray:
-        grid = np.zeros(self.model.weights.shape)
-        grid.ravel()[self._flat_positions] = vector
-        return zeta(grid)
+        """Sum a vector on B at or below each merged cell, eq. (2)."""
+        layout = self._layout
+        grid = np.zeros(layout.size)
+        grid[layout.flat] = vector
+        grid = grid.reshape(layout.shape)
+        accumulate(grid)
+        return grid
 
     def at(self, theta: FloatArray) -> Point:
         """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
-        if self.model.measure is None and not theta.any():
+        layout = self._layout
+        if layout.full and not theta.any():
             return self._uniform(theta)
         log_q = self._on_grid(theta)
-        log_q += self._log_weights
+        if layout.log_weights is not None:
+            log_q += layout.log_weights
         peak = float(log_q.max())
         log_q -= peak  # so that no exponential overflows
-        q = np.exp(log_q)
-        mass = float(q.sum())
-        q /= mass
-        log_q -= np.log(mass)
-        eta_grid = zeta_adjoint(q)
-        eta = eta_grid.ravel()[self._flat_positions]
-        return Point(theta, eta, peak + float(np.log(mass)), Grids(log_q, eta_grid))
+        eta_grid = np.exp(log_q)
+        mass = float(eta_grid.sum())
+        log_mass = math.log(mass)
+        eta_grid /= mass
+        log_q -= log_mass
+        accumulate(eta_grid[layout.reverse])  # Q becomes eta
+        eta = eta_grid.ravel()[layout.flat]
+        return Point(theta, eta, peak + log_mass, Grids(log_q, eta_grid))
 
     def _uniform(self, theta: FloatArray) -> Point:
         """At theta = 0 on a full grid everything is a product over modes."""
-        shape = self.model.quotient.shape
+        quotient = self.model.space.quotient
         eta_grid = np.ones(())
-        for sides, length in zip(self.model.quotient.lengths, shape, strict=True):
+        for sides, length in zip(quotient.lengths, quotient.shape, strict=True):
             eta_grid = np.multiply.outer(eta_grid, np.cumsum(sides[::-1])[::-1] / length)
-        psi = float(np.log(np.array(shape, dtype=np.float64)).sum())
-        eta = eta_grid.ravel()[self._flat_positions]
-        return Point(theta, eta, psi, Grids(self._log_weights - psi, eta_grid))
+        psi = sum(math.log(length) for length in quotient.shape)
+        layout = self._layout
+        log_q = np.full(layout.shape, -psi) if layout.log_weights is None else layout.log_weights - psi
+        return Point(theta, eta_grid.ravel()[layout.flat], psi, Grids(log_q, eta_grid))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5)."""
@@ -101,7 +105,7 @@ class ReferenceEngine(Engine):
 
     def _joins(self) -> Iterable[IntArray]:
         """Flat positions of max(u, v), block row by block row up to the diagonal; kept while they are small."""
-        few = len(self.model.basis) <= limits.KEPT_JOINS
+        few = len(self._layout.flat) <= limits.KEPT_JOINS
         return self._kept_joins if few else self._fresh_joins()
 
     @cached_property
@@ -109,11 +113,11 @@ class ReferenceEngine(Engine):
         return list(self._fresh_joins())
 
     def _fresh_joins(self) -> Iterator[IntArray]:
-        strides = np.array([s // 8 for s in np.empty(self.model.weights.shape).strides], dtype=np.int64)
-        small = np.int32 if self.model.n_merged < 2**31 else np.int64  # half the memory to go through
-        scaled = (self.model.positions * strides).T.astype(small)
-        for start in range(0, self.n_params, BLOCK):
-            stop = min(start + BLOCK, self.n_params)
+        layout, k = self._layout, len(self._layout.flat)
+        small = np.int32 if layout.size < 2**31 else np.int64  # half the memory to go through
+        scaled = layout.corner.astype(small)
+        for start in range(0, k, BLOCK):
+            stop = min(start + BLOCK, k)
             joins = np.maximum(scaled[0, start:stop, None], scaled[0, :stop])
             for mode in scaled[1:]:
                 joins += np.maximum(mode[start:stop, None], mode[:stop])
@@ -121,10 +125,11 @@ class ReferenceEngine(Engine):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
-        change = self._on_grid(vector)
+        layout, change = self._layout, self._on_grid(vector)
         change -= float(point.eta @ vector)
         change *= np.exp(point.cache.log_q)
-        product: FloatArray = zeta_adjoint(change).ravel()[self._flat_positions]
+        accumulate(change[layout.reverse])
+        product: FloatArray = change.ravel()[layout.flat]
         return product
 
     def eta_everywhere(self, point: Point) -> FloatArray:
@@ -143,6 +148,47 @@ class ReferenceEngine(Engine):
         if bound <= TINY:
             return bound
         change = self._on_grid(vector)
-        if self.model.measure is not None:
+        if not self._layout.full:
             change = change[self.model.alive]
         return float(change.max() - change.min())
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The merged grid as the sweeps want it, laid out once.
+
+    Parameters
+    ----------
+    shape, size
+        Of the merged grid.
+    full
+        Whether it is a full grid without a base measure.
+    flat, corner
+        Where the cells of B stand, and each coordinate's part of that place (N x k).
+    log_weights
+        The logarithm of the measure of each merged cell; ``None`` where all are 1.
+    reverse
+        Views a grid with every mode reversed.
+    """
+
+    shape: tuple[int, ...]
+    size: int
+    full: bool
+    flat: IntArray
+    corner: IntArray
+    log_weights: FloatArray | None
+    reverse: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, model: Model) -> Layout:
+        """Read it off the model's space."""
+        space, shape = model.space, model.space.quotient.merged_shape
+        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
+        corner = (space.positions * strides).T
+        full = space.measure is None
+        log_weights = None
+        if not full or shape != space.quotient.shape:
+            with np.errstate(divide="ignore"):
+                log_weights = np.log(space.weights)
+        reverse = (slice(None, None, -1),) * len(shape)
+        return cls(shape, math.prod(shape), full, corner.sum(axis=0), corner, log_weights, reverse)

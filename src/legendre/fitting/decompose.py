@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,19 +15,18 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, Home, home_of
 from legendre.core.checkpoint import Record, digest, open_checkpoint
-from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.errors import InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.support import Support
 from legendre.fitting.adaptive.grow import grow, rankings_while_growing
-from legendre.fitting.fit import fit_on
+from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import ProgressLine, progress_line
 from legendre.results.decomposition import Decomposition, Round
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
-from legendre.solvers.status import Status
 
 
 def decompose(
@@ -64,7 +62,7 @@ def decompose(
     solver
         ``"auto"`` (by structure and size; `plan` tells which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
-        solver object with settings, e.g. ``ld.Gradient(learning_rate=0.1)``.
+        solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol
         The fit has converged when ``max|eta - eta_hat| <= tol`` on B.
     max_iter
@@ -112,7 +110,7 @@ def decompose(
             fit = fit_on(data, recipe, settings, start=start, record=record)
         else:
             fit = _grown(data, home, growing, settings, line, record)
-    _warn(fit)
+    warned(fit, stacklevel=3)
     return fit if home is HERE else replace(fit, home=home)
 
 
@@ -130,7 +128,8 @@ def _grown(
     data: Observation, home: Home, recipe: Adaptive, settings: Settings, line: ProgressLine, record: Record | None
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    growth = grow(recipe, data, None if record is None else record.section("growth"), line.say)
+    section = None if record is None else record.section("growth")
+    growth = grow(recipe, data, section, line.say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.of(fit))
     again = replace(settings, max_iter=None, callback=None)
@@ -149,8 +148,7 @@ class PrefixFit:
     def __call__(self, n_params: int) -> Decomposition:
         """Fit the first `n_params`."""
         fit = fit_on(self.data, Cells(self.cells[:n_params]), self.settings)
-        _warn(fit)
-        return replace(fit, home=self.home)
+        return replace(warned(fit), home=self.home)
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
@@ -175,10 +173,3 @@ def _said_support(support: Support) -> str:
 def _said(solver: Solver) -> str:
     """Print a solver's settings, without its address in memory if that is all it prints."""
     return type(solver).__name__ if type(solver).__repr__ is object.__repr__ else repr(solver)
-
-
-def _warn(fit: Decomposition) -> None:
-    if fit.status in (Status.CONVERGED, Status.AT_BOUNDARY):
-        return
-    text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
-    warnings.warn(text, ConvergenceWarning, stacklevel=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
-from legendre.core.errors import InvalidSetting
+from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
@@ -46,6 +47,14 @@ def fit_on(
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start)
     return _result(plan, outcome)
+
+
+def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
+    """Warn of a fit that did not reach its certificate."""
+    if fit.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
+        text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
+        warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
+    return fit
 
 
 def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:

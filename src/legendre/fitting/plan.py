@@ -57,7 +57,7 @@ class Settings:
         callback: Callback | None = None,
     ) -> Settings:
         """Read a caller's arguments; refuse what is not valid before X is read."""
-        if not (is_real(tol) and tol >= 0):
+        if not ((type(tol) is float or is_real(tol)) and tol >= 0):
             raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
         if max_iter is not None and not is_whole(max_iter, 0):
             raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")
@@ -131,7 +131,8 @@ def plan(
 def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     """Plan for a tensor that has been read."""
     problem = Problem.of(data, recipe.select(data))
-    model, face = problem.model, _face(problem)
+    model = problem.model
+    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.surely_attained else find_face(problem)
     every = np.arange(len(model.basis))
     if settings.solver is None and not settings.ranked and _scales(problem):
         target = Target(engine_for(model.on_face(face.alive)), problem.reduced(face.alive, every), settings.tol)
@@ -149,13 +150,6 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
         all_of_it = problem.reduced(face.alive, every)
         whole = Target(engine_for(all_of_it.model), all_of_it, settings.tol)
     return Plan(recipe, problem, face, columns, target, tuple(solvers), settings, whole)
-
-
-def _face(problem: Problem) -> Face:
-    """Find the cells that vanish in the limit; where X is positive on the sample space, none does."""
-    if problem.data.positive:
-        return Face(None, np.zeros(len(problem.eta_hat)))
-    return find_face(problem)
 
 
 def _scales(problem: Problem) -> bool:

@@ -11,16 +11,12 @@ from legendre.solvers.loop import Callback, Step
 Say = Callable[[str], None]
 
 
-def silent(text: str) -> None:
-    """Say nothing."""
-
-
 @dataclass(frozen=True)
 class ProgressLine:
     """Who is told of each step, and how to say anything else."""
 
     step: Callback | None
-    say: Say = silent
+    say: Say | None = None
 
 
 @contextmanager

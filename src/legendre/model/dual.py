@@ -21,6 +21,8 @@ from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, observe
 
+__all__ = ["entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta"]
+
 ROUNDING = 1e-12
 """Differences of expectations may come out below 0 by so much; then the probability is 0."""
 

@@ -13,7 +13,7 @@ from legendre.core.memory import size_name
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.sums import clique_sums, mode_margins
+from legendre.model.cliques.data_margins import clique_sums, mode_margins
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 
@@ -162,9 +162,23 @@ class Problem:
         """Whether every interval of every mode has data."""
         return all(bool((margin > 0).all()) for margin in self.margins)
 
+    @property
+    def surely_attained(self) -> bool:
+        """Whether a cheap argument shows that a finite theta attains the minimum.
+
+        X is positive; or the bottom and every cell of B have data, so that the observed cells alone make B independent;
+        or every cell of the cliques' tables has, for then the product of their margins is positive, and has eta_hat.
+        """
+        if self.data.positive:
+            return True
+        if self.clique_sums is not None:
+            return bool((self.clique_sums > 0).all())
+        cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])
+        return bool((self.data.at(cells) > 0).all())
+
     def reduced(self, alive: BoolArray | None, columns: IntArray) -> Problem:
         """Keep the merged cells of a face and independent parameters only."""
-        if alive is None and len(columns) == self.model.n_params:
+        if alive is None and len(columns) == len(self.eta_hat):
             return self
         model = self.model.on_face(alive).with_columns(columns)
         return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))

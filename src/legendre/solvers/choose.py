@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
-from legendre.model.cliques.closed import saturated
+from legendre.model.cliques.data_margins import saturated
 from legendre.model.margins import has_closed_form, margins_that_are_the_model
 from legendre.model.model import Model
 from legendre.model.problem import Problem

@@ -13,7 +13,7 @@ from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 from legendre.solvers.status import Status
 
 
@@ -49,7 +49,7 @@ Callback = Callable[[Step], bool | None]
 class Outcome:
     """Where the loop ended, how, on which way, how far above the minimum at most (see `State`), and by which solver."""
 
-    point: Point
+    point: Evaluation
     status: Status
     history: tuple[Step, ...]
     gap: float
@@ -112,7 +112,7 @@ def run(
     ended = None if record is None else record.result()
     if record is not None and ended is not None:
         with record.reading():
-            outcome = unpack_outcome(ended, solver)
+            outcome = unpack_outcome(ended, solver, target)
         _check_budget(solver, outcome.history[-1], max_iter)
         return outcome
     walk = _walk(solver, target, theta, record)
@@ -272,9 +272,9 @@ def pack_outcome(outcome: Outcome) -> dict[str, Any]:
     return {"theta": point.theta, "eta": point.eta, "psi": point.psi, "history": history, **bounds}
 
 
-def unpack_outcome(arrays: Arrays, solver: Solver) -> Outcome:
+def unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
     """Put an outcome together again."""
-    point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]))
+    point = target.evaluated(Point(arrays["theta"], arrays["eta"], float(arrays["psi"])))
     status, history = Status[str(arrays["status"])], unpack_history(arrays["history"])
     return Outcome(point, status, history, float(arrays["gap"]), float(arrays["tilt"]), solver)
 

@@ -124,11 +124,13 @@ class Workspace:
 
     matrix: FloatArray | None = None
     anchor: Anchor | None = None
+    n_cells: int = 0
 
     def factorise(self, target: Target, point: Evaluation) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix = target.engine.fisher(point, self.matrix)
-        self.anchor = Anchor(point, factorise(self.matrix, target.problem.model.space.n_summed))
+        self.n_cells = self.n_cells or target.problem.model.space.n_summed
+        self.anchor = Anchor(point, factorise(self.matrix, self.n_cells))
         return self.anchor.factor
 
 

@@ -143,7 +143,8 @@ def _frame(table: Any, name: str) -> Any:
 
 
 def _array(table: Any, name: str) -> Table:
-    rows = rectangular(_unmasked(table), name, InvalidSamples)
+    plain = type(table) is np.ndarray
+    rows = table if plain else rectangular(_unmasked(table), name, InvalidSamples)
     if rows.ndim != 2:
         raise InvalidSamples(
             f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: for one variable "

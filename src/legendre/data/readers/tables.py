@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
+from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray
 from legendre.data.entry_checks import check_values
 from legendre.data.readers.columns import Column, Table, level_list, read_table
-from legendre.data.sorted_cells import LIMIT
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
 

@@ -9,9 +9,9 @@ from typing import IO
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cells import index_type
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.tns_lines import LineFormat, fields, read_entry
-from legendre.data.sorted_cells import index_type
 
 BLOCK = 1 << 24
 """Bytes that are read at once."""

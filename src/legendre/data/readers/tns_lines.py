@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidFile
-from legendre.data.sorted_cells import LIMIT
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 EXACT = 2**53

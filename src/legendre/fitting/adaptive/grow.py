@@ -19,7 +19,7 @@ from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.rounds import Growing
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.progress import Say, silent
+from legendre.fitting.progress import Say
 from legendre.results.decomposition import Round, pack_rounds, unpack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
@@ -39,7 +39,7 @@ class Growth:
         return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
 
-def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say = silent) -> Growth:
+def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
@@ -47,7 +47,8 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     if data.whole:
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
-    growth = _grow(coarse.recipe, coarse.data, record, lambda text: say(text.replace("KL", "KL between boxes")))
+    told = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
+    growth = _grow(coarse.recipe, coarse.data, record, told)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
@@ -61,17 +62,18 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
     return rankings
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say) -> Growth:
+def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     search = _search(recipe, data, record)
     if record is None:
         growing = Growing.first(search, recipe.swaps)
         while growing.advance():
-            say(growing.told())
+            if say is not None:
+                say(growing.told())
         return Growth(*growing.result())
     return _grow_on_record(search, recipe.swaps, record, say)
 
 
-def _grow_on_record(search: Search, swaps: int, record: Record, say: Say) -> Growth:
+def _grow_on_record(search: Search, swaps: int, record: Record, say: Say | None) -> Growth:
     """Go on from where the record stands, and keep it up to date."""
     ended = record.result()
     if ended is not None:
@@ -83,7 +85,8 @@ def _grow_on_record(search: Search, swaps: int, record: Record, say: Say) -> Gro
     with record.kept(growing.pack):
         while growing.advance():
             record.keep(growing.pack)
-            say(growing.told())
+            if say is not None:
+                say(growing.told())
     growth = Growth(*growing.result())
     record.close(growth.pack())
     return growth

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import frozen
 from legendre.core.sums.linalg import Factor, factorise
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
@@ -76,17 +75,19 @@ class Ground:
             # what is left of theta where parameters have become dependent may be a bad place to start from
             ends.append(run(solver, target, np.zeros(len(cells)), solver.max_iter))
         best = min(ends, key=lambda end: end.history[-1].residual)
-        return Grown(self, cells, target, target.evaluated(best.point), dead)
+        return Grown(self, cells, target, best.point, dead)
 
     def _target(self, cells: IntArray, dead: BoolArray | None) -> Target:
         shape, data = self.p.shape, self.data
         few = self.p.size <= limits.ONE_BLOCK  # merging takes longer than it saves
         quotient = self._every_cell if few else Quotient.of(shape, cells)
-        weights = self._weights(dead)
-        space = Grid(quotient, quotient.boxes(cells), None if weights is None else frozen(quotient.merge(weights)))
-        model = Model(data.support, data.base, frozen(cells), space)
+        weights, mass, positions = self._weights(dead), self.p, cells
+        if not few:
+            positions, mass = quotient.boxes(cells), quotient.merge(self.p)
+            weights = None if weights is None else quotient.merge(weights)
+        model = Model(data.support, data.base, cells, Grid(quotient, positions, weights))
         eta_hat: FloatArray = self.eta_hat[tuple(cells.T)]
-        problem = Problem(data, model, eta_hat, MergedData(data, model, given=quotient.merge(self.p)))
+        problem = Problem(data, model, eta_hat, MergedData(data, model, given=mass))
         return Target(engine_for(model, products=True), problem, ROUGH_TOL)
 
     @cached_property
@@ -208,8 +209,7 @@ class Grown:
     @cached_property
     def factor(self) -> Factor:
         """The factorised Fisher matrix."""
-        model = self.target.problem.model
-        return factorise(self.target.engine.fisher(self.point), model.n_alive)
+        return factorise(self.target.engine.fisher(self.point), self.ground.data.support.n_cells)
 
     def losses(self) -> FloatArray:
         """Return how much KL would rise, to second order, if one parameter were 0 and the others moved to make up.

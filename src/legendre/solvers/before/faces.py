@@ -70,8 +70,6 @@ def find_face(problem: Problem) -> Face:
     ([[True, True], [False, False]], [-2.0, 0.0])
     """
     model = problem.model
-    if problem.data.positive or _observed(problem):
-        return Face(None, np.zeros(model.n_params))
     if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
         return Face(None, np.zeros(model.n_params), certain=False)
     positive = problem.mass > 0
@@ -105,16 +103,6 @@ def _margins_see_everything(model: Model, positive: BoolArray) -> bool:
     margins = margins_that_are_the_model(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
-
-
-def _observed(problem: Problem) -> bool:
-    """Tell whether the bottom and every cell of B have data: then the observed cells alone make B independent."""
-    data = problem.data
-    if problem.clique_sums is not None:
-        # every cell of the cliques' tables has data: then the product of their margins is positive, and has eta_hat
-        return bool((problem.clique_sums > 0).all())
-    cells = np.concatenate([np.zeros((1, len(data.shape)), dtype=np.int64), problem.model.basis])
-    return bool((data.at(cells) > 0).all())
 
 
 def _empty_above(problem: Problem) -> FloatArray:

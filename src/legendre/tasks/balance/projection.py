@@ -92,7 +92,8 @@ class Projection:
         if len(columns) < len(every):
             theta = np.zeros(len(every))
             theta[columns] = outcome.point.theta
-            outcome = replace(outcome, point=engine_for(model.on_face(face)).at(theta))
+            whole = Target(engine_for(model.on_face(face)), self.problem, target.tol)
+            outcome = replace(outcome, point=whole.at(theta))
         return outcome, outcome.solver.name
 
     def _eta_tol(self) -> float:

@@ -71,7 +71,7 @@ class Estimator(ABC):
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
 
     def _pseudo_count(self) -> float:
-        if not (is_real(self.alpha) and 0 <= self.alpha < np.inf):
+        if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):
             raise InvalidSetting(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
         return float(self.alpha)
 
@@ -121,10 +121,13 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     return counted if alpha == 0 else counted + alpha / n_cells
 
 
-def grid_trouble(shape: tuple[int, ...], way_out: str = "") -> str | None:
-    """Say why a grid cannot be held; ``None`` if it can."""
-    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
-        return None
+def holds_grid(shape: tuple[int, ...]) -> bool:
+    """Tell whether a grid can be held."""
+    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
+
+
+def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
+    """Say why a grid cannot be held."""
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
         f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "

@@ -16,14 +16,23 @@ from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dask.observation import is_dask
-from legendre.data.dense import in_memory
+from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_rows
-from legendre.fitting.decompose import decompose
+from legendre.fitting.fit import fit_on, warned
+from legendre.fitting.plan import Settings
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
+from legendre.tasks.estimators.base import (
+    Estimator,
+    counts,
+    generator,
+    grid_trouble,
+    holds_grid,
+    row_weights,
+    samples_of,
+)
 from legendre.tasks.estimators.variables import Edges, Name, Variables
 
 Weight = float | FloatArray
@@ -101,8 +110,8 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
-        if grid_trouble(variables.shape) is None:
-            return self._learn(counts(states, variables.shape, weights, alpha), variables)
+        if holds_grid(variables.shape):
+            return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
@@ -123,16 +132,16 @@ class BoltzmannMachine(Estimator):
             )
         return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
-    def _learn(self, X: ArrayLike | Observation, variables: Variables) -> Self:
+    def _learn(self, X: Observation, variables: Variables) -> Self:
         singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
         blocks = [*singles, *groups]  # biases first, then the groups in the order given
         binary = set(variables.shape) == {2}
         basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
-        fit = decompose(X, basis, tol=self.tol)
-        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
+        fit = warned(fit_on(X, basis, Settings.read(tol=self.tol)))
+        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
-        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
         found = _by_group(theta, variables.shape, blocks)
         self.biases_ = {variables.names[k]: found[k,] for (k,) in singles}
         self.weights_ = {tuple(variables.names[k] for k in group): found[group] for group in groups}

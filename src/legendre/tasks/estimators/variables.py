@@ -38,8 +38,9 @@ class Variables:
         if named is None or not texts or len(set(named)) < len(named):
             raise InvalidSetting(f"names must be different strings, one per variable; got {names!r}.")
         sizes = [2] * n if levels is None else [levels] * n if is_whole(levels) else entries(levels)
-        if sizes is None or not all(is_whole(size, 2) for size in sizes):
+        if levels is not None and (sizes is None or not all(is_whole(size, 2) for size in sizes)):
             raise InvalidSetting(f"levels must be integers >= 2, one per variable or one for all; got {levels!r}.")
+        assert sizes is not None
         for what, found in (("names", named), ("levels", sizes)):
             if len(found) != n:
                 raise InvalidSetting(f"{what} has {len(found)} entries, the data have {n} variables.")
@@ -47,7 +48,7 @@ class Variables:
 
     def index(self, name: Any) -> int:
         """Find a variable by its name or number."""
-        if is_whole(name, 0) and name < len(self.names):
+        if (type(name) is int or is_whole(name)) and 0 <= name < len(self.names):
             return int(name)
         if isinstance(name, str) and name in self.names:
             return self.names.index(name)
