@@ -48,7 +48,6 @@ from legendre.model.dual import to_eta as to_eta
 from legendre.model.dual import to_theta as to_theta
 from legendre.results.decomposition import Decomposition as Decomposition
 from legendre.results.decomposition import Round as Round
-from legendre.results.decomposition import load as load
 from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
 from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
 from legendre.results.inference.result import Inference as Inference
@@ -67,13 +66,14 @@ if TYPE_CHECKING:
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.balance.result import Balanced as Balanced
     from legendre.tasks.compare.run import compare as compare
-    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
+    from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.load import load as load
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
 
@@ -82,7 +82,7 @@ __version__ = "0.1.0"
 _LATE = {
     "Balanced": "legendre.tasks.balance.result",
     "BoltzmannMachine": "legendre.tasks.estimators.boltzmann",
-    "Completion": "legendre.tasks.complete.complete",
+    "Completion": "legendre.tasks.complete.result",
     "CrossValidation": "legendre.tasks.complete.crossval",
     "HiddenDecomposition": "legendre.tasks.hidden.result",
     "LegendreDensity": "legendre.tasks.estimators.density",
@@ -92,6 +92,7 @@ _LATE = {
     "complete": "legendre.tasks.complete.complete",
     "geometry": "legendre.tasks.geometry",
     "hidden": "legendre.tasks.hidden.hidden",
+    "load": "legendre.tasks.load",
     "smooth": "legendre.tasks.smooth.smooth",
 }
 """Front doors that are opened when somebody comes: importing the package stays quick."""

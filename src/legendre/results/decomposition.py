@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
-from legendre.core.errors import InvalidBasis, InvalidFile, InvalidSetting
-from legendre.core.files import read_arrays, write_arrays
+from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
 from legendre.data.device import Remote
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
-from legendre.engines.protocol import Point
-from legendre.model.model import Model
-from legendre.results import file as pack
 from legendre.results import on_device as remote
 from legendre.results import query, report
 from legendre.results import tensor as tensors
+from legendre.results.base import ModelResult
+from legendre.results.file import Archive, Arrays, pack_model, packed_mask, unpack_face, unpack_model, unpack_point
 from legendre.results.inference.result import Inference, infer
 from legendre.solvers.before.faces import vanishing_cells
-from legendre.solvers.loop import Step
+from legendre.solvers.history import Step, pack_history
 from legendre.solvers.status import Status
+
+EXACT = 2**53
+"""Numbers of cells from here on are counted in Python's integers: float64 has no longer all of them."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition:
+class Decomposition(ModelResult):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 
     Attributes
@@ -115,9 +116,8 @@ class Decomposition:
     [[1.2, 1.8], [2.8, 4.2]]
     """
 
-    model: Model
-    point: Point
-    eta_hat: FloatArray
+    format: ClassVar[str] = "legendre-decomposition"
+
     total: float
     alive: BoolArray | None
     recession: FloatArray
@@ -134,51 +134,6 @@ class Decomposition:
     part: Callable[[int], Decomposition] | None = None
     stored: dict[str, float] = field(default_factory=dict)
     home: Home = HERE
-
-    @property
-    def basis(self) -> IntArray:
-        """The cells of B, k x N."""
-        return self.model.basis
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.point.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, eq. (3)."""
-        return self.point.eta
-
-    @property
-    def psi(self) -> float:
-        """The normaliser psi(theta)."""
-        return self.point.psi
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of X."""
-        return self.model.support.shape
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
-
-    @property
-    def n_iter(self) -> int:
-        """How many steps were taken."""
-        return self.history[-1].iteration
-
-    @property
-    def converged(self) -> bool:
-        """True when ``max|eta - eta_hat| <= tol``."""
-        return self.status.converged
-
-    @cached_property
-    def residual(self) -> float:
-        """``max|eta - eta_hat|`` on B."""
-        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
 
     @cached_property
     def gap(self) -> float:
@@ -207,10 +162,14 @@ class Decomposition:
 
     @property
     def n_vanishing(self) -> int:
-        """How many cells vanish; where boxes are counted they need not be listed."""
+        """The number of cells that vanish; where boxes are counted they need not be listed."""
         if self.alive is None or self.model.base is not None:
             return len(self.vanishing_cells)
-        return round(float(self.model.weights[self.model.alive & ~self.alive].sum()))
+        gone = self.model.alive & ~self.alive
+        if self.model.support.n_cells < EXACT or not self.model.support.full:
+            return round(float(self.model.weights[gone].sum()))
+        sides = [[int(n) for n in lengths] for lengths in self.model.quotient.lengths]
+        return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(gone).tolist())
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
@@ -263,13 +222,13 @@ class Decomposition:
         """
         return self.home.bring(query.marginal(self, modes, given))
 
-    def condition(self, event: Mapping[int, int]) -> Any:
+    def condition(self, given: Mapping[int, int]) -> Any:
         """Return Q given that some modes have certain indices: probabilities over the other modes.
 
         Parameters
         ----------
-        event
-            ``{mode: index, ...}``.
+        given
+            ``{mode: index, ...}``, as in `marginal`.
 
         Examples
         --------
@@ -277,7 +236,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        return self.home.bring(query.condition(self, event))
+        return self.home.bring(query.condition(self, given))
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
@@ -313,13 +272,13 @@ class Decomposition:
         """
         return query.sample(self, n, rng)
 
-    def mode(self) -> tuple[int, ...]:
+    def most_probable(self) -> tuple[int, ...]:
         """Return the most probable cell; of several (equal to 1e-12), the first in C order.
 
         Examples
         --------
         >>> import legendre as ld
-        >>> ld.decompose([[1, 2], [3, 4]], "B1").mode()
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
         (1, 1)
         """
         return query.mode(self)
@@ -356,29 +315,50 @@ class Decomposition:
     def __repr__(self) -> str:
         return report.one_line(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the decomposition (not X) to an npz file, whole or not at all."""
-        write_arrays(path, pack.pack(self))
+    def to_arrays(self) -> Arrays:
+        """List what cannot be computed again without X."""
+        arrays: Arrays = {
+            **pack_model(self.model, self.point),
+            "eta_hat": self.eta_hat,
+            "total": self.total,
+            "recession": self.recession,
+            "status": self.status.name,
+            "rank": self.rank,
+            "gap": self.newton_gap,
+            "solver": self.solver,
+            "tol": self.tol,
+            "recipe": self.recipe,
+            "history": pack_history(self.history),
+            "kl": self.kl,
+            "rmse": self.rmse,
+            **packed_mask("missing", self.missing),
+            **packed_mask("alive", self.alive),
+        }
+        return arrays | ({"path": pack_rounds(self.path)} if self.path else {})
 
-
-def load(path: str | os.PathLike[str]) -> Decomposition:
-    """Read a decomposition that `Decomposition.save` wrote.
-
-    Examples
-    --------
-    >>> import legendre as ld, tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "fit.npz"
-    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
-    ...     ld.load(path).status.name
-    'CONVERGED'
-    """
-    arrays = read_arrays(path)
-    try:
-        parts = pack.unpack(arrays)
-        rounds = unpack_rounds(parts.pop("path"))
-        return Decomposition(**parts, path=rounds)
-    except pack.Unreadable as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}") from None
-    except (KeyError, ValueError, IndexError, TypeError) as problem:
-        raise InvalidFile(f"cannot read {path}: a saved decomposition, but a damaged one ({problem}).") from None
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the decomposition together again; the model is merged anew."""
+        model = unpack_model(arrays)
+        alive, total = unpack_face(arrays, model), arrays.number("total")
+        if not (np.isfinite(total) and total > 0):
+            raise arrays.unfit(f"total is {total:g}")
+        path = arrays.floats("path", None, len(fields(Round)), finite=False) if "path" in arrays else np.empty((0, 0))
+        return cls(
+            model=model,
+            point=unpack_point(arrays, model, alive),
+            eta_hat=arrays.floats("eta_hat", model.n_params),
+            total=total,
+            alive=alive,
+            recession=arrays.floats("recession", model.n_params),
+            missing=arrays.mask("missing", model.support.shape),
+            status=arrays.status(),
+            rank=arrays.whole("rank"),
+            newton_gap=arrays.number("gap"),
+            history=arrays.history(),
+            solver=arrays.text("solver"),
+            tol=arrays.number("tol"),
+            recipe=arrays.text("recipe"),
+            path=unpack_rounds(path),
+            stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
+        )
