@@ -34,8 +34,8 @@ class Unreadable(Exception):
 
 
 def labelled(name: str, arrays: Arrays) -> Arrays:
-    """Add the format and its version."""
-    return {"format": name, "version": VERSION, **arrays}
+    """Add the format, its version, and the names of all arrays, so that none can be lost unnoticed."""
+    return {"format": name, "version": VERSION, "names": np.array(sorted(arrays)), **arrays}
 
 
 def nested(name: str, arrays: Arrays) -> Arrays:
@@ -87,6 +87,14 @@ where (3) is expected.
     def version(self) -> int:
         """The version of the format."""
         return int(self.arrays["version"])
+
+    def check_whole(self) -> None:
+        """Refuse a file of a newer version, or one that lacks an array that was written."""
+        version = self.whole("version")
+        if version > VERSION:
+            raise Unreadable(f"its format version is {version}, this library reads up to {VERSION}. Update legendre.")
+        if version > 1 and (lost := sorted({str(name) for name in self.array("names", "U", (None,))} - {*self.arrays})):
+            raise self.damaged(f"'{lost[0]}' is missing")
 
     def part(self, name: str) -> Archive:
         """Return the arrays of a part."""

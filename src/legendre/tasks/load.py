@@ -9,7 +9,7 @@ from typing import Any
 from legendre.core.errors import InvalidFile
 from legendre.core.files import read_arrays
 from legendre.results.base import Storable
-from legendre.results.file import VERSION, Archive, Unreadable
+from legendre.results.file import Archive, Unreadable
 
 KINDS = {
     "legendre-balanced": ("legendre.tasks.balance.result", "Balanced"),
@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
     archive = Archive(arrays, f"a saved {kind.removeprefix('legendre-').replace('-', ' ')}", read=_read)
     try:
-        _check_version(archive)
+        archive.check_whole()
         return _read(archive)
     except Unreadable as problem:
         raise InvalidFile(f"cannot read {path}: {problem}") from None
@@ -69,9 +69,3 @@ def _read(archive: Archive) -> Storable:
     module, name = KINDS[archive.text("format")]
     found: type[Storable] = getattr(import_module(module), name)
     return found.from_arrays(archive)
-
-
-def _check_version(archive: Archive) -> None:
-    version = archive.whole("version")
-    if version > VERSION:
-        raise Unreadable(f"its format version is {version}, this library reads up to {VERSION}. Update legendre.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -13,10 +14,11 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
-from legendre.core.text_table import aligned, shape_name
+from legendre.core.text_table import aligned, shape_name, shortened
 from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
@@ -26,6 +28,8 @@ from legendre.results.file import Archive, Arrays, nested, packed_integer
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.printout import shown
 
+NAMED = 60
+"""Characters of a basis' name in the table; longer ones lose their middle."""
 NOTHING = 1e-14
 """A divergence from the uniform below this is the rounding error of the two sums whose difference it is."""
 
@@ -104,7 +108,12 @@ class Ladder(Storable):
         head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df", "p"] if counts else [])]
         rows = [head, [self.ground, "0", f"{self.total_kl:.{places}f}"]]
         for rung in self.rungs:
-            row = [rung.basis, f"{rung.n_params:,}", f"{rung.kl:.{places}f}", f"{rung.explained:.{places}f}"]
+            row = [
+                shortened(rung.basis, NAMED),
+                f"{rung.n_params:,}",
+                f"{rung.kl:.{places}f}",
+                f"{rung.explained:.{places}f}",
+            ]
             rows.append([*row, f"{100 * rung.share:.2f} %", *_test(rung)])
         title = f"KL ladder of {shape_name(self.shape)}, sum {self.total:.6g}"
         return "\n".join([title, *aligned(rows, "<>")])
@@ -177,7 +186,7 @@ def ladder(
     interactions(3)           7  0.000000   0.000082   0.01 %     0.374   1   0.541
     """
     data = read(X, support, base)
-    recipes = _read(bases, len(data.shape))
+    recipes = _read(bases, data.shape)
     cells = [recipe.select(data) for recipe in recipes]
     _check_nested(recipes, cells)
     ground = decompose(data, "empty")
@@ -207,9 +216,14 @@ def _test(rung: Rung) -> list[str]:
     return [f"{rung.g2:.3f}", size_name(rung.df), shown(rung.p_value) if rung.df > 0 else ""]
 
 
-def _read(bases: Sequence[Basis | str | ArrayLike] | None, order: int) -> list[Basis]:
+def _read(bases: Sequence[Basis | str | ArrayLike] | None, shape: tuple[int, ...]) -> list[Basis]:
+    if bases is None and math.prod(shape) > limits.LARGEST_HELD:
+        raise InvalidBasis(
+            f"X has {size_name(math.prod(shape))} cells, so that interactions up to order {len(shape)} have too many "
+            "parameters. Name nested bases, e.g. bases=[interactions(1), interactions(2)]."
+        )
     if bases is None:
-        return [interactions(k) for k in range(1, order + 1)]
+        return [interactions(k) for k in range(1, len(shape) + 1)]
     if not isinstance(bases, Sequence) or isinstance(bases, str) or not bases:
         raise InvalidBasis(f"bases must be a list of nested bases such as ['B1', 'B1 + B3(5)'], got {bases!r}.")
     return [as_basis(basis) for basis in bases]
