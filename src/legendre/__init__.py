@@ -47,10 +47,10 @@ from legendre.model.dual import psi as psi
 from legendre.model.dual import to_eta as to_eta
 from legendre.model.dual import to_theta as to_theta
 from legendre.results.decomposition import Decomposition as Decomposition
-from legendre.results.decomposition import Round as Round
 from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
 from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
 from legendre.results.inference.result import Inference as Inference
+from legendre.results.rounds import Round as Round
 from legendre.solvers import Closed as Closed
 from legendre.solvers import Gradient as Gradient
 from legendre.solvers import MatrixScaling as MatrixScaling

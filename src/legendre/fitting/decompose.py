@@ -25,7 +25,8 @@ from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import check_callback, check_limit, check_tol, rankings_of
 from legendre.fitting.progress import ProgressLine, progress_line
-from legendre.results.decomposition import Decomposition, Round
+from legendre.results.decomposition import Decomposition
+from legendre.results.rounds import Round
 from legendre.solvers.choose import check_packs, read_solver
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver

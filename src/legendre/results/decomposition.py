@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -14,58 +13,20 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
 from legendre.core.errors import InvalidBasis, InvalidSetting
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray, frozen
+from legendre.core.sums.quotient import n_cells
+from legendre.core.types import BoolArray, FloatArray, IntArray, frozen
 from legendre.data.device import Remote
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
+from legendre.results import file, query, report
 from legendre.results import on_device as remote
-from legendre.results import query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
-from legendre.results.file import Archive, Arrays, pack_model, packed_mask, unpack_face, unpack_model, unpack_point
 from legendre.results.inference.result import Inference, infer
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 from legendre.solvers.before.faces import vanishing_cells
-from legendre.solvers.history import Step, pack_history
+from legendre.solvers.history import Step
 from legendre.solvers.status import Status
-
-EXACT = 2**53
-"""Numbers of cells from here on are counted in Python's integers: float64 has no longer all of them."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """A stage on the way of an adaptive basis.
-
-    Parameters
-    ----------
-    n_params, kl, rmse
-        The size of the basis and how well it fits; rmse is NaN where the basis grew on a coarser grid than X's.
-    aic, bic
-        ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
-        the data Akaike's and Schwarz's criterion.
-    """
-
-    n_params: int
-    kl: float
-    rmse: float
-    aic: float
-    bic: float
-
-    @classmethod
-    def of(cls, fit: Decomposition) -> Round:
-        """Describe a fit."""
-        k, deviance = fit.n_params, 2.0 * fit.total * fit.kl
-        return cls(k, fit.kl, fit.rmse, deviance + 2 * k, deviance + k * float(np.log(fit.total)))
-
-
-def pack_rounds(path: Sequence[Round]) -> FloatArray:
-    """Write rounds as rows."""
-    return np.array([astuple(step) for step in path]).reshape(len(path), len(fields(Round)))
-
-
-def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
-    """Read rounds from rows."""
-    return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,29 +35,21 @@ class Decomposition(ModelResult):
 
     Attributes
     ----------
-    basis
-        The cells of B, k x N, 0-based; `theta` and `eta` come in this order.
-    theta, eta, psi
-        Natural parameters and expectations on B, and the normaliser: eqs. (1) to (3).
+    basis, theta, eta, psi
+        The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser.
     total
         The sum of X over the support; ``X ~ total * q``.
-    status, converged
-        How the fit ended; the status is its own explanation.
-    residual
-        ``max|eta - eta_hat|`` on B, which is 0 exactly at the minimum of KL(P, Q).
-    gap
-        Upper bound of KL(P, Q) above its minimum.
+    residual, gap, status, converged, history
+        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of KL(P, Q) above that
+        minimum; how the fit ended, in words; one `Step` per iteration, the start first.
     rank
         The number of independent parameters on the support (on the face, at the boundary).
-    history
-        One `Step` per iteration, the start first.
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
         For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
     recession
-        A direction in theta along which those cells lose their probability: Q is the limit of
-        ``theta + t * recession``.
+        A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
     home
         The array library and device that X came from. Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`,
         `marginal`, `condition`) go back there; what has the length of the basis, or lists cells, is NumPy's.
@@ -145,8 +98,7 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self.stored["kl"]
-        # rounding may leave -1e-17
-        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
@@ -166,10 +118,8 @@ class Decomposition(ModelResult):
         if self.alive is None or self.model.base is not None:
             return len(self.vanishing_cells)
         gone = self.model.alive & ~self.alive
-        if self.model.support.n_cells < EXACT or not self.model.support.full:
-            return round(float(self.model.weights[gone].sum()))
-        sides = [[int(n) for n in lengths] for lengths in self.model.quotient.lengths]
-        return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(gone).tolist())
+        full = self.model.support.full
+        return n_cells(self.model.quotient, gone) if full else round(float(self.model.weights[gone].sum()))
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
@@ -315,50 +265,38 @@ class Decomposition(ModelResult):
     def __repr__(self) -> str:
         return report.one_line(self)
 
-    def to_arrays(self) -> Arrays:
+    def to_arrays(self) -> file.Arrays:
         """List what cannot be computed again without X."""
-        arrays: Arrays = {
-            **pack_model(self.model, self.point),
+        plain = file.pack_plain(self)
+        plain["gap"] = plain.pop("newton_gap")
+        return {
+            **file.pack_model(self.model, self.point),
+            **plain,
             "eta_hat": self.eta_hat,
-            "total": self.total,
             "recession": self.recession,
-            "status": self.status.name,
-            "rank": self.rank,
-            "gap": self.newton_gap,
-            "solver": self.solver,
-            "tol": self.tol,
-            "recipe": self.recipe,
-            "history": pack_history(self.history),
             "kl": self.kl,
             "rmse": self.rmse,
-            **packed_mask("missing", self.missing),
-            **packed_mask("alive", self.alive),
+            **file.packed_mask("missing", self.missing),
+            **file.packed_mask("alive", self.alive),
+            **({"path": pack_rounds(self.path)} if self.path else {}),
         }
-        return arrays | ({"path": pack_rounds(self.path)} if self.path else {})
 
     @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
+    def from_arrays(cls, arrays: file.Archive) -> Self:
         """Put the decomposition together again; the model is merged anew."""
-        model = unpack_model(arrays)
-        alive, total = unpack_face(arrays, model), arrays.number("total")
-        if not (np.isfinite(total) and total > 0):
-            raise arrays.unfit(f"total is {total:g}")
+        model = file.unpack_model(arrays)
+        alive, plain = file.unpack_face(arrays, model), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        if not 0 < plain["total"] < np.inf:
+            raise arrays.unfit(f"total is {plain['total']:g}")
         path = arrays.floats("path", None, len(fields(Round)), finite=False) if "path" in arrays else np.empty((0, 0))
         return cls(
+            **plain,
             model=model,
-            point=unpack_point(arrays, model, alive),
+            point=file.unpack_point(arrays, model, alive),
             eta_hat=arrays.floats("eta_hat", model.n_params),
-            total=total,
             alive=alive,
             recession=arrays.floats("recession", model.n_params),
             missing=arrays.mask("missing", model.support.shape),
-            status=arrays.status(),
-            rank=arrays.whole("rank"),
-            newton_gap=arrays.number("gap"),
-            history=arrays.history(),
-            solver=arrays.text("solver"),
-            tol=arrays.number("tol"),
-            recipe=arrays.text("recipe"),
             path=unpack_rounds(path),
             stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
         )

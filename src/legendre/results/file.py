@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.solvers.history import Step, unpack_history
+from legendre.solvers.history import Step, pack_history, unpack_history
 from legendre.solvers.status import Status
 
 VERSION = 2
@@ -99,6 +99,11 @@ where (3) is expected.
     def part(self, name: str) -> Archive:
         """Return the arrays of a part."""
         return replace(self, prefix=f"{self.prefix}{name}.")
+
+    def renamed(self, **names: str) -> Archive:
+        """Give arrays further names."""
+        more = {self.prefix + new: self.arrays[self.prefix + old] for new, old in names.items() if old in self}
+        return replace(self, arrays={**self.arrays, **more})
 
     def result(self, name: str, kind: str) -> Any:
         """Return the result of some kind that a part holds."""
@@ -247,3 +252,29 @@ def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) 
     if arrays.version < 2:
         return engine_for(model.on_face(alive)).at(theta)
     return Point(theta, arrays.floats("eta", model.n_params), arrays.number("psi"))
+
+
+PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {
+    "float": (float, Archive.number),
+    "int": (packed_integer, Archive.whole),
+    "str": (str, Archive.text),
+    "Status": (lambda status: status.name, lambda arrays, _: arrays.status()),
+    "tuple[Step, ...]": (pack_history, Archive.history),
+    "float | None": (lambda x: x, lambda arrays, name: arrays.number(name) if name in arrays else None),
+}
+"""By the type of a dataclass's field: how it is written, and how it is read."""
+
+
+def pack_plain(value: Any) -> Arrays:
+    """Write the fields of a dataclass that are numbers, texts, a status or steps; ``None`` is left out."""
+    pairs = ((part.name, PLAIN[str(part.type)], getattr(value, part.name)) for part in _plain(type(value)))
+    return {name: write(content) for name, (write, _), content in pairs if content is not None}
+
+
+def read_plain(cls: Any, arrays: Archive) -> dict[str, Any]:
+    """Read the same fields."""
+    return {part.name: PLAIN[str(part.type)][1](arrays, part.name) for part in _plain(cls)}
+
+
+def _plain(cls: Any) -> list[Field[Any]]:
+    return [part for part in fields(cls) if part.type in PLAIN]

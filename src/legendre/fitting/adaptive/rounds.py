@@ -10,7 +10,8 @@ import numpy as np
 
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.search import Search
-from legendre.results.decomposition import Decomposition, Round, pack_rounds, unpack_rounds
+from legendre.results.decomposition import Decomposition
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
 Phase = Literal["forward", "swap", "backward", "end"]
 

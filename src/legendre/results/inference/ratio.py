@@ -18,7 +18,7 @@ from legendre.data.sparse import Sparse
 from legendre.data.support import Support
 from legendre.model.model import Model
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, packed_integer
+from legendre.results.file import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import chi_square_p, counts_of
 from legendre.results.inference.printout import shown
 from legendre.results.report import count_name
@@ -47,12 +47,12 @@ class LikelihoodRatio(Storable):
 
     def to_arrays(self) -> Arrays:
         """List the three numbers."""
-        return {"statistic": self.statistic, "df": packed_integer(self.df), "p_value": self.p_value}
+        return pack_plain(self)
 
     @classmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the test together again."""
-        return cls(arrays.number("statistic"), arrays.whole("df"), arrays.number("p_value"))
+        return cls(**read_plain(cls, arrays))
 
 
 def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRatio:

@@ -14,7 +14,7 @@ from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.core.types import FloatArray, IntArray, frozen
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, nested, packed_integer, packed_mask
+from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, deviances
 from legendre.results.inference.printout import printout
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 KINDS = ("adjusted", "deviance", "pearson")
 EXACT = 1e-9
 """Leverages this close to 1 are 1, but for the rounding error of the solve: mean and count are equal, always."""
-NUMBERS = ("g2", "x2", "g2_p_value", "x2_p_value", "log_likelihood", "aic", "bic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,8 +179,7 @@ class Inference(Storable):
         vectors = {"n": counts.n, "mu": counts.mu, "cells": counts.cells, "logs": counts.logs}
         return {
             **self.fit.as_part("fit"),
-            **{name: getattr(self, name) for name in NUMBERS},
-            "df": packed_integer(self.df),
+            **pack_plain(self),
             **nested("counts", {name: array for name, array in vectors.items() if array is not None}),
             "counts.rest": counts.rest,
             **packed_mask("counts.alive", counts.alive),
@@ -191,12 +189,7 @@ class Inference(Storable):
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the tests together again."""
         fit: Decomposition = arrays.result("fit", "legendre-decomposition")
-        return cls(
-            fit=fit,
-            counts=_read_counts(arrays.part("counts"), fit.shape),
-            df=arrays.whole("df"),
-            **{name: arrays.number(name) for name in NUMBERS},
-        )
+        return cls(fit=fit, counts=_read_counts(arrays.part("counts"), fit.shape), **read_plain(cls, arrays))
 
 
 def infer(fit: Decomposition) -> Inference:

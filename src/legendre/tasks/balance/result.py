@@ -17,8 +17,17 @@ from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.results.base import ModelResult
-from legendre.results.file import Archive, Arrays, nested, pack_model, unpack_model, unpack_point
-from legendre.solvers.history import Step, pack_history
+from legendre.results.file import (
+    Archive,
+    Arrays,
+    nested,
+    pack_model,
+    pack_plain,
+    read_plain,
+    unpack_model,
+    unpack_point,
+)
+from legendre.solvers.history import Step
 from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, margin_of
 
@@ -126,16 +135,12 @@ class Balanced(ModelResult):
         """List the result with X, which is its base measure."""
         arrays: Arrays = {
             **{name: array for name, array in pack_model(self.model, self.point).items() if name != "base"},
+            **pack_plain(self),
             "X": self.X,
             "values": host(self.values),
             "total": self.margins.total,
             "eta_hat": self.eta_hat,
-            "status": self.status.name,
             "vanishing_cells": self.vanishing_cells,
-            "gap": self.gap,
-            "solver": self.solver,
-            "history": pack_history(self.history),
-            "tol": self.tol,
         }
         return arrays | _by_modes("margins", self.margins.values) | _by_modes("log_factors", self.parts)
 
@@ -152,12 +157,8 @@ class Balanced(ModelResult):
             margins=Margins(_read_by_modes(arrays, "margins"), arrays.number("total")),
             values=arrays.floats("values", *X.shape),
             parts=_read_by_modes(arrays, "log_factors"),
-            status=arrays.status(),
             vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
-            gap=arrays.number("gap"),
-            solver=arrays.text("solver"),
-            history=arrays.history(),
-            tol=arrays.number("tol"),
+            **read_plain(cls, arrays),
         )
 
     def __repr__(self) -> str:

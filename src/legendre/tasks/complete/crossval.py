@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import xlogy
@@ -13,7 +13,7 @@ from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.text_table import aligned
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, nested
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 
 CRITERIA = ("deviance", "rmse")
 RULE = 40
@@ -85,28 +85,19 @@ class CrossValidation(Storable):
     def to_arrays(self) -> Arrays:
         """List the scores and what they are about."""
         columns = {part.name: [getattr(score, part.name) for score in self.scores] for part in fields(Score)}
-        others = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "scores"}
-        return others | nested("scores", columns)
+        return pack_plain(self) | nested("scores", columns)
 
     @classmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the table together again."""
-        part, best = arrays.part("scores"), arrays.whole("best")
+        part, plain = arrays.part("scores"), read_plain(cls, arrays)
         n = len(part.array("basis", "U", (None,)))
-        if not 0 <= best < n:
-            raise arrays.unfit(f"the best of {n} bases has number {best}")
-        names, numbers = part.texts("basis", n), ("rmse", "rmse_se", "deviance", "deviance_se")
-        columns = [part.floats(name, n, finite=False).tolist() for name in numbers]
-        columns.append(part.integers("undetermined", n).tolist())
-        return cls(
-            scores=tuple(Score(*row) for row in zip(names, *columns, strict=True)),
-            best=best,
-            n_folds=arrays.whole("n_folds"),
-            folds=arrays.text("folds"),
-            held_out=arrays.whole("held_out"),
-            scored=arrays.whole("scored"),
-            criterion=arrays.text("criterion"),
-        )
+        if not 0 <= plain["best"] < n:
+            raise arrays.unfit(f"the best of {n} bases has number {plain['best']}")
+        numbers = ("rmse", "rmse_se", "deviance", "deviance_se")
+        columns: list[Any] = [part.floats(name, n, finite=False).tolist() for name in numbers]
+        rows = zip(part.texts("basis", n), *columns, part.integers("undetermined", n).tolist(), strict=True)
+        return cls(scores=tuple(Score(*row) for row in rows), **plain)
 
     def __str__(self) -> str:
         head = ("", "basis", "deviance per cell", "RMSE", "undetermined")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -24,7 +24,7 @@ from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.file import Archive, Arrays, nested, packed_integer
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.printout import shown
 
@@ -120,13 +120,9 @@ class Ladder(Storable):
 
     def to_arrays(self) -> Arrays:
         """List the rungs and what they stand on."""
-        whole: Arrays = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "rungs"}
-        whole["shape"] = np.array(self.shape, dtype=np.int64)
-        whole["n_rungs"] = len(self.rungs)
+        whole: Arrays = {"shape": np.array(self.shape, dtype=np.int64), "n_rungs": len(self.rungs), **pack_plain(self)}
         for i, rung in enumerate(self.rungs):
-            parts: Arrays = {part.name: getattr(rung, part.name) for part in fields(rung)}
-            parts["df"] = packed_integer(rung.df)
-            whole |= nested(f"rung{i}", {name: value for name, value in parts.items() if value is not None})
+            whole |= nested(f"rung{i}", pack_plain(rung))
         return whole
 
     @classmethod
@@ -135,25 +131,8 @@ class Ladder(Storable):
         parts = [arrays.part(f"rung{i}") for i in range(arrays.whole("n_rungs"))]
         if not parts:
             raise arrays.unfit("a ladder without rungs")
-        return cls(
-            shape=arrays.shape(),
-            total=arrays.number("total"),
-            ground=arrays.text("ground"),
-            total_kl=arrays.number("total_kl"),
-            rungs=tuple(_rung(part) for part in parts),
-        )
-
-
-def _rung(arrays: Archive) -> Rung:
-    return Rung(
-        basis=arrays.text("basis"),
-        n_params=arrays.whole("n_params"),
-        kl=arrays.number("kl"),
-        explained=arrays.number("explained"),
-        share=arrays.number("share"),
-        g2=arrays.number("g2") if "g2" in arrays else None,
-        df=arrays.whole("df"),
-    )
+        rungs = tuple(Rung(**read_plain(Rung, part)) for part in parts)
+        return cls(shape=arrays.shape(), rungs=rungs, **read_plain(cls, arrays))
 
 
 def ladder(

@@ -14,8 +14,8 @@ from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.results.base import Result
 from legendre.results.decomposition import Decomposition
-from legendre.results.file import Archive, Arrays, nested
-from legendre.solvers.history import Step, pack_history
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.solvers.history import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run
 
@@ -152,37 +152,29 @@ class HiddenDecomposition(Result):
         """List the fit and the runs, and what cannot be computed again without X."""
         arrays: Arrays = {
             **self.fit.as_part("fit"),
-            "n_visible": self.n_visible,
+            **pack_plain(self),
             "n_runs": len(self.runs),
-            "best": self.best,
-            "status": self.status.name,
-            "tol": self.tol,
-            "recipe": self.recipe,
             "total": self.total,
             "kl": self.kl,
             "log_likelihood": self.log_likelihood,
         }
         for i, run in enumerate(self.runs):
-            parts = {"theta": run.theta, "residual": run.residual, "history": pack_history(run.history)}
-            arrays |= nested(f"run{i}", parts)
+            arrays |= nested(f"run{i}", {"theta": run.theta, **pack_plain(run)})
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the result together again."""
         fit: Decomposition = arrays.result("fit", Decomposition.format)
-        n_visible, best, n_runs = (arrays.whole(name) for name in ("n_visible", "best", "n_runs"))
-        if not (0 < n_visible < len(fit.shape) and 0 <= best < n_runs):
-            raise arrays.unfit(f"{n_visible} visible modes of {len(fit.shape)}, run {best} of {n_runs}")
+        plain, n_runs = read_plain(cls, arrays), arrays.whole("n_runs")
+        if not (0 < plain["n_visible"] < len(fit.shape) and 0 <= plain["best"] < n_runs):
+            said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
+            raise arrays.unfit(said)
         parts = [arrays.part(f"run{i}") for i in range(n_runs)]
         return cls(
             fit=fit,
-            n_visible=n_visible,
-            runs=tuple(Run(p.floats("theta", fit.n_params), p.number("residual"), p.history()) for p in parts),
-            best=best,
-            status=arrays.status(),
-            tol=arrays.number("tol"),
-            recipe=arrays.text("recipe"),
+            runs=tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts),
+            **plain,
             stored={name: arrays.number(name) for name in ("total", "kl", "log_likelihood")},
         )
 

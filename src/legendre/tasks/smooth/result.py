@@ -12,8 +12,8 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray, frozen
 from legendre.results.base import Result
-from legendre.results.file import Archive, Arrays, packed_mask
-from legendre.solvers.history import Step, pack_history
+from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.solvers.history import Step
 from legendre.solvers.status import Status
 
 NAMED = 8
@@ -107,15 +107,7 @@ class Smoothed(Result):
             "theta": self.theta,
             "terms": np.array(list(self.variances), dtype=np.str_),
             "variances": np.array(list(self.variances.values()), dtype=np.float64),
-            "criterion": self.criterion,
-            "error": self.error,
-            "n_held_out": self.n_held_out,
-            "n_folds": self.n_folds,
-            "residual": self.residual,
-            "gap": self.gap,
-            "status": self.status.name,
-            "history": pack_history(self.history),
-            "tol": self.tol,
+            **pack_plain(self),
         }
 
     @classmethod
@@ -130,15 +122,7 @@ class Smoothed(Result):
             observed=arrays.needed_mask("observed", shape),
             theta=arrays.floats("theta", values.size - 1),
             variances=dict(zip(names, variances.tolist(), strict=True)),
-            criterion=arrays.text("criterion"),
-            error=arrays.number("error"),
-            n_held_out=arrays.whole("n_held_out"),
-            n_folds=arrays.whole("n_folds"),
-            residual=arrays.number("residual"),
-            gap=arrays.number("gap"),
-            status=arrays.status(),
-            history=arrays.history(),
-            tol=arrays.number("tol"),
+            **read_plain(cls, arrays),
         )
 
     def __repr__(self) -> str:
