@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -23,7 +23,7 @@ from legendre.results import on_device as remote
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.inference.result import Inference, infer
-from legendre.results.rounds import Round, pack_rounds, unpack_rounds
+from legendre.results.rounds import Round, pack_rounds, read_path
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.history import Step
 from legendre.solvers.status import Status
@@ -70,7 +70,6 @@ class Decomposition(ModelResult):
     """
 
     format: ClassVar[str] = "legendre-decomposition"
-
     total: float
     alive: BoolArray | None
     recession: FloatArray
@@ -288,7 +287,6 @@ class Decomposition(ModelResult):
         alive, plain = file.unpack_face(arrays, model), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
         if not 0 < plain["total"] < np.inf:
             raise arrays.unfit(f"total is {plain['total']:g}")
-        path = arrays.floats("path", None, len(fields(Round)), finite=False) if "path" in arrays else np.empty((0, 0))
         return cls(
             **plain,
             model=model,
@@ -297,6 +295,6 @@ class Decomposition(ModelResult):
             alive=alive,
             recession=arrays.floats("recession", model.n_params),
             missing=arrays.mask("missing", model.support.shape),
-            path=unpack_rounds(path),
+            path=read_path(arrays),
             stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
         )

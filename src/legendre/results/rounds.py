@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.core.types import AnyArray, FloatArray
+from legendre.results.file import Archive
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -48,3 +49,8 @@ def pack_rounds(path: Sequence[Round]) -> FloatArray:
 def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
     """Read rounds from rows."""
     return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
+
+
+def read_path(arrays: Archive) -> tuple[Round, ...]:
+    """Read the rounds of a file, if there are any."""
+    return unpack_rounds(arrays.floats("path", None, len(fields(Round)), finite=False)) if "path" in arrays else ()
