@@ -95,7 +95,7 @@ def test_lists_that_cannot_be_compared() -> None:
     other = X.copy()
     other[0, 0, 0] += 1
     one = ld.decompose(listed(X), "B1")
-    with pytest.raises(ld.InvalidQuery, match=r"the tables differ, first at \[0, 0, 0\]: 3\.?0? and 4\.?0?\. A likeli"):
+    with pytest.raises(ld.InvalidQuery, match=r"the tables differ, first at \[0, 0, 0\]: 3 and 4\. A likeli"):
         ld.likelihood_ratio(one, ld.decompose(listed(other), "interactions(2)"))
     with pytest.raises(ld.InvalidQuery, match="supports differ: one is the whole grid, the other the cells with data"):
         ld.likelihood_ratio(one, ld.decompose(listed(X), "interactions(2)", support="nonzero"))

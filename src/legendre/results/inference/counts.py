@@ -66,12 +66,16 @@ class Counts:
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the counts of some cells (k x N)."""
-        if self.cells is not None:
-            place = find(cells, self.cells)
-            return np.where(place >= 0, self.n[place], 0.0)
-        grid = np.zeros(() if self.alive is None else self.alive.shape)
-        grid[self.alive] = self.n
-        return np.asarray(grid[tuple(cells.T)])
+        if self.alive is not None:
+            return np.asarray(self.grid(self.alive.shape)[tuple(cells.T)])
+        place = find(cells, np.empty_like(cells[:0]) if self.cells is None else self.cells)
+        return np.where(place >= 0, self.n[place], 0.0)
+
+    def grid(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return the counts as an array of X's shape."""
+        out = np.zeros(shape)
+        out[self.alive if self.cells is None else tuple(self.cells.T)] = self.n
+        return out
 
     def g2(self) -> float:
         """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""

@@ -10,22 +10,22 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, find, member, unique_cells
 from legendre.core.errors import InvalidQuery
+from legendre.core.memory import check_room
 from legendre.core.text_table import named_values
 from legendre.core.types import AnyArray, BoolArray, IntArray
-from legendre.data.dense import in_memory
-from legendre.data.observation import Observation
-from legendre.data.sparse import Sparse
 from legendre.data.support import Support
 from legendre.model.model import Model
 from legendre.results.base import Storable
 from legendre.results.file import Archive, Arrays, pack_plain, read_plain
-from legendre.results.inference.counts import chi_square_p, counts_of
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of
 from legendre.results.inference.printout import shown
 from legendre.results.report import count_name
 from legendre.solvers.before.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
+
+SAME = "A likelihood ratio compares two models of the same counts on the same support."
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     for fit in (small, large):
         if not hasattr(fit, "inference"):
             raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.")
-    g2 = counts_of(small).g2() - counts_of(large).g2()
-    _check_same_table(small, large)
+    counts, others = counts_of(small), counts_of(large)
+    g2 = counts.g2() - others.g2()
+    _check_same_table(small, large, counts, others)
     _check_nested(small, large)
     df = _rank_on_face(large.basis, small) - small.rank
     statistic = max(g2, 0.0)  # rounding may leave -1e-13
@@ -101,65 +102,38 @@ def _rank_on_face(basis: IntArray, fit: Decomposition) -> int:
         return _rank(basis, support)
     # boxes that both bases cut: each lies in one box of the fit, and carries probability where that does
     model = Model.of(support, None, unique_cells(np.concatenate([basis, fit.basis])))
+    check_room(
+        model.n_merged, 24, "likelihood_ratio: a grid merged along both bases", "Compare bases with fewer cells."
+    )
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
     return len(independent(face.with_columns(find(basis, model.basis))))
 
 
-def _check_same_table(small: Decomposition, large: Decomposition) -> None:
+def _check_same_table(small: Decomposition, large: Decomposition, counts: Counts, others: Counts) -> None:
     if small.shape != large.shape:
         raise InvalidQuery(f"the tables differ: one has shape {small.shape}, the other {large.shape}.")
-    if small.data is None or large.data is None:
-        return
-    if isinstance(small.data, Sparse) and isinstance(large.data, Sparse):
-        _check_same_entries(small.data, large.data)
+    if counts.cells is not None and others.cells is not None:
+        if small.model.support.full != large.model.support.full:
+            raise InvalidQuery(f"the supports differ: one is the whole grid, the other the cells with data. {SAME}")
+        every = unique_cells(np.concatenate([counts.cells, others.cells]))
+        n, m = counts.at(every), others.at(every)
+        for i in np.flatnonzero(n != m)[:1]:
+            raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:.0f} and {m[i]:.0f}. {SAME}")
         return
     omega, other = small.model.support.on_grid(), large.model.support.on_grid()
     _refuse_difference("supports", omega != other, omega, other)
-    x, y = (_on_grid(data) for data in (small.data, large.data))
-    _refuse_difference("tables", omega & (x != y), x, y)
+    _refuse_difference("tables", omega, counts.grid(small.shape), others.grid(large.shape), ".0f")
     if small.model.base is not None or large.model.base is not None:
         r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (small, large))
-        _refuse_difference("base measures", omega & (r != s), r, s)
+        _refuse_difference("base measures", omega, r, s)
 
 
-def _check_same_entries(one: Sparse, other: Sparse) -> None:
-    """Compare two lists of entries; without a grid, supports are equal when both are full or the lists are."""
-    if one.support.full != other.support.full:
-        raise InvalidQuery(
-            "the supports differ: one is the whole grid, the other the cells with data. A likelihood ratio compares "
-            "two models of the same counts on the same support."
-        )
-    if one.cells is other.cells and one.values is other.values:
-        return
-    every = unique_cells(np.concatenate([one.cells, other.cells]))
-    x, y = one.at(every), other.at(every)
-    where = np.flatnonzero(x != y)
-    if len(where):
-        raise _difference("tables", every[where[0]], x[where[0]], y[where[0]])
-
-
-def _on_grid(data: Observation) -> AnyArray:
-    """Return X with every cell, formed where it is a list beside a dense one."""
-    if not isinstance(data, Sparse):
-        return in_memory(data, "a likelihood ratio").values
-    grid = np.zeros(data.shape, dtype=data.values.dtype)
-    grid[tuple(data.cells.T)] = data.values
-    return grid
-
-
-def _refuse_difference(what: str, different: BoolArray, one: AnyArray, other: AnyArray) -> None:
-    where = np.argwhere(different)
-    if len(where):
-        place = tuple(where[0])
-        raise _difference(what, place, one[place], other[place])
-
-
-def _difference(what: str, place: object, one: object, other: object) -> InvalidQuery:
-    return InvalidQuery(
-        f"the {what} differ, first at {cell_name(place)}: {one} and {other}. A likelihood ratio "
-        "compares two models of the same counts on the same support."
-    )
+def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyArray, form: str = "") -> None:
+    for index in np.argwhere(inside & (one != other))[:1]:
+        place = tuple(index)
+        values = f"{one[place]:{form}} and {other[place]:{form}}"
+        raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {values}. {SAME}")
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
