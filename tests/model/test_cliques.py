@@ -566,7 +566,6 @@ REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
     ("eta_tensor", (), r"eta_tensor: Q has 1\.3e30 cells"),
     ("condition", ({0: 1},), r"the joint distribution of 99 modes has 6\.3e29 cells; at most 134,217,728"),
     ("expectation", (lambda *_: 1,), r"Name the modes that f depends on: expectation\(f, modes=\.\.\.\)"),
-    ("inference", (), r"inference needs every cell of X in memory, but X is sparse of shape"),
     ("log_prob", (np.full((1, 100), 2),), "is outside the grid"),
 ]
 
