@@ -134,7 +134,7 @@ def tries(case: Case) -> Iterator[Try]:
 
 def _ours(case: Case) -> tuple[Floats, int | None, str]:
     result = ld.balance(case.X, case.margins, tol=TOL)
-    return result.tensor, result.n_iter, result.status.name
+    return result.tensor(), result.n_iter, result.status.name
 
 
 def _pot(

@@ -98,7 +98,9 @@ class Trial:
         start = time.perf_counter()
         folds = "cells" if self.pattern == "cells" else len(shape) - 1
         done = ld.smooth(Y, folds=folds, criterion="rmse")
-        return self.row(method, f"{done.n_folds} folds", done.tensor.reshape(self.X.shape), time.perf_counter() - start)
+        return self.row(
+            method, f"{done.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
+        )
 
     def other(self, method: str, ranks: Sequence[int]) -> Row | None:
         """Fill in with another package, and keep the settings with the least error."""
@@ -117,7 +119,7 @@ def synthetic() -> float:
     X = np.exp(np.asarray(sum(np.expand_dims(rng.normal(size=(30, 30)), k) / 2 for k in range(3))))
     hidden = rng.random(X.shape) < 0.5
     done = ld.complete(np.where(hidden, np.nan, X), ld.interactions(2), tol=1e-13)
-    return float(np.nanmax(np.abs(done.tensor / X - 1)[hidden]))
+    return float(np.nanmax(np.abs(done.tensor() / X - 1)[hidden]))
 
 
 def read(path: Path = RESULTS) -> list[Row]:

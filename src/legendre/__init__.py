@@ -24,20 +24,23 @@ if TYPE_CHECKING:
     from legendre.fitting.decompose import decompose
     from legendre.fitting.plan import Plan, plan
     from legendre.model import dual
-    from legendre.results.decomposition import Decomposition, Round, load
+    from legendre.results.decomposition import Decomposition
     from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
     from legendre.results.inference.result import Inference
+    from legendre.results.rounds import Round
     from legendre.solvers.status import Status
     from legendre.tasks import geometry
     from legendre.tasks.balance.balance import balance
     from legendre.tasks.balance.result import Balanced
     from legendre.tasks.compare.run import compare
-    from legendre.tasks.complete.complete import Completion, complete
+    from legendre.tasks.complete.complete import complete
     from legendre.tasks.complete.crossval import CrossValidation
+    from legendre.tasks.complete.result import Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity
     from legendre.tasks.hidden.hidden import hidden
     from legendre.tasks.hidden.result import HiddenDecomposition
+    from legendre.tasks.load import load
     from legendre.tasks.smooth.result import Smoothed
     from legendre.tasks.smooth.smooth import smooth
 
@@ -104,19 +107,22 @@ _PLACES = {
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",
     "fitting.plan": "Plan plan",
-    "results.decomposition": "Decomposition Round load",
+    "results.decomposition": "Decomposition",
     "results.inference.ratio": "LikelihoodRatio likelihood_ratio",
     "results.inference.result": "Inference",
+    "results.rounds": "Round",
     "solvers.status": "Status",
     "tasks.balance.balance": "balance",
     "tasks.balance.result": "Balanced",
     "tasks.compare.run": "compare",
-    "tasks.complete.complete": "Completion complete",
+    "tasks.complete.complete": "complete",
     "tasks.complete.crossval": "CrossValidation",
+    "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.load": "load",
     "tasks.smooth.result": "Smoothed",
     "tasks.smooth.smooth": "smooth",
 }

@@ -58,6 +58,23 @@ def test_show_prints_the_summary_and_writes_the_tensor(
     np.testing.assert_allclose(np.load(tmp_path / "Q.npy"), fit.tensor(), rtol=1e-14)
 
 
+def test_show_knows_results_of_every_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, X = tmp_path / "result.npz", np.array([[3.0, 2.0], [1.0, 4.0]])
+    balanced = ld.balance(X)
+    balanced.save(path)
+    code, out, _ = run(monkeypatch, capsys, "show", path, "-t", tmp_path / "Q.npy")
+    assert (code, out.startswith(balanced.summary())) == (0, True)
+    np.testing.assert_array_equal(np.load(tmp_path / "Q.npy"), balanced.tensor())
+    code, _, err = run(monkeypatch, capsys, "show", path, "-t", tmp_path / "Q.npy", "--extend")
+    assert (code, "Balanced, whose tensor has every cell. Leave --extend out." in err) == (2, True)
+    ld.geometry.ladder(X).save(path)
+    code, _, err = run(monkeypatch, capsys, "show", path, "-t", tmp_path / "Q.npy")
+    assert (code, "holds a result of type Ladder, which has no tensor. Leave --tensor out." in err) == (2, True)
+    assert run(monkeypatch, capsys, "show", path)[1].startswith("KL ladder of 2x2")
+
+
 @pytest.mark.parametrize("ending", ["npy", "npz", "csv"])
 def test_the_three_formats_agree(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

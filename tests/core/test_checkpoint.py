@@ -533,7 +533,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     with pytest.raises(ld.errors.InvalidFile, match=r"X\.npy holds a single array; a checkpoint is an \.npz file"):
         ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "X.npy")
     ld.decompose(SKEWED, "B1", checkpoint=tmp_path / "fit.ckpt")
-    with pytest.raises(ld.errors.InvalidFile, match="not a saved decomposition"):
+    with pytest.raises(ld.errors.InvalidFile, match="not a saved result"):
         ld.load(tmp_path / "fit.ckpt")
 
 

@@ -290,9 +290,9 @@ def altered(path: Path, **changes: Any) -> Path:
 
 
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
-    "newer": ({"version": 99}, r"its format version is 99, this library reads up to 1\. Update legendre"),
-    "other_format": ({"format": "something-else"}, r"not a saved decomposition \(it holds basis, eta_hat,"),
-    "no_format": ({"format": None}, r"not a saved decomposition"),
+    "newer": ({"version": 99}, r"its format version is 99, this library reads up to 2\. Update legendre"),
+    "other_format": ({"format": "something-else"}, r"not a saved result \(it holds basis, eta, eta_hat,"),
+    "no_format": ({"format": None}, r"not a saved result"),
     "no_theta": ({"theta": None}, r"a saved decomposition, but a damaged one \('theta'"),
     "no_version": ({"version": None}, r"damaged one \('version'"),
     "short_theta": ({"theta": np.zeros(1)}, r"its parts do not fit together"),
@@ -323,16 +323,14 @@ def test_the_altered_file_is_good_without_a_change(tmp_path: Path) -> None:
 def test_files_that_are_something_else(tmp_path: Path) -> None:
     other = tmp_path / "other.npz"
     np.savez(other, a=np.ones(3))
-    with pytest.raises(
-        ld.errors.InvalidFile, match=r"cannot read .*other\.npz: not a saved decomposition \(it holds a\)"
-    ):
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*other\.npz: not a saved result \(it holds a\)"):
         ld.load(other)
     np.savez(other)
     with pytest.raises(ld.errors.InvalidFile, match=r"it holds nothing"):
         ld.load(other)
     np.save(tmp_path / "array.npy", np.ones(3))
     with pytest.raises(
-        ld.errors.InvalidFile, match=r"array\.npy holds a single array; a saved decomposition is an \.npz file"
+        ld.errors.InvalidFile, match=r"array\.npy holds a single array; a saved result is an \.npz file"
     ):
         ld.load(tmp_path / "array.npy")
     (tmp_path / "text.npz").write_text("hello")

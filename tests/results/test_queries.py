@@ -76,7 +76,7 @@ def check_expectations(fit: ld.Decomposition) -> None:
 def check_mode(fit: ld.Decomposition) -> None:
     q = probabilities(fit)
     first = next(cell for cell in np.ndindex(q.shape) if q[cell] >= q.max() * (1 - 1e-12))
-    assert fit.mode() == first
+    assert fit.most_probable() == first
 
 
 def check_samples(fit: ld.Decomposition, n: int = 4000) -> None:
@@ -174,19 +174,19 @@ def test_one_cell() -> None:
     assert fit.marginal([1, 0]).tolist() == [[1.0]]
     assert fit.condition({0: 0, 1: 0}).shape == ()
     assert fit.sample(2, 0).tolist() == [[0, 0], [0, 0]]
-    assert fit.mode() == (0, 0)
+    assert fit.most_probable() == (0, 0)
     assert fit.expectation([[3]]) == 3.0
 
 
 @pytest.mark.parametrize("support", ["all", np.array([[False, True, True], [True, True, True]])])
 def test_ties_go_to_the_first_cell(support: Any) -> None:
     fit = ld.decompose(np.ones((2, 3)), ld.full(), support=support)
-    assert fit.mode() == ((0, 0) if isinstance(support, str) else (0, 1))
+    assert fit.most_probable() == ((0, 0) if isinstance(support, str) else (0, 1))
 
 
 def test_ties_up_to_rounding() -> None:
     X = np.array([[2.0, 5.0, 0.3], [5.0, 0.1, 5.0]])
-    assert ld.decompose(X, ld.full(), solver="natural").mode() == (0, 1)
+    assert ld.decompose(X, ld.full(), solver="natural").most_probable() == (0, 1)
 
 
 def test_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
     assert_allclose(fit.condition({0: 5, 2: 3})[6:8], np.array([1, np.exp(0.5)]) / (7 + 993 * np.exp(0.5)), rtol=1e-12)
     cells = fit.sample(1000, 0)
     assert (cells.max(axis=0) > 0.9 * np.array(fit.shape)).all()
-    assert fit.mode() == (0, 7, 0)
+    assert fit.most_probable() == (0, 7, 0)
 
 
 def test_samples_from_none_differ() -> None:

@@ -141,9 +141,9 @@ def test_smoothing_fills_in_what_no_two_margins_can() -> None:
     missing = np.isnan(X)
     done = ld.smooth(X)
     plain = ld.complete(X, "interactions(1)")
-    assert np.array_equal(done.tensor[~missing], X[~missing])
-    assert np.array_equal(done.tensor[missing], done.model[missing])
-    error, of_margins = (np.linalg.norm((filled.tensor - rate)[missing]) for filled in (done, plain))
+    assert np.array_equal(done.tensor()[~missing], X[~missing])
+    assert np.array_equal(done.tensor()[missing], done.fitted()[missing])
+    error, of_margins = (np.linalg.norm((filled.tensor() - rate)[missing]) for filled in (done, plain))
     assert error < of_margins / 3
     assert max(done.variances, key=lambda name: done.variances[name]) == "0~ x 1~"
     assert done.converged
@@ -157,17 +157,17 @@ def test_smoothing_fills_in_what_no_two_margins_can() -> None:
 
 def test_units_do_not_matter() -> None:
     _, X = ramp(1)
-    one = ld.smooth(X, criterion="rmse", cv=2).model
+    one = ld.smooth(X, criterion="rmse", cv=2).fitted()
     for unit in (1024.0, 2.0**600, 2.0**-600):
-        np.testing.assert_allclose(ld.smooth(unit * X, criterion="rmse", cv=2).model, unit * one, rtol=1e-9)
+        np.testing.assert_allclose(ld.smooth(unit * X, criterion="rmse", cv=2).fitted(), unit * one, rtol=1e-9)
 
 
 def test_whole_slices_can_be_missing() -> None:
     rate, X = ramp(2, steep=0.7)
     X[5] = NAN
     done = ld.smooth(X, folds=1)
-    assert np.isfinite(done.tensor).all()
-    assert np.abs(done.tensor[5] / rate[5] - 1).mean() < 0.12
+    assert np.isfinite(done.tensor()).all()
+    assert np.abs(done.tensor()[5] / rate[5] - 1).mean() < 0.12
     assert done.n_folds == 5
 
 
@@ -179,21 +179,21 @@ def test_zeros_base_and_support() -> None:
     X = rng.poisson(rate * exposure).astype(float)
     hidden = rng.random(X.shape) < 0.3
     done = ld.smooth(np.where(hidden, NAN, X), base=exposure)
-    assert done.model[2, 2] == 0.0
+    assert done.fitted()[2, 2] == 0.0
     inside = exposure > 0
-    assert np.abs(done.model[inside] / (rate * exposure)[inside] - 1).max() < 0.35
+    assert np.abs(done.fitted()[inside] / (rate * exposure)[inside] - 1).max() < 0.35
     X[4] = 0.0
     nothing = ld.smooth(X)
-    assert (nothing.model[4] < nothing.model[[3, 5]].mean(axis=0)).all()
+    assert (nothing.fitted()[4] < nothing.fitted()[[3, 5]].mean(axis=0)).all()
     zeros_missing = ld.smooth(X, support="nonzero")
     assert not zeros_missing.observed[4].any()
-    assert (zeros_missing.tensor[4] > 0.5).all()
+    assert (zeros_missing.tensor()[4] > 0.5).all()
 
 
 def test_a_constant_tensor_stays_constant() -> None:
     X = np.full((4, 5), 3.0)
     X[1, 2] = NAN
-    np.testing.assert_allclose(ld.smooth(X, cv=3).tensor, 3.0, rtol=1e-6)
+    np.testing.assert_allclose(ld.smooth(X, cv=3).tensor(), 3.0, rtol=1e-6)
 
 
 def test_only_as_many_folds_as_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,8 @@ from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
-from legendre.results.decomposition import load
+from legendre.results.base import Storable
+from legendre.tasks.load import load
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -127,8 +128,9 @@ def show(
         raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
     result = load(decomposition)
     if tensor is not None:
+        _check_tensor(result, decomposition, extend=extend)
         with replacing(tensor) as stream:
-            np.save(stream, result.tensor(extend=extend))
+            np.save(stream, result.tensor(extend=True) if extend else result.tensor())
     typer.echo(result.summary())
     if tensor is not None:
         typer.echo(f"tensor written to {tensor}")
@@ -145,6 +147,17 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
         else:
             sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
         raise typer.Exit(_fail(sentence, 130)) from None
+
+
+def _check_tensor(result: Storable, source: Path, *, extend: bool) -> None:
+    """Refuse to write the tensor of a result that has none, or that has only one."""
+    name = type(result).__name__
+    if not hasattr(result, "tensor"):
+        raise InvalidSetting(f"{source} holds a result of type {name}, which has no tensor. Leave --tensor out.")
+    if extend and not hasattr(result, "recipe"):
+        raise InvalidSetting(
+            f"{source} holds a result of type {name}, whose tensor has every cell. Leave --extend out."
+        )
 
 
 def _check_output(output: Path, source: Path) -> None:

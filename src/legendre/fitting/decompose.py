@@ -24,7 +24,8 @@ from legendre.fitting.adaptive.grow import grow, rankings_while_growing
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import ProgressLine, progress_line
-from legendre.results.decomposition import Decomposition, Round
+from legendre.results.decomposition import Decomposition
+from legendre.results.rounds import Round
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 

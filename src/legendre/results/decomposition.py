@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,94 +13,44 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidBasis, InvalidFile, InvalidSetting
-from legendre.core.files import read_arrays, write_arrays
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.sums.quotient import n_cells
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.device import Remote
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
-from legendre.engines.protocol import Point
-from legendre.model.model import Model
-from legendre.results import file as pack
+from legendre.results import file, query, report
 from legendre.results import on_device as remote
-from legendre.results import query, report
 from legendre.results import tensor as tensors
+from legendre.results.base import ModelResult
 from legendre.results.inference.result import Inference, infer
+from legendre.results.rounds import Round, pack_rounds, read_path
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
 
-@dataclass(frozen=True)
-class Round:
-    """A stage on the way of an adaptive basis.
-
-    Parameters
-    ----------
-    n_params, kl, rmse
-        The size of the basis and how well it fits; rmse is NaN where the basis grew on a coarser grid than X's.
-    aic, bic
-        ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
-        the data Akaike's and Schwarz's criterion.
-    """
-
-    n_params: int
-    kl: float
-    rmse: float
-    aic: float
-    bic: float
-
-    @classmethod
-    def of(cls, fit: Decomposition) -> Round:
-        """Describe a fit."""
-        return cls.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
-
-    @classmethod
-    def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
-        """Add the criteria to the size of a basis and how well it fits."""
-        deviance = 2.0 * total * kl
-        return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
-
-
-def pack_rounds(path: Sequence[Round]) -> FloatArray:
-    """Write rounds as rows."""
-    return np.array([astuple(step) for step in path]).reshape(len(path), len(fields(Round)))
-
-
-def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
-    """Read rounds from rows."""
-    return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition:
+class Decomposition(ModelResult):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 
     Attributes
     ----------
-    basis
-        The cells of B, k x N, 0-based; `theta` and `eta` come in this order.
-    theta, eta, psi
-        Natural parameters and expectations on B, and the normaliser: eqs. (1) to (3).
+    basis, theta, eta, psi
+        The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser.
     total
         The sum of X over the support; ``X ~ total * q``.
-    status, converged
-        How the fit ended; the status is its own explanation.
-    residual
-        ``max|eta - eta_hat|`` on B, which is 0 exactly at the minimum of KL(P, Q).
-    gap
-        Upper bound of KL(P, Q) above its minimum.
+    residual, gap, status, converged, history
+        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of KL(P, Q) above that
+        minimum; how the fit ended, in words; one `Step` per iteration, the start first.
     rank
         The number of independent parameters on the support (on the face, at the boundary).
-    history
-        One `Step` per iteration, the start first.
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
         For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
     recession
-        A direction in theta along which those cells lose their probability: Q is the limit of
-        ``theta + t * recession``.
+        A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
     home
         The array library and device that X came from. Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`,
         `marginal`, `condition`) go back there; what has the length of the basis, or lists cells, is NumPy's.
@@ -121,9 +70,7 @@ class Decomposition:
     [[1.2, 1.8], [2.8, 4.2]]
     """
 
-    model: Model
-    point: Point
-    eta_hat: FloatArray
+    format: ClassVar[str] = "legendre-decomposition"
     total: float
     alive: BoolArray | None
     recession: FloatArray
@@ -141,51 +88,6 @@ class Decomposition:
     stored: dict[str, float] = field(default_factory=dict)
     home: Home = HERE
 
-    @property
-    def basis(self) -> IntArray:
-        """The cells of B, k x N."""
-        return self.model.basis
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.point.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, eq. (3)."""
-        return self.point.eta
-
-    @property
-    def psi(self) -> float:
-        """The normaliser psi(theta)."""
-        return self.point.psi
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of X."""
-        return self.model.support.shape
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.model.n_params
-
-    @property
-    def n_iter(self) -> int:
-        """How many steps were taken."""
-        return self.history[-1].iteration
-
-    @property
-    def converged(self) -> bool:
-        """True when ``max|eta - eta_hat| <= tol``."""
-        return self.status.converged
-
-    @cached_property
-    def residual(self) -> float:
-        """``max|eta - eta_hat|`` on B."""
-        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
-
     @cached_property
     def gap(self) -> float:
         """Bound of KL(P, Q) above its minimum: the squared Newton decrement, or KL(P, Q) itself while that is less."""
@@ -196,8 +98,7 @@ class Decomposition:
         """KL(P, Q) in nats."""
         if self.data is None:
             return self.stored["kl"]
-        # rounding may leave -1e-17
-        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)
+        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
@@ -218,10 +119,12 @@ class Decomposition:
 
     @property
     def n_vanishing(self) -> int:
-        """How many cells vanish; where boxes are counted they need not be listed."""
+        """The number of cells that vanish; where boxes are counted they need not be listed."""
         if self.alive is None or self.model.base is not None:
             return len(self.vanishing_cells)
-        return round(float(self.model.weights[self.model.alive & ~self.alive].sum()))
+        gone = self.model.alive & ~self.alive
+        full = self.model.support.full
+        return n_cells(self.model.quotient, gone) if full else round(float(self.model.weights[gone].sum()))
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
@@ -274,13 +177,13 @@ class Decomposition:
         """
         return self.home.bring(query.marginal(self.distribution, modes, given))
 
-    def condition(self, event: Mapping[int, int]) -> Any:
+    def condition(self, given: Mapping[int, int]) -> Any:
         """Return Q given that some modes have certain indices: probabilities over the other modes.
 
         Parameters
         ----------
-        event
-            ``{mode: index, ...}``.
+        given
+            ``{mode: index, ...}``, as in `marginal`.
 
         Examples
         --------
@@ -288,7 +191,7 @@ class Decomposition:
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        return self.home.bring(query.condition(self.distribution, event))
+        return self.home.bring(query.condition(self.distribution, given))
 
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
@@ -324,13 +227,13 @@ class Decomposition:
         """
         return query.sample(self.distribution, n, rng)
 
-    def mode(self) -> tuple[int, ...]:
+    def most_probable(self) -> tuple[int, ...]:
         """Return the most probable cell; of several (equal to 1e-12), the first in C order.
 
         Examples
         --------
         >>> import legendre as ld
-        >>> ld.decompose([[1, 2], [3, 4]], "B1").mode()
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
         (1, 1)
         """
         return self.distribution.most_probable()
@@ -367,29 +270,37 @@ class Decomposition:
     def __repr__(self) -> str:
         return report.one_line(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the decomposition (not X) to an npz file, whole or not at all."""
-        write_arrays(path, pack.pack(self))
+    def to_arrays(self) -> file.Arrays:
+        """List what cannot be computed again without X."""
+        plain = file.pack_plain(self)
+        plain["gap"] = plain.pop("newton_gap")
+        return {
+            **file.pack_model(self.model, self.point),
+            **plain,
+            "eta_hat": self.eta_hat,
+            "recession": self.recession,
+            "kl": self.kl,
+            "rmse": self.rmse,
+            **file.packed_mask("missing", self.missing),
+            **file.packed_mask("alive", self.alive),
+            **({"path": pack_rounds(self.path)} if self.path else {}),
+        }
 
-
-def load(path: str | os.PathLike[str]) -> Decomposition:
-    """Read a decomposition that `Decomposition.save` wrote.
-
-    Examples
-    --------
-    >>> import legendre as ld, tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder) / "fit.npz"
-    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
-    ...     ld.load(path).status.name
-    'CONVERGED'
-    """
-    arrays = read_arrays(path)
-    try:
-        parts = pack.unpack(arrays)
-        rounds = unpack_rounds(parts.pop("path"))
-        return Decomposition(**parts, path=rounds)
-    except pack.Unreadable as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}") from None
-    except (KeyError, ValueError, IndexError, TypeError) as problem:
-        raise InvalidFile(f"cannot read {path}: a saved decomposition, but a damaged one ({problem}).") from None
+    @classmethod
+    def from_arrays(cls, arrays: file.Archive) -> Self:
+        """Put the decomposition together again; the model is merged anew."""
+        model = file.unpack_model(arrays)
+        alive, plain = file.unpack_face(arrays, model), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        if not 0 < plain["total"] < np.inf:
+            raise arrays.unfit(f"total is {plain['total']:g}")
+        return cls(
+            **plain,
+            model=model,
+            point=file.unpack_point(arrays, model, alive),
+            eta_hat=arrays.floats("eta_hat", model.n_params),
+            alive=alive,
+            recession=arrays.floats("recession", model.n_params),
+            missing=arrays.mask("missing", model.support.shape),
+            path=read_path(arrays),
+            stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
+        )

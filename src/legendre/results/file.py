@@ -1,118 +1,282 @@
-"""A decomposition as named arrays, and back."""
+"""The file format: results as named arrays of one npz file, and every array checked on its way back.
+
+A file says what it holds (``format``) and which version of the format it has. A result inside another one, such as the
+fit of a completion, has its name and a dot before the names of its arrays: ``fit.theta``.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from legendre.basis.basis import inside_grid
-from legendre.core.types import AnyArray, BoolArray
+from legendre.core.cells import frozen
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.solvers.loop import pack_history, unpack_history
+from legendre.solvers.loop import Step, pack_history, unpack_history
 from legendre.solvers.status import Status
 
-if TYPE_CHECKING:
-    from legendre.results.decomposition import Decomposition
+VERSION = 2
+"""Version 1, of decompositions only, had neither eta nor psi: both are computed again from theta."""
 
-FORMAT = "legendre-decomposition"
-VERSION = 1
+Arrays = dict[str, Any]
+"""What goes into a file, by name."""
 
 
 class Unreadable(Exception):
-    """The arrays are not a decomposition, or one from a newer version."""
+    """The arrays are not what the file says they are."""
 
 
-def pack(fit: Decomposition) -> dict[str, Any]:
-    """List what cannot be computed again without X."""
-    arrays: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "shape": np.array(fit.shape, dtype=np.int64),
-        "basis": fit.basis,
-        "theta": fit.theta,
-        "eta_hat": fit.eta_hat,
-        "total": fit.total,
-        "recession": fit.recession,
-        "status": fit.status.name,
-        "rank": fit.rank,
-        "gap": fit.newton_gap,
-        "solver": fit.solver,
-        "tol": fit.tol,
-        "recipe": fit.recipe,
-        "history": pack_history(fit.history),
-        "kl": fit.kl,
-        "rmse": fit.rmse,
+def labelled(name: str, arrays: Arrays) -> Arrays:
+    """Add the format, its version, and the names of all arrays, so that none can be lost unnoticed."""
+    return {"format": name, "version": VERSION, "names": np.array(sorted(arrays)), **arrays}
+
+
+def nested(name: str, arrays: Arrays) -> Arrays:
+    """Name the arrays of a part of a result."""
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def packed_integer(n: int) -> int | str:
+    """Write an integer that NumPy has not as hexadecimal text.
+
+    Examples
+    --------
+    >>> packed_integer(5), packed_integer(2**64)
+    (5, '0x10000000000000000')
+    """
+    return n if -(2**63) <= n < 2**63 else hex(n)
+
+
+def packed_mask(name: str, mask: BoolArray | None) -> Arrays:
+    """Write a mask in bits, or nothing."""
+    return {} if mask is None else {name: np.packbits(mask)}
+
+
+@dataclass(frozen=True, eq=False)
+class Archive:
+    """The arrays of a file, or of a part of it, each checked when it is taken out.
+
+    Examples
+    --------
+    >>> Archive({"fit.theta": np.ones(2)}, "a saved completion").part("fit").floats("theta", 2).tolist()
+    [1.0, 1.0]
+    >>> Archive({"theta": np.ones(2)}, "a saved completion").floats("theta", 3)
+    Traceback (most recent call last):
+        ...
+    legendre.results.file.Unreadable: a saved completion, but its parts do not fit together: theta has shape (2,), \
+where (3) is expected.
+    """
+
+    arrays: Mapping[str, AnyArray]
+    what: str
+    prefix: str = ""
+    read: Callable[[Archive], Any] | None = None
+    """Makes a result of a part that holds one, whatever its kind; from `legendre.load`."""
+
+    def __contains__(self, name: str) -> bool:
+        return self.prefix + name in self.arrays
+
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+        return int(self.arrays["version"])
+
+    def check_whole(self) -> None:
+        """Refuse a file of a newer version, or one that lacks an array that was written."""
+        version = self.whole("version")
+        if version > VERSION:
+            raise Unreadable(f"its format version is {version}, this library reads up to {VERSION}. Update legendre.")
+        if version > 1 and (lost := sorted({str(name) for name in self.array("names", "U", (None,))} - {*self.arrays})):
+            raise self.damaged(f"'{lost[0]}' is missing")
+
+    def part(self, name: str) -> Archive:
+        """Return the arrays of a part."""
+        return replace(self, prefix=f"{self.prefix}{name}.")
+
+    def renamed(self, **names: str) -> Archive:
+        """Give arrays further names."""
+        more = {self.prefix + new: self.arrays[self.prefix + old] for new, old in names.items() if old in self}
+        return replace(self, arrays={**self.arrays, **more})
+
+    def result(self, name: str, kind: str) -> Any:
+        """Return the result of some kind that a part holds."""
+        part = self.part(name)
+        if part.text("format") != kind or self.read is None:
+            raise self.unfit(f"{part.prefix}format is {part.text('format')}, where {kind} is expected")
+        return self.read(part)
+
+    def names(self) -> list[str]:
+        """List the names of this part, in the order in which they were written."""
+        return [key.removeprefix(self.prefix) for key in self.arrays if key.startswith(self.prefix)]
+
+    def damaged(self, why: str) -> Unreadable:
+        """Say that an array is missing or of the wrong kind."""
+        return Unreadable(f"{self.what}, but a damaged one ({why}).")
+
+    def unfit(self, why: str) -> Unreadable:
+        """Say that arrays contradict each other."""
+        return Unreadable(f"{self.what}, but its parts do not fit together: {why}.")
+
+    def array(self, name: str, kinds: str, shape: Sequence[int | None] | None) -> AnyArray:
+        """Take out an array of some kinds of numbers; ``None`` in the shape, or for it, stands for any length."""
+        full = self.prefix + name
+        if full not in self.arrays:
+            raise self.damaged(f"'{full}' is missing")
+        found = self.arrays[full]
+        if found.dtype.kind not in kinds:
+            raise self.damaged(f"'{full}' has dtype {found.dtype}")
+        if shape is not None and (
+            found.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, found.shape, strict=True))
+        ):
+            wanted = " x ".join("any" if n is None else str(n) for n in shape) or "one number"
+            raise self.unfit(f"{full} has shape {found.shape}, where ({wanted}) is expected")
+        return frozen(found)
+
+    def floats(self, name: str, *shape: int | None, finite: bool = True) -> FloatArray:
+        """Take out an array of real numbers."""
+        found = self.array(name, "f", shape).astype(np.float64, copy=False)
+        if finite and not np.isfinite(found).all():
+            raise self.unfit(f"{self.prefix}{name} is not finite everywhere")
+        return found
+
+    def integers(self, name: str, *shape: int | None) -> IntArray:
+        """Take out an array of integers."""
+        return self.array(name, "iu", shape)
+
+    def number(self, name: str) -> float:
+        """Take out one number, finite or not."""
+        return float(self.array(name, "fiu", ()))
+
+    def whole(self, name: str) -> int:
+        """Take out one integer of any size, see `packed_integer`."""
+        found = self.array(name, "iuU", ())
+        try:
+            return int(str(found), 0)
+        except ValueError:
+            raise self.damaged(f"'{self.prefix}{name}' is no integer but {str(found)!r}") from None
+
+    def text(self, name: str) -> str:
+        """Take out a text."""
+        return str(self.array(name, "U", ()))
+
+    def texts(self, name: str, count: int) -> list[str]:
+        """Take out several texts."""
+        return [str(text) for text in self.array(name, "U", (count,))]
+
+    def mask(self, name: str, shape: tuple[int, ...]) -> BoolArray | None:
+        """Take out a mask, if there is one."""
+        if name not in self:
+            return None
+        size, stored = math.prod(shape), self.array(name, "u", (None,))
+        if stored.dtype != np.uint8 or len(stored) != -(-size // 8):
+            raise Unreadable(f"{self.what}, but its {self.prefix}{name} has {stored.nbytes} bytes for {size} cells.")
+        return np.unpackbits(stored, count=size).reshape(shape).astype(np.bool_)
+
+    def needed_mask(self, name: str, shape: tuple[int, ...]) -> BoolArray:
+        """Take out a mask that must be there."""
+        found = self.mask(name, shape)
+        if found is None:
+            raise self.damaged(f"'{self.prefix}{name}' is missing")
+        return found
+
+    def status(self) -> Status:
+        """Take out how the fit ended."""
+        name = self.text("status")
+        if name not in Status.__members__:
+            raise self.damaged(f"'{name}' is no status")
+        return Status[name]
+
+    def history(self, name: str = "history") -> tuple[Step, ...]:
+        """Take out the steps; there is at least the start."""
+        rows = self.floats(name, None, 4, finite=False)
+        if not len(rows):
+            raise self.unfit(f"{self.prefix}{name} is empty")
+        return unpack_history(rows)
+
+    def shape(self, name: str = "shape") -> tuple[int, ...]:
+        """Take out the shape of a tensor."""
+        found = tuple(int(n) for n in self.integers(name, None))
+        if not found or min(found) < 1:
+            raise self.unfit(f"{self.prefix}{name} is {found}")
+        return found
+
+
+def pack_model(model: Model, point: Point) -> Arrays:
+    """Write a model and a member of it."""
+    arrays: Arrays = {
+        "shape": np.array(model.support.shape, dtype=np.int64),
+        "basis": model.basis,
+        "theta": point.theta,
+        "eta": point.eta,
+        "psi": point.psi,
+        **packed_mask("support", model.support.mask),
     }
-    optional = {"support": fit.model.support.mask, "missing": fit.missing, "alive": fit.alive}
-    arrays |= {name: np.packbits(mask) for name, mask in optional.items() if mask is not None}
-    if fit.model.base is not None:
-        arrays["base"] = fit.model.base
-    if fit.model.support.points is not None:
-        arrays["points"] = fit.model.support.points
-    if fit.path:
-        arrays["path"] = np.array([astuple(step) for step in fit.path])
+    if model.base is not None:
+        arrays["base"] = model.base
+    if model.support.points is not None:
+        arrays["points"] = model.support.points
     return arrays
 
 
-def unpack(arrays: dict[str, AnyArray]) -> dict[str, Any]:
-    """Rebuild the fields of a decomposition; the model is merged and evaluated anew."""
-    _check_format(arrays)
-    _check_parts(arrays)
-    shape = tuple(int(n) for n in arrays["shape"])
-    support = Support(shape, _mask(arrays, "support", shape), arrays.get("points"))
-    model = Model.of(support, arrays.get("base"), arrays["basis"])
-    alive = _mask(arrays, "alive", model.quotient.merged_shape)
-    return {
-        "model": model,
-        "point": engine_for(model.on_face(alive)).at(arrays["theta"]),
-        "eta_hat": arrays["eta_hat"],
-        "total": float(arrays["total"]),
-        "alive": alive,
-        "recession": arrays["recession"],
-        "missing": _mask(arrays, "missing", shape),
-        "status": Status[str(arrays["status"])],
-        "rank": int(arrays["rank"]),
-        "newton_gap": float(arrays["gap"]),
-        "history": unpack_history(arrays["history"]),
-        "solver": str(arrays["solver"]),
-        "tol": float(arrays["tol"]),
-        "recipe": str(arrays["recipe"]),
-        "path": arrays.get("path", ()),
-        "stored": {"kl": float(arrays["kl"]), "rmse": float(arrays["rmse"])},
-    }
+def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
+    """Merge the model anew."""
+    shape = arrays.shape()
+    basis = arrays.integers("basis", None, len(shape))
+    if len(inside_grid(basis, shape)) < len(basis):
+        raise arrays.unfit(f"cells of the basis are repeated, or outside the grid {shape}")
+    points = None
+    if "points" in arrays:
+        points = arrays.integers("points", None, len(shape))
+        if not len(points) or (points < 0).any() or (points >= shape).any():
+            raise arrays.unfit(f"points of the support lie outside the grid {shape}")
+    if base is None and "base" in arrays:
+        base = arrays.floats("base", *shape, finite=False)
+    return Model.of(Support(shape, arrays.mask("support", shape), points), base, basis)
 
 
-def _check_format(arrays: dict[str, AnyArray]) -> None:
-    if str(arrays.get("format")) != FORMAT:
-        names = ", ".join(sorted(arrays)[:5]) or "nothing"
-        raise Unreadable(f"not a saved decomposition (it holds {names}).")
-    if int(arrays["version"]) > VERSION:
-        raise Unreadable(
-            f"its format version is {int(arrays['version'])}, this library reads up to {VERSION}. Update legendre."
-        )
+def unpack_face(arrays: Archive, model: Model) -> BoolArray | None:
+    """Read which merged cells carry probability."""
+    listed = model.space.form == "list"
+    return arrays.mask("alive", (model.space.n_cells,) if listed else model.quotient.merged_shape)
 
 
-def _check_parts(arrays: dict[str, AnyArray]) -> None:
-    basis, total = arrays["basis"], arrays["total"]
-    shape = tuple(int(n) for n in arrays["shape"])
-    sound = basis.dtype.kind == "i" and basis.ndim == 2 and basis.shape[1] == len(shape)
-    sound = sound and len(inside_grid(basis, shape)) == len(basis)
-    for name in ("theta", "eta_hat", "recession"):
-        part = arrays[name]
-        sound = sound and part.shape == basis.shape[:1] and part.dtype.kind == "f" and bool(np.isfinite(part).all())
-    if not (sound and len(arrays["history"]) and np.isfinite(total) and total > 0):
-        raise Unreadable("a saved decomposition, but its parts do not fit together.")
+def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) -> Point:
+    """Read the member of the model; where only theta was written, the rest is computed."""
+    theta = arrays.floats("theta", model.n_params)
+    if arrays.version < 2:
+        return engine_for(model.on_face(alive)).at(theta)
+    return Point(theta, arrays.floats("eta", model.n_params), arrays.number("psi"))
 
 
-def _mask(arrays: dict[str, AnyArray], name: str, shape: tuple[int, ...]) -> BoolArray | None:
-    if name not in arrays:
-        return None
-    size, stored = math.prod(shape), arrays[name]
-    if len(stored) != -(-size // 8):
-        raise Unreadable(f"a saved decomposition, but its {name} has {len(stored)} bytes for {size} cells.")
-    return np.unpackbits(stored, count=size).reshape(shape).astype(np.bool_)
+PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {
+    "float": (float, Archive.number),
+    "int": (packed_integer, Archive.whole),
+    "str": (str, Archive.text),
+    "Status": (lambda status: status.name, lambda arrays, _: arrays.status()),
+    "tuple[Step, ...]": (pack_history, Archive.history),
+    "float | None": (lambda x: x, lambda arrays, name: arrays.number(name) if name in arrays else None),
+}
+"""By the type of a dataclass's field: how it is written, and how it is read."""
+
+
+def pack_plain(value: Any) -> Arrays:
+    """Write the fields of a dataclass that are numbers, texts, a status or steps; ``None`` is left out."""
+    pairs = ((part.name, PLAIN[str(part.type)], getattr(value, part.name)) for part in _plain(type(value)))
+    return {name: write(content) for name, (write, _), content in pairs if content is not None}
+
+
+def read_plain(cls: Any, arrays: Archive) -> dict[str, Any]:
+    """Read the same fields."""
+    return {part.name: PLAIN[str(part.type)][1](arrays, part.name) for part in _plain(cls)}
+
+
+def _plain(cls: Any) -> list[Field[Any]]:
+    return [part for part in fields(cls) if part.type in PLAIN]

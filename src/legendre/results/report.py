@@ -6,12 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 from legendre.core.memory import size_name
+from legendre.core.text_table import named_values, shape_name, shortened
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 LONG = 10**12
 """Numbers of cells from here on are written as powers of ten."""
+
+
+def count_name(n: int) -> str:
+    """Write a number of cells, a very large one as a power of ten."""
+    return str(n) if n < LONG else size_name(n)
 
 
 def one_line(fit: Decomposition) -> str:
@@ -28,7 +34,7 @@ def summary(fit: Decomposition) -> str:
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),
         ("support", _support(fit)),
-        ("basis", _short(fit.recipe)),
+        ("basis", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
         ("KL(P, Q)", f"{fit.kl:.10g}"),
         ("RMSE", f"{fit.rmse:.6g}  (X's units)"),
@@ -40,25 +46,16 @@ def summary(fit: Decomposition) -> str:
     ]
     if fit.n_vanishing:
         rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
-    width = max(len(name) for name, _ in rows)
-    body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-    return f"Legendre decomposition\n{'-' * (width + 24)}\n{body}"
+    return named_values("Legendre decomposition", rows)
 
 
 def _shape(fit: Decomposition) -> str:
-    if len(fit.shape) > 12:
-        return f"{fit.shape[0]}x{fit.shape[1]}x...x{fit.shape[-1]} (order {len(fit.shape)})"
-    return "x".join(map(str, fit.shape)) + (" vector" if len(fit.shape) == 1 else "")
-
-
-def _short(text: str, most: int = 400) -> str:
-    """Leave the middle of a long text out."""
-    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+    return shape_name(fit.shape) + (" vector" if len(fit.shape) == 1 else "")
 
 
 def _support(fit: Decomposition) -> str:
     size, inside, alive = math.prod(fit.shape), fit.model.support.n_cells, fit.model.n_alive
-    merged = f", merged into {alive if alive < LONG else size_name(alive)}"
+    merged = f", merged into {count_name(alive)}"
     missing = f", {int(fit.missing.sum())} missing" if fit.missing is not None else ""
     if size >= LONG:
         return f"{size_name(inside)} of {size_name(size)} cells{missing}{merged}"

@@ -10,7 +10,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.memory import check_room
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+
+EXACT = 2**53
+"""Numbers of cells from here on are counted in Python's integers: float64 has no longer all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +123,17 @@ def volumes(quotient: Quotient) -> FloatArray:
     for axis, sides in enumerate(quotient.lengths):
         out = out * np.expand_dims(sides, [k for k in range(len(quotient.shape)) if k != axis])
     return out
+
+
+def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
+    """Count the cells of the marked boxes, exactly however many they are.
+
+    Examples
+    --------
+    >>> n_cells(Quotient.of((3**30, 3**30), np.array([[1, 0]])), np.array([[False], [True]])) == 3**60 - 3**30
+    True
+    """
+    if math.prod(quotient.shape) < EXACT:
+        return round(float(volumes(quotient)[boxes].sum()))
+    sides = [np.diff(cut, append=length).tolist() for cut, length in zip(quotient.cuts, quotient.shape, strict=True)]
+    return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(boxes).tolist())

@@ -22,7 +22,7 @@ from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.sparse import Sparse
 from legendre.data.support import Support
-from legendre.results.decomposition import Round
+from legendre.results.rounds import Round
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.rounds import Growing
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.progress import Say
-from legendre.results.decomposition import Round, pack_rounds, unpack_rounds
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Of each fold at least; and of all together, for beyond this whole numbers have gaps."""

@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import Grown, shortened, unpack_state
-from legendre.results.decomposition import Round, pack_rounds, unpack_rounds
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
 Phase = Literal["forward", "swap", "backward", "end"]
 

@@ -24,7 +24,7 @@ from legendre.model.dual import probabilities
 from legendre.model.model import Model
 from legendre.model.problem import MergedData, Problem
 from legendre.model.space import Grid
-from legendre.results.decomposition import Round
+from legendre.results.rounds import Round
 from legendre.solvers.loop import run
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import Evaluation, Target

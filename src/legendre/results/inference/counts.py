@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.cells import cell_name
+from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
-from legendre.core.types import BoolArray, FloatArray
-from legendre.data.dense import Dense, in_memory
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.data.sparse import Sparse
 from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:
@@ -18,61 +21,118 @@ if TYPE_CHECKING:
 
 WHOLE = 2.0**53
 """Numbers in double precision have no fractions from here on."""
+TINY = float(np.finfo(np.float64).tiny)
+"""Means below this have lost digits: their logarithms are exact all the same."""
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts and their means on the cells that can be positive.
+    """Counts and their means on the cells that can be positive: all of them, or those with data.
 
     Parameters
     ----------
-    support
-        True on Omega.
-    alive
-        True on Omega, but for the cells that vanish in the limit; the next two list these cells in C order.
     n
-        The counts.
+        The counts of the listed cells.
     mu
         Their means, ``N q``.
+    rest
+        The sum of the means of all other cells that can be positive; their counts are 0.
+    alive
+        True on the listed cells, which come in C order, where a grid of X's shape was read: these are all cells of
+        Omega but those that vanish. ``None`` where X is a list of entries.
+    cells
+        The listed cells, k x N, where X is a list of entries.
+    logs
+        Logarithms of the means, where means may be too small for float64.
     """
 
-    support: BoolArray
-    alive: BoolArray
     n: FloatArray
     mu: FloatArray
+    rest: float = 0.0
+    alive: BoolArray | None = None
+    cells: IntArray | None = None
+    logs: FloatArray | None = None
 
     @property
     def total(self) -> float:
         """N."""
         return float(self.n.sum())
 
+    @cached_property
+    def log_mu(self) -> FloatArray:
+        """Logarithms of the means."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.mu) if self.logs is None else self.logs
+
+    def at(self, cells: IntArray) -> FloatArray:
+        """Return the counts of some cells (k x N)."""
+        if self.alive is not None:
+            return np.asarray(self.grid(self.alive.shape)[tuple(cells.T)])
+        place = find(cells, np.empty_like(cells[:0]) if self.cells is None else self.cells)
+        return np.where(place >= 0, self.n[place], 0.0)
+
+    def grid(self, shape: tuple[int, ...]) -> FloatArray:
+        """Return the counts as an array of X's shape."""
+        out = np.zeros(shape)
+        out[self.alive if self.cells is None else tuple(self.cells.T)] = self.n
+        return out
+
     def g2(self) -> float:
         """Likelihood ratio statistic against the saturated model, ``2 sum n log(n / mu)``."""
-        return float(self.deviances().sum())
-
-    def deviances(self) -> FloatArray:
-        """``2 (n log(n / mu) - n + mu)``: terms of `g2` that are all >= 0."""
-        from scipy.special import kl_div
-
-        terms: FloatArray = kl_div(self.n, self.mu)
-        return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
+        return float(deviances(self.n, self.mu, self.log_mu).sum()) + 2.0 * self.rest
 
     def x2(self) -> float:
         """Pearson's statistic, ``sum (n - mu)^2 / mu``."""
-        return float(((self.n - self.mu) ** 2 / self.mu).sum())
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            terms = np.where(self.mu < TINY, self.n**2 * np.exp(-self.log_mu), (self.n - self.mu) ** 2 / self.mu)
+        return float(terms.sum()) + self.rest
 
     def log_likelihood(self) -> float:
         """Multinomial: N is given."""
-        from scipy.special import gammaln, xlogy
+        from scipy.special import gammaln
 
         total = self.total
-        return float(gammaln(total + 1) - gammaln(self.n + 1).sum() + xlogy(self.n, self.mu / total).sum())
+        ways = float(gammaln(total + 1) - gammaln(self.n + 1).sum())
+        return ways + self._cross() - total * float(np.log(total))
 
     def poisson_log_likelihood(self) -> float:
         """Independent Poisson counts: N is random too."""
-        from scipy.special import gammaln, xlogy
+        from scipy.special import gammaln
 
-        return float((xlogy(self.n, self.mu) - self.mu - gammaln(self.n + 1)).sum())
+        return self._cross() - float(self.mu.sum() + gammaln(self.n + 1).sum()) - self.rest
+
+    def _cross(self) -> float:
+        """``sum n log(mu)``, where 0 counts have no part in it."""
+        seen = self.n > 0
+        return float(self.n[seen] @ self.log_mu[seen])
+
+
+def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
+    """``2 (n log(n / mu) - n + mu)``: terms of G2 that are all >= 0."""
+    from scipy.special import kl_div, xlogy
+
+    terms: FloatArray = kl_div(n, mu)
+    small = (mu < TINY) & (n > 0)
+    terms[small] = xlogy(n[small], n[small]) - n[small] * log_mu[small] - n[small]
+    return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
+
+
+def chi_square_p(statistic: float, df: int) -> float:
+    """Probability that a chi-square variable is at least as large as a statistic; NaN without degrees of freedom.
+
+    Examples
+    --------
+    >>> round(chi_square_p(3.841459, 1), 6), chi_square_p(1e6, 2**2000)
+    (0.05, 1.0)
+    """
+    from scipy.special import chdtrc
+
+    if df <= 0:
+        return float("nan")
+    try:
+        return float(chdtrc(float(df), statistic))
+    except OverflowError:  # more degrees of freedom than float64 counts: a finite statistic is far below its mean
+        return 1.0 if statistic < np.inf else float("nan")
 
 
 def counts_of(fit: Decomposition) -> Counts:
@@ -81,33 +141,52 @@ def counts_of(fit: Decomposition) -> Counts:
         raise InvalidQuery(
             "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
         )
-    data = in_memory(fit.data, "inference")
     if not fit.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    support = fit.model.support.on_grid()
-    _check(data, support)
-    alive = support.copy()
-    alive[tuple(fit.vanishing_cells.T)] = False
-    return Counts(support, alive, data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive])
+    if isinstance(fit.data, Sparse):
+        return _of_entries(fit, fit.data)
+    data = in_memory(fit.data, "inference")
+    alive = support = fit.model.support.on_grid()
+    _check(data.values, support, lambda place: place)
+    if fit.alive is not None:
+        alive = support.copy()
+        alive[tuple(fit.vanishing_cells.T)] = False
+    return Counts(data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive], alive=alive)
 
 
-def _check(data: Dense, support: BoolArray) -> None:
-    if data.values.dtype.kind != "f":
+def _of_entries(fit: Decomposition, data: Sparse) -> Counts:
+    """Take the entries, and what Q leaves to all other cells as one sum."""
+    if data.even:
+        raise InvalidTensor(
+            f"inference needs counts, but X has a pseudo-count of {data.even:g} spread over its cells. Fit without it."
+        )
+    _check(data.values, np.ones(len(data.values), dtype=np.bool_), lambda place: data.cells[place[0]])
+    n = data.values.astype(np.float64)
+    logs = fit.log_prob(data.cells) + float(np.log(fit.total))
+    mu = np.exp(logs)
+    rest = max(fit.total - float(mu.sum()), 0.0) if data.support.full else 0.0
+    return Counts(n, mu, rest, cells=data.cells, logs=logs)
+
+
+def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ...]], object]) -> None:
+    """Refuse entries that are not counts; `cell_of` finds the cell of an entry."""
+    if values.dtype.kind != "f":
         return
-    huge = np.argwhere(support & (data.values >= WHOLE))
+    huge = np.argwhere(inside & (values >= WHOLE))
     if len(huge):
         place = tuple(huge[0])
         raise InvalidTensor(
-            f"inference needs counts, but X{cell_name(place)} = {data.values[place]:g}: from 2**53 on every floating-"
-            "point number is whole, so that X may hold anything. Fit the counts in their own unit, or as integers."
+            f"inference needs counts, but X{cell_name(cell_of(place))} = {values[place]:g}: from 2**53 on every "
+            "floating-point number is whole, so that X may hold anything. Fit the counts in their own unit, or as "
+            "integers."
         )
-    broken = np.argwhere(support & (data.values != np.rint(data.values)))
+    broken = np.argwhere(inside & (values != np.rint(values)))
     if len(broken):
         place = tuple(broken[0])
         raise InvalidTensor(
-            f"inference needs counts, whole numbers >= 0, but X{cell_name(place)} = {data.values[place]:g} "
-            f"({len(broken)} of {int(support.sum())} cells are not whole). If X was rescaled, fit the counts instead."
+            f"inference needs counts, whole numbers >= 0, but X{cell_name(cell_of(place))} = {values[place]:g} "
+            f"({len(broken)} of {int(inside.sum())} cells are not whole). If X was rescaled, fit the counts instead."
         )

@@ -9,14 +9,19 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
+from legendre.core.text_table import aligned, named_values, shape_name, shortened
 from legendre.core.types import IntArray
-from legendre.results.inference.chisquare import shown, stars
 from legendre.results.inference.wald import INFINITE, OPEN
+from legendre.results.report import count_name
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
     from legendre.results.inference.result import Inference
 
+MANY = 12
+"""Cells of more modes are named by their coordinates other than 0."""
+LARGE = 1e12
+"""Statistics from here on are written with six digits."""
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
@@ -24,20 +29,18 @@ def printout(tests: Inference, rows: int) -> str:
     """Write the tests of fit, then the parameters."""
     if not is_whole(rows, 1):
         raise InvalidQuery(f"summary(rows={rows!r}): rows must be an integer >= 1.")
-    table = _fit_lines(tests)
-    if tests.fit.n_params:
-        table += ["", *_parameter_lines(tests, rows)]
-    return "\n".join(table)
+    table = _fit_table(tests)
+    return "\n".join([table, "", *_parameter_lines(tests, rows)]) if tests.fit.n_params else table
 
 
-def _fit_lines(tests: Inference) -> list[str]:
+def _fit_table(tests: Inference) -> str:
     fit = tests.fit
     vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
     dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
     entries = [
-        ("table", f"{'x'.join(map(str, fit.shape))}, N = {fit.total:.0f}"),
-        ("cells", f"{int(tests.counts.support.sum())}{vanishing}"),
-        ("model", fit.recipe),
+        ("table", f"{shape_name(fit.shape)}, N = {fit.total:.0f}"),
+        ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
+        ("model", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
         ("G2 (deviance)", _chi_square(tests.g2, tests.df, tests.g2_p_value)),
         ("X2 (Pearson)", _chi_square(tests.x2, tests.df, tests.x2_p_value)),
@@ -49,23 +52,18 @@ def _fit_lines(tests: Inference) -> list[str]:
         entries.append(("note", "the data chose the basis: p-values are too small"))
     if fit.status is Status.UNDECIDED:
         entries.append(("note", "whether all theta are finite was not decided: standard errors may be far too large"))
-    width = max(len(name) for name, _ in entries)
-    body = [f"{name:<{width}}  {value}" for name, value in entries]
-    return ["Log-linear model of counts", "-" * max(map(len, body)), *body]
+    return named_values("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
 
 
 def _chi_square(statistic: float, df: int, p: float) -> str:
-    return f"{statistic:.4f} on {df} df" + (f", p = {shown(p)}".replace("= <", "< ") if df else "")
+    value = f"{statistic:.4f}" if statistic < LARGE else f"{statistic:.6g}"
+    return f"{value} on {count_name(df)} df" + (f", p = {shown(p)}".replace("= <", "< ") if df else "")
 
 
 def _parameter_lines(tests: Inference, rows: int) -> list[str]:
     chosen = _chosen(tests, rows)
     table = [("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())]
-    widths = [max(len(row[c]) for row in table) for c in range(6)]
-    lines = [
-        "  ".join([row[0].ljust(widths[0]), *(row[c].rjust(widths[c]) for c in range(1, 5)), row[5]]).rstrip()
-        for row in table
-    ]
+    lines = aligned(table, "<>>>><")
     lines.insert(1, "-" * max(map(len, lines)))
     left = tests.fit.n_params - len(chosen)
     if left:
@@ -84,9 +82,37 @@ def _chosen(tests: Inference, rows: int) -> IntArray:
 
 
 def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
-    cell, theta, reason = cell_name(tests.fit.basis[i]), tests.fit.theta[i], tests.reasons[i]
+    cell, theta, reason = _named(tests.fit.basis[i]), tests.fit.theta[i], tests.reasons[i]
     if reason:
         limit = np.copysign(np.inf, tests.fit.recession[i]) if reason == INFINITE else theta
         return cell, f"{limit:.4f}", "-", "-", "-", ""
     p = float(tests.p_values[i])
     return cell, f"{theta:.4f}", f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", shown(p), stars(p)
+
+
+def _named(cell: IntArray) -> str:
+    if len(cell) <= MANY:
+        return cell_name(cell)
+    return "{" + ", ".join(f"{k}: {cell[k]}" for k in np.flatnonzero(cell)) + "}"
+
+
+def stars(p: float) -> str:
+    """Mark a p-value as statisticians do.
+
+    Examples
+    --------
+    >>> [stars(p) for p in (0.2, 0.03, 0.002, 1e-9)]
+    ['', '*', '**', '***']
+    """
+    return "*" * sum(p < level for level in (0.05, 0.01, 0.001))
+
+
+def shown(p: float) -> str:
+    """Write a p-value: what is below the resolution of float64 is only said to be so.
+
+    Examples
+    --------
+    >>> [shown(p) for p in (0.034567, 1e-20)]
+    ['0.0346', '<2e-16']
+    """
+    return "<2e-16" if p < 2e-16 else f"{p:.3g}"

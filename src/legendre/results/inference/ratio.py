@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, member, unique_cells
+from legendre.core.cells import cell_name, find, member, unique_cells
 from legendre.core.errors import InvalidQuery
+from legendre.core.memory import check_room
+from legendre.core.text_table import named_values
 from legendre.core.types import AnyArray, BoolArray, IntArray
-from legendre.data.dense import in_memory
 from legendre.data.support import Support
 from legendre.model.model import Model
-from legendre.results.inference.chisquare import chi_square_p
-from legendre.results.inference.counts import counts_of
+from legendre.results.base import Storable
+from legendre.results.file import Archive, Arrays, pack_plain, read_plain
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of
+from legendre.results.inference.printout import shown
+from legendre.results.report import count_name
 from legendre.solvers.before.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
+SAME = "A likelihood ratio compares two models of the same counts on the same support."
+
 
 @dataclass(frozen=True)
-class LikelihoodRatio:
+class LikelihoodRatio(Storable):
     """The statistic ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN without any)."""
+
+    format: ClassVar[str] = "legendre-likelihood-ratio"
 
     statistic: float
     df: int
     p_value: float
+
+    def summary(self) -> str:
+        """Return the test as a table."""
+        rows = [("G2(small) - G2(large)", f"{self.statistic:.4f}"), ("df", count_name(self.df))]
+        if self.df > 0:
+            rows.append(("p", shown(self.p_value)))
+        return named_values("Likelihood ratio of nested models", rows)
+
+    def to_arrays(self) -> Arrays:
+        """List the three numbers."""
+        return pack_plain(self)
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the test together again."""
+        return cls(**read_plain(cls, arrays))
 
 
 def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRatio:
@@ -57,41 +81,59 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     for fit in (small, large):
         if not hasattr(fit, "inference"):
             raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.")
-    counts = counts_of(small)
-    g2 = counts.g2() - counts_of(large).g2()
-    _check_same_table(small, large)
+    counts, others = counts_of(small), counts_of(large)
+    g2 = counts.g2() - others.g2()
+    _check_same_table(small, large, counts, others)
     _check_nested(small, large)
-    df = _rank(large.basis, counts.alive) - small.rank
+    df = _rank_on_face(large.basis, small) - small.rank
     statistic = max(g2, 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
 
-def _rank(basis: IntArray, cells: BoolArray) -> int:
-    """Count independent features on some cells of the grid."""
-    return len(independent(Model.of(Support(cells.shape, None if cells.all() else cells), None, basis)))
+def _rank(basis: IntArray, support: Support) -> int:
+    """Count independent features on the cells of a sample space."""
+    return len(independent(Model.of(support, None, basis)))
 
 
-def _check_same_table(small: Decomposition, large: Decomposition) -> None:
+def _rank_on_face(basis: IntArray, fit: Decomposition) -> int:
+    """Count independent features on the cells to which a fit gives probability."""
+    support = fit.model.support
+    if fit.alive is None:
+        return _rank(basis, support)
+    # boxes that both bases cut: each lies in one box of the fit, and carries probability where that does
+    model = Model.of(support, None, unique_cells(np.concatenate([basis, fit.basis])))
+    check_room(
+        model.n_merged, 24, "likelihood_ratio: a grid merged along both bases", "Compare bases with fewer cells."
+    )
+    inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
+    face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
+    return len(independent(face.with_columns(find(basis, model.basis))))
+
+
+def _check_same_table(small: Decomposition, large: Decomposition, counts: Counts, others: Counts) -> None:
     if small.shape != large.shape:
         raise InvalidQuery(f"the tables differ: one has shape {small.shape}, the other {large.shape}.")
+    if counts.cells is not None and others.cells is not None:
+        if small.model.support.full != large.model.support.full:
+            raise InvalidQuery(f"the supports differ: one is the whole grid, the other the cells with data. {SAME}")
+        every = unique_cells(np.concatenate([counts.cells, others.cells]))
+        n, m = counts.at(every), others.at(every)
+        for i in np.flatnonzero(n != m)[:1]:
+            raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:.0f} and {m[i]:.0f}. {SAME}")
+        return
     omega, other = small.model.support.on_grid(), large.model.support.on_grid()
     _refuse_difference("supports", omega != other, omega, other)
-    if small.data is not None and large.data is not None:
-        x, y = (in_memory(data, "a likelihood ratio").values for data in (small.data, large.data))
-        _refuse_difference("tables", omega & (x != y), x, y)
+    _refuse_difference("tables", omega, counts.grid(small.shape), others.grid(large.shape), ".0f")
     if small.model.base is not None or large.model.base is not None:
         r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (small, large))
-        _refuse_difference("base measures", omega & (r != s), r, s)
+        _refuse_difference("base measures", omega, r, s)
 
 
-def _refuse_difference(what: str, different: BoolArray, one: AnyArray, other: AnyArray) -> None:
-    where = np.argwhere(different)
-    if len(where):
-        place = tuple(where[0])
-        raise InvalidQuery(
-            f"the {what} differ, first at {cell_name(place)}: {one[place]} and {other[place]}. A likelihood ratio "
-            "compares two models of the same counts on the same support."
-        )
+def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyArray, form: str = "") -> None:
+    for index in np.argwhere(inside & (one != other))[:1]:
+        place = tuple(index)
+        values = f"{one[place]:{form}} and {other[place]:{form}}"
+        raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {values}. {SAME}")
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
@@ -100,7 +142,7 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     union = unique_cells(np.concatenate([large.basis, small.basis]))
     if len(union) > limits.LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
-    omega = small.model.support.on_grid()
+    omega = small.model.support
     together = _rank(union, omega)
     if together == _rank(large.basis, omega):
         return

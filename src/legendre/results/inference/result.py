@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_real
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidQuery
-from legendre.core.types import FloatArray
-from legendre.results.inference.chisquare import chi_square_p
-from legendre.results.inference.counts import Counts, counts_of
+from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
+from legendre.core.types import FloatArray, IntArray
+from legendre.results.base import Storable
+from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of, deviances
 from legendre.results.inference.printout import printout
-from legendre.results.inference.residuals import residuals
-from legendre.results.inference.wald import Information, information
+from legendre.results.inference.wald import Information, information, leverage_grid, leverages
+from legendre.results.on_grid import check_formed
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
+KINDS = ("adjusted", "deviance", "pearson")
+EXACT = 1e-9
+"""Leverages this close to 1 are 1, but for the rounding error of the solve: mean and count are equal, always."""
+
 
 @dataclass(frozen=True, eq=False)
-class Inference:
+class Inference(Storable):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
     X is taken as a multinomial sample of N = `fit.total` cells, Q as its maximum likelihood estimate; p-values and
@@ -52,6 +59,8 @@ class Inference:
     >>> round(tests.x2, 4), tests.standard_errors.round(4).tolist()
     (11.5385, [0.2831, 0.2828])
     """
+
+    format: ClassVar[str] = "legendre-inference"
 
     fit: Decomposition = field(repr=False)
     counts: Counts = field(repr=False)
@@ -111,8 +120,8 @@ class Inference:
         half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
-    def residuals(self, kind: str = "pearson") -> FloatArray:
-        """Return residuals as an array of X's shape, NaN outside the support.
+    def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> FloatArray:
+        """Return residuals as an array of X's shape, NaN outside the support; or those of some cells.
 
         Parameters
         ----------
@@ -120,8 +129,43 @@ class Inference:
             ``"pearson"``, ``(n - mu) / sqrt(mu)``; ``"deviance"``, signed square roots of the terms of `g2`; or
             ``"adjusted"``, Pearson's over ``sqrt(1 - leverage)``: about standard normal if the model holds. Cells that
             vanish have residual 0, but no adjusted one (NaN): nor has any cell whose mean is always its count.
+        cells
+            Cells, k x N, for a vector of their residuals: the way where no array of X's shape can be formed.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().residuals("adjusted", [[0, 0], [1, 0]]).round(4).tolist()
+        [3.3968, -3.3968]
         """
-        return residuals(self.fit, self.counts, lambda: self.information, kind)
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise InvalidQuery(unknown_name("kind of residuals", str(kind), KINDS))
+        if cells is not None:
+            return self._residuals_at(kind, np.atleast_2d(rectangular(cells, "cells", InvalidBasis)))
+        check_formed(self.fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
+        support, counts = self.fit.model.support, self.counts
+        out = np.full(self.fit.shape, np.nan)
+        if counts.alive is None:
+            index = support.cells()
+            out[tuple(index.T)] = self._residuals_at(kind, index)
+            return out
+        out[support.on_grid()] = np.nan if kind == "adjusted" else 0.0
+        out[counts.alive] = _raw(kind, counts.n, counts.mu, counts.log_mu)
+        if kind == "adjusted":
+            out[counts.alive] /= _spread(leverage_grid(self.fit, self.information)[counts.alive] * counts.mu)
+        return out
+
+    def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
+        log_mu = self.fit.log_prob(cells) + float(np.log(self.fit.total))
+        alive = log_mu > -np.inf
+        inside = self.fit.model.support.contains(cells)
+        out = np.where(inside & (kind != "adjusted"), 0.0, np.nan)
+        cells, log_mu = cells[alive], log_mu[alive]
+        mu = np.exp(log_mu)
+        out[alive] = _raw(kind, self.counts.at(cells), mu, log_mu)
+        if kind == "adjusted":
+            out[alive] /= _spread(leverages(self.fit, self.information, self.fit.model.quotient.boxes(cells)) * mu)
+        return out
 
     def summary(self, rows: int = 30) -> str:
         """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
@@ -130,11 +174,29 @@ class Inference:
     def __str__(self) -> str:
         return self.summary()
 
+    def to_arrays(self) -> Arrays:
+        """List the fit, the counts and the statistics."""
+        counts = self.counts
+        vectors = {"n": counts.n, "mu": counts.mu, "cells": counts.cells, "logs": counts.logs}
+        return {
+            **self.fit.as_part("fit"),
+            **pack_plain(self),
+            **nested("counts", {name: array for name, array in vectors.items() if array is not None}),
+            "counts.rest": counts.rest,
+            **packed_mask("counts.alive", counts.alive),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the tests together again."""
+        fit: Decomposition = arrays.result("fit", "legendre-decomposition")
+        return cls(fit=fit, counts=_read_counts(arrays.part("counts"), fit.shape), **read_plain(cls, arrays))
+
 
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
     counts = counts_of(fit)
-    df = int(np.count_nonzero(counts.alive)) - 1 - fit.rank
+    df = fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
     return Inference(
         fit=fit,
@@ -148,3 +210,33 @@ def infer(fit: Decomposition) -> Inference:
         aic=-2.0 * poisson + 2.0 * (fit.rank + 1),
         bic=-2.0 * poisson + float(np.log(fit.total)) * (fit.rank + 1),
     )
+
+
+def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
+    n = arrays.floats("n", None)
+    alive = arrays.mask("alive", shape)
+    if alive is not None and int(alive.sum()) != len(n):
+        raise arrays.unfit(f"{len(n)} counts for {int(alive.sum())} cells")
+    return Counts(
+        n=n,
+        mu=arrays.floats("mu", len(n)),
+        rest=arrays.number("rest"),
+        alive=alive,
+        cells=arrays.integers("cells", len(n), len(shape)) if alive is None else None,
+        logs=arrays.floats("logs", len(n)) if alive is None else None,
+    )
+
+
+def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
+    """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
+    difference: FloatArray = n - mu
+    if kind == "deviance":
+        signed: FloatArray = np.sign(difference) * np.sqrt(deviances(n, mu, log_mu))
+        return signed
+    with np.errstate(over="ignore"):
+        return difference * np.exp(-0.5 * log_mu) if (mu == 0).any() else difference / np.sqrt(mu)
+
+
+def _spread(leverage: FloatArray) -> FloatArray:
+    """``sqrt(1 - leverage)``; NaN where that is 0."""
+    return np.sqrt(np.where(leverage < 1.0 - EXACT, 1.0 - leverage, np.nan))

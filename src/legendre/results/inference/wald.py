@@ -9,10 +9,11 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidQuery
+from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import factorise
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
-from legendre.solvers.before.faces import diverging, features, unseen_directions
+from legendre.solvers.before.faces import diverging, unseen_directions
 from legendre.solvers.before.rank import independent
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def information(fit: Decomposition) -> Information:
     free = np.ones(fit.n_params, dtype=np.bool_)
     if len(columns) < fit.n_params:
         free = ~(unseen_directions(model, model.alive) != 0).any(axis=0)
-    small = model.with_columns(columns)
+    small = model if len(columns) == fit.n_params else model.with_columns(columns)
     engine = engine_for(small)
-    factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.n_merged)
+    factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total
     # what the factor left out has a variance beyond float64: as good as open
     free[np.delete(columns, factor.columns)] = False
@@ -80,18 +81,23 @@ def _reasons(free: BoolArray, recession: FloatArray) -> tuple[str, ...]:
     return tuple(str(reason) for reason in reasons)
 
 
-def leverages(fit: Decomposition, info: Information) -> FloatArray:
-    """``h_v / mu_v`` on the merged grid: the hat matrix's diagonal of the weighted regression, per unit of the mean.
+def leverages(fit: Decomposition, info: Information, boxes: IntArray) -> FloatArray:
+    """``h_v / mu_v`` of merged cells (k x N): the diagonal of the regression's hat matrix, per unit of the mean.
 
     ``1 / N + (z_v - eta)' sigma (z_v - eta)``, z_v being the row of zeta at v: the variance of ``log mu_v``.
     """
-    model = fit.model.on_face(fit.alive).with_columns(info.columns)
-    where = np.flatnonzero(model.alive)
-    out = np.full(model.alive.shape, np.nan)
+    positions, eta = fit.model.positions[info.columns], fit.eta[info.columns]
+    out = np.empty(len(boxes))
     step = max(1, ROWS // max(1, len(info.columns)))
-    for start in range(0, len(where), step):
-        part = np.zeros(model.alive.shape, dtype=np.bool_)
-        part.ravel()[where[start : start + step]] = True
-        centred = features(model, part) - fit.eta[info.columns]
-        out[part] = 1.0 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
+    for start in range(0, len(boxes), step):
+        centred = zeta_rows(boxes[start : start + step], positions) - eta
+        out[start : start + step] = 1.0 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
     return out
+
+
+def leverage_grid(fit: Decomposition, info: Information) -> AnyArray:
+    """Compute the same for every cell of X's grid; NaN for those that carry no probability."""
+    alive = fit.model.on_face(fit.alive).alive
+    out = np.full(alive.shape, np.nan)
+    out[alive] = leverages(fit, info, np.argwhere(alive))
+    return fit.model.quotient.spread(out)

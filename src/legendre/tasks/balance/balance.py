@@ -85,9 +85,9 @@ def balance(
     --------
     >>> import legendre as ld
     >>> result = ld.balance([[1, 2], [3, 4]])
-    >>> result.tensor.round(6).tolist()
+    >>> result.tensor().round(6).tolist()
     [[0.44949, 0.55051], [0.55051, 0.44949]]
-    >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor.sum(axis=1).round(8).tolist()
+    >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor().sum(axis=1).round(8).tolist()
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
@@ -98,7 +98,7 @@ def balance(
     problem = Problem.with_margins(replace(data, total=wanted.total), basis, wanted.normalised())
     result = Projection(problem, wanted, asked, float(tol), max_iter, callback).balanced()
     _warn(result)
-    return result if home is HERE else replace(result, tensor=home.bring(result.tensor))
+    return result if home is HERE else replace(result, values=home.bring(result.values))
 
 
 def _warn(result: Balanced) -> None:

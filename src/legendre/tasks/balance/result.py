@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from legendre.core.array_libraries import host
+from legendre.core.cells import frozen
 from legendre.core.memory import rows_of
 from legendre.core.sums.zeta import zeta
+from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
+from legendre.results.base import ModelResult
+from legendre.results.file import (
+    Archive,
+    Arrays,
+    nested,
+    pack_model,
+    pack_plain,
+    read_plain,
+    unpack_model,
+    unpack_point,
+)
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, margin_of
@@ -29,13 +42,11 @@ POLISH = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Balanced:
+class Balanced(ModelResult):
     """The tensor with the prescribed margins that is nearest to X: ``X(v) exp(sum of theta_u, u <= v)``.
 
     Attributes
     ----------
-    tensor
-        The balanced tensor, in the units of the margins; an array of X's library, where X was one.
     log_factors
         By modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another one): the
         tensor is X times the exponentials of all of them, except that vanishing cells are 0. Entries whose margin is 0
@@ -50,8 +61,12 @@ class Balanced:
         Cells with X > 0 that are 0 in every tensor with the margins.
     basis, theta, eta, eta_hat
         The cells of B (all interactions within the margins' modes), and both coordinate systems on it.
+    gap
+        Upper bound of KL(Q*, Q), Q* being the tensor with exactly these margins; infinite where the solver has none.
     solver, history, n_iter, tol
-        Who found it, on which way.
+        The solver that found it, and its steps.
+    X, values
+        X as it was read, and the balanced tensor: `tensor()`.
 
     Examples
     --------
@@ -60,15 +75,15 @@ class Balanced:
     <Balanced 2x2: CONVERGED after ... steps (matrix-scaling), largest margin error ...>
     """
 
+    format: ClassVar[str] = "legendre-balanced"
+
     X: AnyArray
     margins: Margins
-    tensor: Any
+    values: Any
     parts: dict[Modes, FloatArray]
-    model: Model
-    point: Point
-    eta_hat: FloatArray
     status: Status
     vanishing_cells: IntArray
+    gap: float
     solver: str
     history: tuple[Step, ...]
     tol: float
@@ -84,47 +99,21 @@ class Balanced:
         with np.errstate(over="ignore"):
             return {key: np.exp(part) for key, part in self.log_factors.items()}
 
-    @property
-    def basis(self) -> IntArray:
-        """The cells of B, k x N."""
-        return self.model.basis
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.point.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, eq. (3)."""
-        return self.point.eta
-
-    @property
-    def n_iter(self) -> int:
-        """How many steps (or cycles) were taken."""
-        return self.history[-1].iteration
-
-    @property
-    def converged(self) -> bool:
-        """True when every margin is met to tol times its largest entry."""
-        return self.status.converged
-
-    @cached_property
-    def residual(self) -> float:
-        """``max|eta - eta_hat|`` on B."""
-        return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+    def tensor(self) -> Any:
+        """Return the balanced tensor in the units of the margins; an array of X's library, where X was one."""
+        return self.values
 
     @cached_property
     def margin_error(self) -> float:
         """The largest absolute error of a margin."""
-        return max(self.margins.errors(host(self.tensor)).values())
+        return max(self.margins.errors(host(self.values)).values())
 
     @cached_property
-    def kl(self) -> float:
+    def kl_to_X(self) -> float:
         """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
         from scipy.special import rel_entr
 
-        tensor = host(self.tensor)
+        tensor = host(self.values)
         q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
         return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
 
@@ -132,22 +121,50 @@ class Balanced:
         """Return a table of the result and its certificate."""
         wanted = ", ".join(str(_key(modes)) for modes in self.margins.values)
         rows = [
-            ("tensor", f"{_shape(self.tensor)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
+            ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
             ("margins", f"{wanted}; total {self.margins.total:.6g}"),
-            ("KL(Q, X)", f"{self.kl:.10g}"),
+            ("KL(Q, X)", f"{self.kl_to_X:.10g}"),
             ("solver", f"{self.solver}, {self.n_iter} steps, tol {self.tol:g}"),
             ("max margin error", f"{self.margin_error:.2e}"),
             ("max|eta - eta_hat|", f"{self.residual:.2e}"),
             ("vanishing cells", str(len(self.vanishing_cells))),
             ("status", f"{self.status.name}: {self.status.value}"),
         ]
-        width = max(len(name) for name, _ in rows)
-        body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-        return f"Balanced tensor\n{'-' * (width + 24)}\n{body}"
+        return named_values("Balanced tensor", rows)
+
+    def to_arrays(self) -> Arrays:
+        """List the result with X, which is its base measure."""
+        arrays: Arrays = {
+            **{name: array for name, array in pack_model(self.model, self.point).items() if name != "base"},
+            **pack_plain(self),
+            "X": self.X,
+            "values": host(self.values),
+            "total": self.margins.total,
+            "eta_hat": self.eta_hat,
+            "vanishing_cells": self.vanishing_cells,
+        }
+        return arrays | _by_modes("margins", self.margins.values) | _by_modes("log_factors", self.parts)
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the result together again."""
+        X = arrays.array("X", "iuf", arrays.shape())
+        model = unpack_model(arrays, frozen(X.astype(np.float64)))
+        return cls(
+            model=model,
+            point=unpack_point(arrays, model),
+            eta_hat=arrays.floats("eta_hat", model.n_params),
+            X=X,
+            margins=Margins(_read_by_modes(arrays, "margins"), arrays.number("total")),
+            values=arrays.floats("values", *X.shape),
+            parts=_read_by_modes(arrays, "log_factors"),
+            vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
+            **read_plain(cls, arrays),
+        )
 
     def __repr__(self) -> str:
         return (
-            f"<Balanced {_shape(self.tensor)}: {self.status.name} after {self.n_iter} steps ({self.solver}), "
+            f"<Balanced {shape_name(self.shape)}: {self.status.name} after {self.n_iter} steps ({self.solver}), "
             f"largest margin error {self.margin_error:.1e}>"
         )
 
@@ -220,5 +237,18 @@ def _key(modes: Modes) -> int | Modes:
     return modes[0] if len(modes) == 1 else modes
 
 
-def _shape(tensor: FloatArray) -> str:
-    return "x".join(map(str, tensor.shape))
+def _by_modes(name: str, parts: dict[Modes, FloatArray]) -> Arrays:
+    """Write arrays by the modes that they belong to, in their order: ``margins.0-2``."""
+    return nested(name, {"-".join(map(str, modes)): part for modes, part in parts.items()})
+
+
+def _read_by_modes(arrays: Archive, name: str) -> dict[Modes, FloatArray]:
+    """Read arrays by modes, each of the lengths of its modes."""
+    shape, part = arrays.shape(), arrays.part(name)
+    found = {}
+    for key in part.names():
+        modes = tuple(int(k) for k in key.split("-"))
+        found[modes] = part.floats(key, *(shape[k] for k in modes), finite=False)
+    if not found:
+        raise arrays.damaged(f"'{name}' is missing")
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,71 +13,19 @@ from legendre.basis.basis import Basis
 from legendre.core.array_libraries import home_of
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
-from legendre.core.types import BoolArray
 from legendre.data.dense import observe
 from legendre.fitting.decompose import decompose
 from legendre.fitting.plan import Settings
-from legendre.results.decomposition import Decomposition
 from legendre.solvers.protocol import Solver
 from legendre.tasks.complete.candidates import read_bases
-from legendre.tasks.complete.crossval import CRITERIA, CrossValidation
+from legendre.tasks.complete.crossval import CRITERIA
 from legendre.tasks.complete.extrapolate import extrapolate
 from legendre.tasks.complete.folds import Folding
 from legendre.tasks.complete.observed import check_base, observed_cells
-from legendre.tasks.complete.report import gaps_report
+from legendre.tasks.complete.result import Completion
 from legendre.tasks.complete.selection import select
 
 UNDETERMINED = ("nan", "theta0")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Completion:
-    """A tensor with its gaps filled, and how sure they are.
-
-    Attributes
-    ----------
-    tensor
-        X where it was observed, the model's value elsewhere; NaN where that is not determined (unless asked for).
-        An array of X's library, where X was one.
-    fit
-        The decomposition of the observed cells.
-    determined
-        True where the observed cells determine the model's value; ``None`` when the question was too large.
-    observed
-        True where X was observed.
-    rank, n_params
-        Independent parameters on the observed cells, and all of them.
-    cv
-        The table of the cross-validation, if one was asked for.
-    """
-
-    tensor: Any
-    fit: Decomposition
-    determined: BoolArray | None
-    observed: BoolArray
-    cv: CrossValidation | None = None
-
-    @property
-    def rank(self) -> int:
-        """The number of independent parameters on the observed cells (on the face, at the boundary).
-
-        With more than 10,000 parameters it may not have been computed, and is then their number.
-        """
-        return self.fit.rank
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return self.fit.n_params
-
-    def summary(self) -> str:
-        """Return a table of what was filled in, what could not be, and the fit."""
-        return gaps_report(self)
-
-    def __repr__(self) -> str:
-        missing = int(np.count_nonzero(~self.observed))
-        left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
-        return f"<Completion of {'x'.join(map(str, self.tensor.shape))}: {missing} cells missing, {left}; {self.fit!r}>"
 
 
 def complete(
@@ -136,12 +83,12 @@ def complete(
     >>> import legendre as ld
     >>> nan = np.nan
     >>> done = ld.complete([[1, 2, nan], [2, nan, 6], [3, 6, nan]], "B1")
-    >>> done.tensor.round(6).tolist()
+    >>> done.tensor().round(6).tolist()
     [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 6.0, 9.0]]
 
     In the third column nothing is observed: no multiple of the others is more likely than any other.
 
-    >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor.round(6).tolist()
+    >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
     """
     _check_names(undetermined, criterion)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import xlogy
 
 from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.text_table import aligned
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.results.base import Storable
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 
 CRITERIA = ("deviance", "rmse")
+RULE = 40
+"""The length of the rule under the title."""
 MOSTLY = 0.5
 """A basis that leaves more than this share of the held-out cells undetermined is no candidate."""
 
@@ -45,7 +51,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(Storable):
     """The table of a cross-validation; print it.
 
     Parameters
@@ -62,6 +68,8 @@ class CrossValidation:
         What `best` goes by.
     """
 
+    format: ClassVar[str] = "legendre-cross-validation"
+
     scores: tuple[Score, ...]
     best: int
     n_folds: int
@@ -70,13 +78,32 @@ class CrossValidation:
     scored: int
     criterion: str
 
+    def summary(self) -> str:
+        """Return the table under its title."""
+        return f"Cross-validation\n{'-' * RULE}\n{self}"
+
+    def to_arrays(self) -> Arrays:
+        """List the scores and what they are about."""
+        columns = {part.name: [getattr(score, part.name) for score in self.scores] for part in fields(Score)}
+        return pack_plain(self) | nested("scores", columns)
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the table together again."""
+        part, plain = arrays.part("scores"), read_plain(cls, arrays)
+        n = len(part.array("basis", "U", (None,)))
+        if not 0 <= plain["best"] < n:
+            raise arrays.unfit(f"the best of {n} bases has number {plain['best']}")
+        numbers = ("rmse", "rmse_se", "deviance", "deviance_se")
+        columns: list[Any] = [part.floats(name, n, finite=False).tolist() for name in numbers]
+        rows = zip(part.texts("basis", n), *columns, part.integers("undetermined", n).tolist(), strict=True)
+        return cls(scores=tuple(Score(*row) for row in rows), **plain)
+
     def __str__(self) -> str:
         head = ("", "basis", "deviance per cell", "RMSE", "undetermined")
         rows = [head, *(_line(score, at == self.best) for at, score in enumerate(self.scores))]
-        widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
-        lines = ["  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows]
         title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
-        return "\n".join([title, *lines])
+        return "\n".join([title, *aligned(rows, "<")])
 
 
 def _line(score: Score, best: bool) -> tuple[str, str, str, str, str]:

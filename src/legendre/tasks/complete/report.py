@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.core.array_libraries import host
+from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
-    from legendre.tasks.complete.complete import Completion
+    from legendre.tasks.complete.result import Completion
 
 NAMED = 8
 """Slices that are named one by one; more are counted."""
@@ -22,7 +23,7 @@ def gaps_report(done: Completion) -> str:
     seen = done.observed
     missing = ~seen
     rows = [
-        ("tensor", f"{'x'.join(map(str, seen.shape))}, {int(seen.sum())} cells observed, {int(missing.sum())} missing"),
+        ("tensor", f"{shape_name(seen.shape)}, {int(seen.sum())} cells observed, {int(missing.sum())} missing"),
         ("filled in", _filled(done, missing)),
     ]
     rows += [("undetermined", text) for text in _undetermined(done)]
@@ -30,11 +31,9 @@ def gaps_report(done: Completion) -> str:
     rows += [("parameters", f"{done.n_params}, {_rank(done)}")]
     if done.fit.status is Status.UNDECIDED:
         rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]
-    width = max(len(name) for name, _ in rows)
-    body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-    parts = [f"Completion\n{'-' * (width + 24)}\n{body}"]
+    parts = [named_values("Completion", rows)]
     if done.cv is not None:
-        parts.append(f"Cross-validation\n{'-' * (width + 24)}\n{done.cv}")
+        parts.append(done.cv.summary())
     return "\n\n".join([*parts, done.fit.summary()])
 
 
@@ -47,7 +46,7 @@ def _rank(done: Completion) -> str:
 
 
 def _filled(done: Completion, missing: BoolArray) -> str:
-    count = int((missing & ~np.isnan(host(done.tensor))).sum())
+    count = int((missing & ~np.isnan(host(done.values))).sum())
     return f"{count}, not checked whether they are determined" if done.determined is None else str(count)
 
 
@@ -55,7 +54,7 @@ def _undetermined(done: Completion) -> list[str]:
     if done.determined is None or done.determined.all():
         return []
     unknown = ~done.determined
-    filled = int((unknown & ~np.isnan(host(done.tensor))).sum())
+    filled = int((unknown & ~np.isnan(host(done.values))).sum())
     kept = f"; {filled} of them filled in with open parameters at 0" if filled else ", left NaN"
     return [f"{int(unknown.sum())} cells{kept}", *_slices(unknown, whole=False)]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +14,22 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
+from legendre.core.memory import size_name
+from legendre.core.text_table import aligned, shape_name, shortened
 from legendre.core.types import IntArray
-from legendre.data.dense import observe
+from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
+from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.chisquare import chi_square_p, shown
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.inference.counts import chi_square_p
+from legendre.results.inference.printout import shown
 
+NAMED = 60
+"""Characters of a basis' name in the table; longer ones lose their middle."""
 NOTHING = 1e-14
 """A divergence from the uniform below this is the rounding error of the two sums whose difference it is."""
 
@@ -62,7 +72,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(Storable):
     """The rungs from the ground (no parameter) upwards; `explained` and what is left sum to KL(P, uniform).
 
     Parameters
@@ -76,6 +86,8 @@ class Ladder:
     rungs
         One `Rung` per basis.
     """
+
+    format: ClassVar[str] = "legendre-ladder"
 
     shape: tuple[int, ...]
     total: float
@@ -96,14 +108,35 @@ class Ladder:
         head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df", "p"] if counts else [])]
         rows = [head, [self.ground, "0", f"{self.total_kl:.{places}f}"]]
         for rung in self.rungs:
-            row = [rung.basis, f"{rung.n_params:,}", f"{rung.kl:.{places}f}", f"{rung.explained:.{places}f}"]
+            row = [
+                shortened(rung.basis, NAMED),
+                f"{rung.n_params:,}",
+                f"{rung.kl:.{places}f}",
+                f"{rung.explained:.{places}f}",
+            ]
             rows.append([*row, f"{100 * rung.share:.2f} %", *_test(rung)])
-        title = f"KL ladder of {'x'.join(map(str, self.shape))}, sum {self.total:.6g}"
-        return title + "\n" + _table(rows)
+        title = f"KL ladder of {shape_name(self.shape)}, sum {self.total:.6g}"
+        return "\n".join([title, *aligned(rows, "<>")])
+
+    def to_arrays(self) -> Arrays:
+        """List the rungs and what they stand on."""
+        whole: Arrays = {"shape": np.array(self.shape, dtype=np.int64), "n_rungs": len(self.rungs), **pack_plain(self)}
+        for i, rung in enumerate(self.rungs):
+            whole |= nested(f"rung{i}", pack_plain(rung))
+        return whole
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the ladder together again."""
+        parts = [arrays.part(f"rung{i}") for i in range(arrays.whole("n_rungs"))]
+        if not parts:
+            raise arrays.unfit("a ladder without rungs")
+        rungs = tuple(Rung(**read_plain(Rung, part)) for part in parts)
+        return cls(shape=arrays.shape(), rungs=rungs, **read_plain(cls, arrays))
 
 
 def ladder(
-    X: ArrayLike,
+    X: TensorLike,
     bases: Sequence[Basis | str | ArrayLike] | None = None,
     *,
     support: str | ArrayLike = "all",
@@ -114,7 +147,7 @@ def ladder(
     Parameters
     ----------
     X
-        A nonnegative tensor, as in `decompose`.
+        A nonnegative tensor of any kind that `decompose` takes: dense, sparse, a dask array, on a device.
     bases
         Bases, each contained in the next; by default ``interactions(1)`` up to X's order: what single modes carry, what
         pairs add, and so on.
@@ -131,15 +164,15 @@ def ladder(
     interactions(2)           6  0.000082   0.282435  45.09 %  1285.646   3  <2e-16
     interactions(3)           7  0.000000   0.000082   0.01 %     0.374   1   0.541
     """
-    data = observe(X, support, base)
-    recipes = _read(bases, len(data.shape))
+    data = read(X, support, base)
+    recipes = _read(bases, data.shape)
     cells = [recipe.select(data) for recipe in recipes]
     _check_nested(recipes, cells)
-    ground = decompose(X, "empty", support=support, base=base)
+    ground = decompose(data, "empty")
     below, kl = ground, ground.kl
     rungs: list[Rung] = []
     for recipe, index in zip(recipes, cells, strict=True):
-        fit = decompose(X, Cells(index), support=support, base=base)
+        fit = decompose(data, Cells(index))
         above = min(fit.kl, kl)  # the projection below is in this model too, so that only rounding can raise KL
         rungs.append(
             Rung(
@@ -159,12 +192,17 @@ def ladder(
 def _test(rung: Rung) -> list[str]:
     if rung.g2 is None or rung.p_value is None:
         return []
-    return [f"{rung.g2:.3f}", f"{rung.df:,}", shown(rung.p_value) if rung.df > 0 else ""]
+    return [f"{rung.g2:.3f}", size_name(rung.df), shown(rung.p_value) if rung.df > 0 else ""]
 
 
-def _read(bases: Sequence[Basis | str | ArrayLike] | None, order: int) -> list[Basis]:
+def _read(bases: Sequence[Basis | str | ArrayLike] | None, shape: tuple[int, ...]) -> list[Basis]:
+    if bases is None and math.prod(shape) > limits.LARGEST_HELD:
+        raise InvalidBasis(
+            f"X has {size_name(math.prod(shape))} cells, so that interactions up to order {len(shape)} have too many "
+            "parameters. Name nested bases, e.g. bases=[interactions(1), interactions(2)]."
+        )
     if bases is None:
-        return [interactions(k) for k in range(1, order + 1)]
+        return [interactions(k) for k in range(1, len(shape) + 1)]
     if not isinstance(bases, Sequence) or isinstance(bases, str) or not bases:
         raise InvalidBasis(f"bases must be a list of nested bases such as ['B1', 'B1 + B3(5)'], got {bases!r}.")
     return [as_basis(basis) for basis in bases]
@@ -183,15 +221,3 @@ def _check_nested(recipes: list[Basis], cells: list[IntArray]) -> None:
 def _left_free(fit: Decomposition) -> int:
     """Count the degrees of freedom that the fit leaves to the cells that carry probability."""
     return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
-
-
-def _table(rows: list[list[str]]) -> str:
-    """Align the first column left, the others right."""
-    width = [max(len(row[k]) for row in rows if k < len(row)) for k in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            f"{text:<{w}}" if k == 0 else f"{text:>{w}}" for k, (text, w) in enumerate(zip(row, width, strict=False))
-        )
-        for row in rows
-    ]
-    return "\n".join(line.rstrip() for line in lines)

@@ -24,6 +24,7 @@ from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, plan_on
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import features
+from legendre.solvers.loop import Step
 from legendre.solvers.protocol import Evaluation, Target
 
 FLATTEST = 1e-6
@@ -43,12 +44,12 @@ class Run:
     residual
         ``max|eta - eta_hat|`` there, the gradient of the visible KL(P, Q): 0 at a stationary point.
     history
-        The visible KL(P, Q) at the start and after each step; it never rises.
+        The start and each step; the objective is the visible KL(P, Q), which never rises.
     """
 
     theta: FloatArray
     residual: float
-    history: tuple[float, ...]
+    history: tuple[Step, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +107,11 @@ class HiddenModel:
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
         """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
         now = self.expectation(self.plan.target.engine.at(theta[self.plan.columns]))
-        history = [now.kl]
+        history = [_recorded(now, 0, 0.0)]
         for following in islice(self._way(now), max_iter if now.residual > tol else 0):
+            moved = float(np.linalg.norm(following.point.theta - now.point.theta))
             now = following
-            history.append(now.kl)
+            history.append(_recorded(now, len(history), moved))
             if now.residual <= tol:
                 break
         everywhere = np.zeros(len(theta))
@@ -194,10 +196,16 @@ class HiddenModel:
         if state is None or not np.isfinite(state.point.theta).all():
             return None
         # scaling reads eta from its margins and leaves the cells for the end
-        point = state.point if state.point.cache is not None else now.target.engine.at(state.point.theta)
+        point = state.point if state.point.cache is not None else now.target.at(state.point.theta)
         following = self.expectation(point)
         blur = 8 * float(np.finfo(np.float64).eps) * (1.0 + abs(point.psi))
         return following if following.kl <= now.kl + blur else None
+
+
+def _recorded(now: Expectation, iteration: int, moved: float) -> Step:
+    """Note a step: its length is how far theta moved, for there is no full step to measure it by."""
+    norm = float(np.linalg.norm(now.point.gradient))
+    return Step(iteration, now.kl, now.residual, norm, moved)
 
 
 def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) -> float:

@@ -22,6 +22,7 @@ from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
+from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run
 from legendre.tasks.hidden.result import HiddenDecomposition
 
@@ -91,13 +92,22 @@ def hidden(
     completion = HiddenModel.of(even, cells, len(data.shape))
     starts = (_start(cells, len(data.shape), seed, i) for i in range(restarts))
     runs = [completion.run(start, max(float(tol), ROUGH), max_iter) for start in starts]
-    best = int(np.argmin([run.history[-1] for run in runs]))
+    best = int(np.argmin([run.history[-1].objective for run in runs]))
     runs[best] = _continued(completion, runs[best], float(tol), max_iter)
     fit = _last_fit(data, even, cells, runs[best].theta)
-    result = HiddenDecomposition(fit, data, tuple(runs), best, float(tol), repr(recipe))
+    result = HiddenDecomposition(
+        fit=fit,
+        n_visible=len(data.shape),
+        runs=tuple(runs),
+        best=best,
+        status=_status(fit, runs[best], float(tol), max_iter),
+        tol=float(tol),
+        recipe=repr(recipe),
+        data=data,
+    )
     if not result.converged:
         text = (
-            f"the best of {restarts} runs stopped after {len(result.history) - 1} steps with a gradient of "
+            f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of "
             f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
         )
         warnings.warn(text, ConvergenceWarning, stacklevel=2)
@@ -107,7 +117,15 @@ def hidden(
 def _continued(completion: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:
     """Go on from where a run ended."""
     more = completion.run(run.theta, tol, max_iter - len(run.history) + 1)
-    return replace(more, history=run.history + more.history[1:])
+    later = (replace(step, iteration=step.iteration + len(run.history) - 1) for step in more.history[1:])
+    return replace(more, history=(*run.history, *later))
+
+
+def _status(fit: Decomposition, run: Run, tol: float, max_iter: int) -> Status:
+    """Say how the best run ended, and with it the last fit."""
+    if run.residual <= tol:
+        return fit.status
+    return Status.OUT_OF_STEPS if len(run.history) > max_iter else Status.STALLED
 
 
 def _start(cells: IntArray, n_visible: int, seed: int, run: int) -> FloatArray:

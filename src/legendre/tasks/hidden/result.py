@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
+from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
+from legendre.results.base import Result
 from legendre.results.decomposition import Decomposition
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run
 
 SAME = 1e-4
@@ -17,43 +24,61 @@ SAME = 1e-4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HiddenDecomposition:
+class HiddenDecomposition(Result):
     """A decomposition with hidden modes: the best of several runs of expectation-maximisation.
 
     Attributes
     ----------
     fit
-        The `Decomposition` on the grid of visible and hidden modes, of X shared out by the posterior.
+        The `Decomposition` on the grid of visible and hidden modes, of X shared out by the posterior; theta and eta are
+        its.
     n_visible
         The number of visible modes, which come first.
     kl
         KL(P, Q) between X and the visible marginal of Q, in nats.
-    residual, converged
-        The largest entry of the gradient of that KL, and whether it is at most tol: a stationary point, which need not
-        be the global minimum.
+    residual, status, converged
+        The largest entry of the gradient of that KL, how the best run ended, and whether the residual is at most tol: a
+        stationary point, which need not be the global minimum.
+    history, n_iter
+        One `Step` for each step of the best run, the start first; the objective is KL(P, Q), which never rises.
     runs
-        A `Run` for each start, with its history of KL; the best is `best`.
+        A `Run` for each start, with its own history; the best is `best`.
     """
 
+    format: ClassVar[str] = "legendre-hidden"
+
     fit: Decomposition
-    data: Dense
+    n_visible: int
     runs: tuple[Run, ...]
     best: int
+    status: Status
     tol: float
     recipe: str
+    data: Dense | None = None
+    stored: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def n_visible(self) -> int:
-        """The number of visible modes."""
-        return len(self.data.shape)
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.fit.shape[: self.n_visible]
 
     @property
     def _modes(self) -> tuple[int, ...]:
         return tuple(range(self.n_visible, len(self.fit.shape)))
 
     @property
-    def history(self) -> tuple[float, ...]:
-        """KL(P, Q) at the start of the best run and after each of its steps; it never rises."""
+    def theta(self) -> FloatArray:
+        """Natural parameters on B."""
+        return self.fit.theta
+
+    @property
+    def eta(self) -> FloatArray:
+        """Expectations on B, eq. (3)."""
+        return self.fit.eta
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """The best run: its start and each of its steps; the objective is KL(P, Q), which never rises."""
         return self.runs[self.best].history
 
     @property
@@ -62,30 +87,37 @@ class HiddenDecomposition:
         return self.runs[self.best].residual
 
     @property
-    def converged(self) -> bool:
-        """True when the gradient is at most tol, and the last fit to the completed data has converged too."""
-        return self.residual <= self.tol and self.fit.converged
+    def gap(self) -> float:
+        """Upper bound of KL(P, Q) above its minimum: KL(P, Q) itself, for it is not convex in theta."""
+        return self.kl
+
+    @property
+    def total(self) -> float:
+        """The sum of X over the support."""
+        return self.stored["total"] if self.data is None else self.data.total
 
     @cached_property
     def kl(self) -> float:
         """KL(P, Q) of the visible modes, in nats."""
-        p, q = self._observed
+        if self.data is None:
+            return self.stored["kl"]
+        p, q = self._observed(self.data)
         with np.errstate(divide="ignore"):
             return max(float(p @ np.log(p / q)), 0.0)  # rounding may leave -1e-17
 
     @cached_property
     def log_likelihood(self) -> float:
         """``sum of X log q`` over the visible cells: the log-likelihood when X holds counts."""
-        p, q = self._observed
+        if self.data is None:
+            return self.stored["log_likelihood"]
+        p, q = self._observed(self.data)
         with np.errstate(divide="ignore"):
             return self.data.total * float(p @ np.log(q))
 
-    @cached_property
-    def _observed(self) -> tuple[FloatArray, FloatArray]:
+    def _observed(self, data: Dense) -> tuple[FloatArray, FloatArray]:
         """P and Q on the visible cells that have data."""
-        mask = self.data.support.mask
-        inside = self.data.values > 0 if mask is None else mask & (self.data.values > 0)
-        return self.data.values[inside] / self.data.total, self.tensor()[inside] / self.data.total
+        inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
+        return data.values[inside] / data.total, self.tensor()[inside] / data.total
 
     def tensor(self, *, extend: bool = False) -> FloatArray:
         """Return the visible marginal of Q in X's units; `extend` as in `Decomposition.tensor`."""
@@ -100,31 +132,56 @@ class HiddenDecomposition:
 
     def summary(self) -> str:
         """Return a table of the fit and its runs."""
-        kls = [run.history[-1] for run in self.runs]
+        kls = [run.history[-1].objective for run in self.runs]
         same = sum(kl <= self.kl + SAME for kl in kls)
-        sizes = [self.fit.shape[k] for k in self._modes]
+        dependent = f" (rank {self.fit.rank})" if self.fit.rank < self.n_params else ""
         rows = [
-            ("visible", f"{'x'.join(map(str, self.data.shape))}, sum {self.data.total:.6g}"),
-            ("hidden", "x".join(map(str, sizes))),
+            ("visible", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
+            ("hidden", shape_name(self.fit.shape[self.n_visible :])),
             ("basis", self.recipe),
-            (
-                "parameters",
-                f"{self.fit.n_params}" + (f" (rank {r})" if (r := self.fit.rank) < self.fit.n_params else ""),
-            ),
+            ("parameters", f"{self.n_params}{dependent}"),
             ("KL(P, Q)", f"{self.kl:.10g}"),
             ("log-likelihood", f"{self.log_likelihood:.10g}"),
-            ("steps", str(len(self.history) - 1)),
+            ("steps", str(self.n_iter)),
             ("max|gradient|", f"{self.residual:.2e}, tol {self.tol:g}"),
             ("runs", f"{len(kls)}, of which {same} reached this KL; the worst {max(kls):.6g}"),
         ]
-        body = "\n".join(f"{name:<16}{value}" for name, value in rows)
-        return f"Legendre decomposition with hidden modes\n{'-' * 40}\n{body}"
+        return named_values("Legendre decomposition with hidden modes", rows)
+
+    def to_arrays(self) -> Arrays:
+        """List the fit and the runs, and what cannot be computed again without X."""
+        arrays: Arrays = {
+            **self.fit.as_part("fit"),
+            **pack_plain(self),
+            "n_runs": len(self.runs),
+            "total": self.total,
+            "kl": self.kl,
+            "log_likelihood": self.log_likelihood,
+        }
+        for i, run in enumerate(self.runs):
+            arrays |= nested(f"run{i}", {"theta": run.theta, **pack_plain(run)})
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the result together again."""
+        fit: Decomposition = arrays.result("fit", Decomposition.format)
+        plain, n_runs = read_plain(cls, arrays), arrays.whole("n_runs")
+        if not (0 < plain["n_visible"] < len(fit.shape) and 0 <= plain["best"] < n_runs):
+            said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
+            raise arrays.unfit(said)
+        parts = [arrays.part(f"run{i}") for i in range(n_runs)]
+        return cls(
+            fit=fit,
+            runs=tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts),
+            **plain,
+            stored={name: arrays.number(name) for name in ("total", "kl", "log_likelihood")},
+        )
 
     def __repr__(self) -> str:
-        shape = "x".join(map(str, self.data.shape))
-        hidden = "x".join(str(self.fit.shape[k]) for k in self._modes)
+        hidden = shape_name(self.fit.shape[self.n_visible :])
         how = "converged" if self.converged else "not converged"
         return (
-            f"<HiddenDecomposition of {shape} with hidden {hidden}: {self.fit.n_params} parameters, KL {self.kl:.4g}, "
-            f"{how} after {len(self.history) - 1} steps, best of {len(self.runs)} runs>"
+            f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
+            f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
         )

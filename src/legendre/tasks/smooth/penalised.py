@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.types import FloatArray
+from legendre.solvers.loop import Step
 from legendre.tasks.smooth.waves import Waves
 
 STEPS = 100
@@ -91,6 +92,11 @@ class PenalisedPoint:
         """The largest entry of the gradient, for a total of 1."""
         return float(np.abs(self.gradient).max()) / self.observed.n_cells
 
+    @property
+    def gap(self) -> float:
+        """Bound the objective over n above its minimum: with the penalty ``|b|^2 / 2`` its curvature is at least 1."""
+        return 0.5 * float(np.vdot(self.gradient, self.gradient)) / self.observed.n_cells
+
     def fisher(self, u: FloatArray) -> FloatArray:
         """Multiply a function on the cells by the covariance of Q, n times."""
         weighted = self.q * u
@@ -138,24 +144,33 @@ def conjugate_gradients(
 
 def fit(
     observed: Observed, spread: FloatArray, b: FloatArray, tol: float, max_iter: int = STEPS
-) -> tuple[PenalisedPoint, int]:
-    """Minimise from b by Newton steps until the residual is at most tol; return the place and the number of steps."""
+) -> tuple[PenalisedPoint, tuple[Step, ...]]:
+    """Minimise from b by Newton steps until the residual is at most tol; return the place and the steps."""
     place = observed.at(b, spread)
-    for step in range(max_iter):
+    history = [_recorded(place, 0, 0.0)]
+    for step in range(1, max_iter + 1):
         if place.residual <= tol:
-            return place, step
+            break
         # the fewer digits the gradient has left to lose, the more exact the direction
         accuracy = min(0.1, float(np.sqrt(np.linalg.norm(place.gradient) / observed.n_cells)))
-        place = _line_search(place, place.solve(-place.gradient, accuracy))
-    return place, max_iter
+        place, length = _line_search(place, place.solve(-place.gradient, accuracy))
+        history.append(_recorded(place, step, length))
+    return place, tuple(history)
 
 
-def _line_search(place: PenalisedPoint, direction: FloatArray) -> PenalisedPoint:
+def _recorded(place: PenalisedPoint, iteration: int, length: float) -> Step:
+    """Note a step; the objective and the gradient are those for a total of 1."""
+    n = place.observed.n_cells
+    norm = float(np.linalg.norm(place.gradient)) / n
+    return Step(iteration, place.value / n, place.residual, norm, length)
+
+
+def _line_search(place: PenalisedPoint, direction: FloatArray) -> tuple[PenalisedPoint, float]:
     slope = float(np.vdot(place.gradient, direction))
     length = 1.0
     while True:
         there = place.observed.at(place.b + length * direction, place.spread)
         allowed = place.value + SUFFICIENT * length * slope + ROUNDING * abs(place.value)
         if there.value <= allowed or length < ROUNDING:
-            return there
+            return there, length
         length /= 2

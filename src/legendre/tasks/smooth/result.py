@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Self
 
 import numpy as np
 
+from legendre.core.cells import frozen
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray
+from legendre.results.base import Result
+from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
 
 NAMED = 8
 """Terms that the summary names: those of the largest variance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Smoothed:
+class Smoothed(Result):
     """A tensor with its gaps filled by a smooth model.
 
     Attributes
     ----------
-    tensor
-        X where it was observed, the model's value elsewhere.
-    model
-        The model's value at every cell, in X's units.
+    values, means
+        The filled tensor, `tensor()`, and the model's values, `fitted()`.
     observed
         True where X was observed.
+    theta, eta, n_params
+        Natural parameters and expectations on the full basis: every cell but the bottom, in C order. Expectations are
+        those of Q on the observed cells.
     variances
         By term, the variance of log Q: the modes that it involves, with ``~`` where neighbours in a mode are alike.
     criterion, error
@@ -31,41 +41,91 @@ class Smoothed:
         The variances were chosen by these cells, so that it is a little too good.
     n_held_out, n_folds
         How many cells were held out, in how many folds.
-    residual, tol, n_iter
-        How exact the fit is: the largest entry of the gradient for a total of 1, what was asked for, Newton steps.
+    residual, tol
+        How exact the fit is: the largest entry of the gradient, penalty included, for a total of 1; and what was asked
+        for.
+    gap
+        Upper bound of ``KL(P, Q) + penalty / n`` above its minimum, n being the number of observed cells.
+    status, converged, history, n_iter
+        How the fit ended, and its Newton steps.
     """
 
-    tensor: FloatArray
-    model: FloatArray
+    format: ClassVar[str] = "legendre-smoothed"
+
+    values: FloatArray
+    means: FloatArray
     observed: BoolArray
+    theta: FloatArray
     variances: dict[str, float]
     criterion: str
     error: float
     n_held_out: int
     n_folds: int
     residual: float
+    gap: float
+    status: Status
+    history: tuple[Step, ...]
     tol: float
-    n_iter: int
+
+    def tensor(self) -> FloatArray:
+        """Return X where it was observed, the model's value elsewhere."""
+        return self.values
+
+    def fitted(self) -> FloatArray:
+        """Return the model's value at every cell, in X's units."""
+        return self.means
 
     @property
-    def converged(self) -> bool:
-        """True when the residual is at most tol."""
-        return self.residual <= self.tol
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.values.shape
+
+    @cached_property
+    def eta(self) -> FloatArray:
+        """Expectations on every cell but the bottom, eq. (3): Q lives on the observed cells."""
+        q = np.where(self.observed, self.means, 0.0)
+        return frozen(zeta_adjoint(q / q.sum()).ravel()[1:])
 
     def summary(self) -> str:
         """Return a table of what was filled in, how well held-out cells were, and which terms matter."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
         largest = sorted(self.variances, key=lambda name: -self.variances[name])[:NAMED]
         rows = [
-            ("tensor", f"{'x'.join(map(str, self.tensor.shape))}, {seen} cells observed, {missing} filled in"),
+            ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} filled in"),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
             ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
-        width = max(len(name) for name, _ in rows)
-        body = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-        return f"Smoothing\n{'-' * (width + 24)}\n{body}"
+        return named_values("Smoothing", rows)
+
+    def to_arrays(self) -> Arrays:
+        """List the filled tensor, the model and how it was found."""
+        return {
+            "shape": np.array(self.shape, dtype=np.int64),
+            "values": self.values,
+            "means": self.means,
+            **packed_mask("observed", self.observed),
+            "theta": self.theta,
+            "terms": np.array(list(self.variances), dtype=np.str_),
+            "variances": np.array(list(self.variances.values()), dtype=np.float64),
+            **pack_plain(self),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the result together again."""
+        shape, variances = arrays.shape(), arrays.floats("variances", None)
+        values = arrays.floats("values", *shape)
+        names = arrays.texts("terms", len(variances))
+        return cls(
+            values=values,
+            means=arrays.floats("means", *shape),
+            observed=arrays.needed_mask("observed", shape),
+            theta=arrays.floats("theta", values.size - 1),
+            variances=dict(zip(names, variances.tolist(), strict=True)),
+            **read_plain(cls, arrays),
+        )
 
     def __repr__(self) -> str:
-        shape, missing = "x".join(map(str, self.tensor.shape)), int((~self.observed).sum())
+        shape, missing = shape_name(self.shape), int((~self.observed).sum())
         return f"<Smoothed {shape}: {missing} cells filled in, held-out {self.criterion} {self.error:.5g}>"

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
+from legendre.core.sums.zeta import moebius
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.fitting.plan import Settings
+from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CRITERIA
 from legendre.tasks.complete.folds import Folding
 from legendre.tasks.complete.observed import check_base, observed_cells
@@ -66,7 +68,7 @@ def smooth(
     >>> X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
     >>> hidden = np.random.default_rng(0).random(X.shape) < 0.5
     >>> done = smooth(np.where(hidden, np.nan, X))
-    >>> bool((abs(done.tensor / X - 1) < 0.1).all())
+    >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
     True
     """
     if criterion not in CRITERIA:
@@ -87,19 +89,22 @@ def smooth(
     model = data.total * measure * np.exp(place.h - place.psi)
     tensor = np.where(seen, np.asarray(data.values, dtype=np.float64), model)
     done = Smoothed(
-        tensor=frozen(tensor),
-        model=frozen(model),
+        values=frozen(tensor),
+        means=frozen(model),
         observed=frozen(seen),
+        theta=frozen(moebius(place.h).ravel()[1:]),
         variances=tuned.by_name,
         criterion=criterion,
         error=tuned.error,
         n_held_out=tuned.n_held_out,
         n_folds=tuned.n_folds,
         residual=place.residual,
+        gap=place.gap,
+        status=Status.CONVERGED if place.residual <= tol else Status.OUT_OF_STEPS,
+        history=steps,
         tol=float(tol),
-        n_iter=steps,
     )
     if not done.converged:
-        text = f"smooth: the gradient is {done.residual:.2e} after {steps} steps, tol = {tol:g}. Raise max_iter or tol."
-        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        where = f"smooth: the gradient is {done.residual:.2e} after {done.n_iter} steps, tol = {tol:g}."
+        warnings.warn(f"{where} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2)
     return done

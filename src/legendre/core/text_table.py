@@ -1,0 +1,74 @@
+"""Tables in plain text: names with their values under a title, and aligned columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BEYOND = 24
+"""By how many characters the rule under a title is longer than the column of names."""
+
+
+def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:
+    """Write a title, a rule, and a line for each name and its value.
+
+    Parameters
+    ----------
+    title, rows
+        What stands above the rule; names and values below it.
+    fit_rule
+        True: the rule is as long as the longest line. False: a little longer than the names, for values of any length.
+
+    Examples
+    --------
+    >>> print(named_values("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True))
+    Fit
+    -----------------
+    KL      0.1
+    status  CONVERGED
+    """
+    width = max(len(name) for name, _ in rows)
+    body = [f"{name:<{width}}  {value}" for name, value in rows]
+    rule = max(map(len, body)) if fit_rule else max(width + BEYOND, len(title))
+    return "\n".join([title, "-" * rule, *body])
+
+
+def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """Write rows as lines with aligned columns; a row may end early.
+
+    Parameters
+    ----------
+    rows
+        The head, if any, is the first of them.
+    sides
+        One character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
+
+    Examples
+    --------
+    >>> aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>")
+    ['basis    KL', 'B1     0.25', 'none']
+    """
+    n_columns = max(map(len, rows))
+    widths = [max(len(row[k]) for row in rows if k < len(row)) for k in range(n_columns)]
+    sides = sides.ljust(n_columns, sides[-1])
+    return [
+        "  ".join(f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+
+
+def shape_name(shape: Sequence[int]) -> str:
+    """Write the shape of a tensor; of a long one both ends and the order.
+
+    Examples
+    --------
+    >>> shape_name((2, 3)), shape_name((2,) * 100)
+    ('2x3', '2x2x...x2 (order 100)')
+    """
+    if len(shape) > 12:
+        return f"{shape[0]}x{shape[1]}x...x{shape[-1]} (order {len(shape)})"
+    return "x".join(map(str, shape))
+
+
+def shortened(text: str, most: int = 400) -> str:
+    """Leave the middle of a long text out."""
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"

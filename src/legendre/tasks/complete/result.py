@@ -1,0 +1,134 @@
+"""What completion gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from legendre.core.array_libraries import host
+from legendre.core.text_table import shape_name
+from legendre.core.types import BoolArray, FloatArray
+from legendre.results.base import Result
+from legendre.results.decomposition import Decomposition
+from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.solvers.loop import Step
+from legendre.solvers.status import Status
+from legendre.tasks.complete.crossval import CrossValidation
+from legendre.tasks.complete.report import gaps_report
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Completion(Result):
+    """A tensor with its gaps filled, and how sure they are; theta, eta, status and so on are those of `fit`.
+
+    Attributes
+    ----------
+    values
+        The filled tensor: `tensor()`.
+    fit
+        The decomposition of the observed cells.
+    determined
+        True where the observed cells determine the model's value; ``None`` when the question was too large.
+    observed
+        True where X was observed.
+    rank, n_params
+        Independent parameters on the observed cells, and all of them.
+    cv
+        The table of the cross-validation, if one was asked for.
+    """
+
+    format: ClassVar[str] = "legendre-completion"
+
+    values: Any
+    fit: Decomposition
+    determined: BoolArray | None
+    observed: BoolArray
+    cv: CrossValidation | None = None
+
+    def tensor(self) -> Any:
+        """Return X where it was observed, the model's value elsewhere; NaN where that is not determined.
+
+        (Unless values were wanted there too.) An array of X's library, where X was one.
+        """
+        return self.values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.observed.shape
+
+    @property
+    def theta(self) -> FloatArray:
+        """Natural parameters on B."""
+        return self.fit.theta
+
+    @property
+    def eta(self) -> FloatArray:
+        """Expectations on B, on the observed cells."""
+        return self.fit.eta
+
+    @property
+    def kl(self) -> float:
+        """KL(P, Q) on the observed cells, in nats."""
+        return self.fit.kl
+
+    @property
+    def residual(self) -> float:
+        """``max|eta - eta_hat|`` on B."""
+        return self.fit.residual
+
+    @property
+    def gap(self) -> float:
+        """Upper bound of KL(P, Q) above its minimum."""
+        return self.fit.gap
+
+    @property
+    def status(self) -> Status:
+        """How the fit to the observed cells ended."""
+        return self.fit.status
+
+    @property
+    def history(self) -> tuple[Step, ...]:
+        """One `Step` for each iteration of the fit, the start first."""
+        return self.fit.history
+
+    @property
+    def rank(self) -> int:
+        """The number of independent parameters on the observed cells (on the face, at the boundary).
+
+        With more than 10,000 parameters it may not have been computed, and is then their number.
+        """
+        return self.fit.rank
+
+    def summary(self) -> str:
+        """Return a table of what was filled in, what could not be, and the fit."""
+        return gaps_report(self)
+
+    def to_arrays(self) -> Arrays:
+        """List the filled tensor, the masks, the fit and the cross-validation."""
+        arrays: Arrays = {
+            "values": host(self.values),
+            **packed_mask("determined", self.determined),
+            **packed_mask("observed", self.observed),
+            **self.fit.as_part("fit"),
+        }
+        return arrays if self.cv is None else arrays | self.cv.as_part("cv")
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the completion together again."""
+        fit: Decomposition = arrays.result("fit", Decomposition.format)
+        return cls(
+            values=arrays.floats("values", *fit.shape, finite=False),
+            fit=fit,
+            determined=arrays.mask("determined", fit.shape),
+            observed=arrays.needed_mask("observed", fit.shape),
+            cv=arrays.result("cv", CrossValidation.format) if "cv.format" in arrays else None,
+        )
+
+    def __repr__(self) -> str:
+        missing = int(np.count_nonzero(~self.observed))
+        left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
+        return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"

@@ -1,0 +1,71 @@
+"""Reading back what `save` wrote: a result of any kind."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+from legendre.core.errors import InvalidFile
+from legendre.core.files import read_arrays
+from legendre.results.base import Storable
+from legendre.results.file import Archive, Unreadable
+
+KINDS = {
+    "legendre-balanced": ("legendre.tasks.balance.result", "Balanced"),
+    "legendre-completion": ("legendre.tasks.complete.result", "Completion"),
+    "legendre-cross-validation": ("legendre.tasks.complete.crossval", "CrossValidation"),
+    "legendre-decomposition": ("legendre.results.decomposition", "Decomposition"),
+    "legendre-hidden": ("legendre.tasks.hidden.result", "HiddenDecomposition"),
+    "legendre-inference": ("legendre.results.inference.result", "Inference"),
+    "legendre-ladder": ("legendre.tasks.geometry.kl_ladder", "Ladder"),
+    "legendre-likelihood-ratio": ("legendre.results.inference.ratio", "LikelihoodRatio"),
+    "legendre-smoothed": ("legendre.tasks.smooth.result", "Smoothed"),
+}
+"""By the format that a file names: the module and the class of what it holds. Modules are imported when needed."""
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a result that its `save` wrote: the same type, and the same numbers to the last bit.
+
+    X is not in the file, so that what needs it (`inference`, `at`) must be computed before.
+
+    Parameters
+    ----------
+    path
+        The name of an npz file.
+
+    Returns
+    -------
+    Decomposition, Balanced, Completion, Smoothed, HiddenDecomposition, Inference, Ladder, ...
+        Whatever was saved.
+
+    Examples
+    --------
+    >>> import legendre as ld, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "fit.npz"
+    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
+    ...     ld.load(path).status.name
+    'CONVERGED'
+    """
+    arrays = read_arrays(path, "a saved result")
+    kind = str(arrays.get("format"))
+    if kind not in KINDS:
+        names = ", ".join(sorted(arrays)[:5]) or "nothing"
+        raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
+    archive = Archive(arrays, f"a saved {kind.removeprefix('legendre-').replace('-', ' ')}", read=_read)
+    try:
+        archive.check_whole()
+        return _read(archive)
+    except Unreadable as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}") from None
+    except (KeyError, ValueError, IndexError, TypeError, OverflowError) as problem:
+        raise InvalidFile(f"cannot read {path}: {archive.what}, but a damaged one ({problem}).") from None
+
+
+def _read(archive: Archive) -> Storable:
+    """Make the result that an archive, or a part of one, holds."""
+    module, name = KINDS[archive.text("format")]
+    found: type[Storable] = getattr(import_module(module), name)
+    return found.from_arrays(archive)

@@ -1,0 +1,300 @@
+"""Inference, likelihood ratios and ladders of lists of entries: equal to the dense answers, and at order 100."""
+
+from __future__ import annotations
+
+from math import lgamma
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from oracles import FloatArray
+
+NUMBERS = ("g2", "x2", "df", "g2_p_value", "x2_p_value", "log_likelihood", "aic", "bic")
+ORDER = 100
+CHAIN = [(k, k + 1) for k in range(ORDER - 1)]
+
+
+def listed(X: Any) -> Any:
+    return ld.from_coords(np.argwhere(X > 0), X[X > 0], X.shape)
+
+
+def table(seed: int, *, empty: bool) -> Any:
+    """Draw counts with zeros; a slice without any where `empty`, so that cells vanish."""
+    X = np.random.default_rng(seed).poisson(1.2, size=(4, 3, 3))
+    X[0, 0, 0] = 3
+    if empty:
+        X[2] = 0
+    return X
+
+
+def assert_same_inference(one: ld.Inference, other: ld.Inference) -> None:
+    for name in NUMBERS:
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9, nan_ok=True), name
+    assert_allclose(one.standard_errors, other.standard_errors, rtol=1e-7)
+    assert one.reasons == other.reasons
+    for kind in ("pearson", "deviance", "adjusted"):
+        assert_allclose(one.residuals(kind), other.residuals(kind), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+@pytest.mark.parametrize("basis", ["empty", "B1", "interactions(2)", "B1 + B3(2)"])
+@pytest.mark.parametrize("empty", [False, True])
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=3, deadline=None)
+def test_lists_have_the_dense_answer(basis: str, support: str, empty: bool, seed: int) -> None:
+    X = table(seed, empty=empty)
+    dense, sparse = (ld.decompose(Y, basis, support=support).inference() for Y in (X, listed(X)))
+    assert sparse.counts.alive is None
+    assert_same_inference(sparse, dense)
+    assert sparse.summary() == dense.summary()
+
+
+@pytest.mark.parametrize("kind", ["pearson", "deviance", "adjusted"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_residuals_of_some_cells_are_those_of_the_array(kind: str, empty: bool) -> None:
+    X = table(5, empty=empty)
+    mask = np.ones(X.shape, dtype=np.bool_)
+    mask[1, 2] = False
+    cells = np.argwhere(np.ones(X.shape))
+    for tests in (
+        ld.decompose(X, "B1").inference(),
+        ld.decompose(X, "B1", support=mask).inference(),
+        ld.decompose(listed(X), "B1").inference(),
+        ld.decompose(listed(X), "B1", support="nonzero").inference(),
+    ):
+        whole = tests.residuals(kind)
+        assert_allclose(tests.residuals(kind, cells), whole.ravel(), rtol=1e-7, atol=1e-9)
+        assert tests.residuals(kind, [3, 2, 1]).shape == (1,)
+    with pytest.raises(ld.errors.InvalidBasis, match=r"cell \[9, 0, 0\] is outside the grid"):
+        tests.residuals(kind, [[9, 0, 0]])
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+@pytest.mark.parametrize("empty", [False, True])
+def test_likelihood_ratios_of_lists(support: str, empty: bool) -> None:
+    X = table(3, empty=empty)
+    dense = [ld.decompose(X, basis, support=support) for basis in ("B1", "interactions(2)")]
+    sparse = [ld.decompose(listed(X), basis, support=support) for basis in ("B1", "interactions(2)")]
+    expected = ld.likelihood_ratio(*dense)
+    for pair in (sparse, [sparse[0], dense[1]], [dense[0], sparse[1]]):
+        found = ld.likelihood_ratio(*pair)
+        assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
+        assert found.df == expected.df
+        assert found.p_value == pytest.approx(expected.p_value, rel=1e-9)
+    with pytest.raises(ld.errors.InvalidQuery, match="nested the other way round"):
+        ld.likelihood_ratio(sparse[1], sparse[0])
+
+
+def test_lists_that_cannot_be_compared() -> None:
+    X = table(3, empty=False)
+    other = X.copy()
+    other[0, 0, 0] += 1
+    one = ld.decompose(listed(X), "B1")
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ, first at \[0, 0, 0\]: 3 and 4\. A likeli"):
+        ld.likelihood_ratio(one, ld.decompose(listed(other), "interactions(2)"))
+    with pytest.raises(
+        ld.errors.InvalidQuery, match="supports differ: one is the whole grid, the other the cells with data"
+    ):
+        ld.likelihood_ratio(one, ld.decompose(listed(X), "interactions(2)", support="nonzero"))
+
+
+def test_a_likelihood_ratio_on_a_face_of_a_grid_too_large_to_form() -> None:
+    """The second mode has 10^9 levels, of which three are used; level 2 of the first has no data."""
+    small = table(8, empty=True)
+    levels = np.array([0, 400_000, 10**9 - 1])
+    cells = np.argwhere(small > 0)
+    values = small[small > 0]
+    cells[:, 1] = levels[cells[:, 1]]
+    large = ld.from_coords(cells, values, (4, 10**9, 3))
+    first = [[1, 0, 0], [2, 0, 0], [3, 0, 0]]
+    more = [*first, [0, 0, 1], [0, 0, 2], [2, 0, 1], [3, 0, 2]]
+    fits = [ld.decompose(large, basis) for basis in (first, more)]
+    merged = [ld.decompose(small.sum(axis=1), np.delete(basis, 1, axis=1)) for basis in (first, more)]
+    assert fits[0].status is ld.Status.AT_BOUNDARY
+    found, expected = ld.likelihood_ratio(*fits), ld.likelihood_ratio(*merged)
+    assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
+    assert found.df == expected.df == 4
+
+
+@pytest.mark.parametrize("support", ["all", "nonzero"])
+def test_ladders_of_lists(support: str) -> None:
+    X = table(4, empty=True)
+    bases = None if support == "all" else ["empty", "B1", "interactions(2)"]
+    dense, sparse = (ld.geometry.ladder(Y, bases, support=support) for Y in (X, listed(X)))
+    assert (sparse.shape, sparse.total, sparse.ground) == (dense.shape, dense.total, dense.ground)
+    assert sparse.total_kl == pytest.approx(dense.total_kl, rel=1e-9)
+    for one, other in zip(sparse.rungs, dense.rungs, strict=True):
+        assert (one.basis, one.n_params, one.df) == (other.basis, other.n_params, other.df)
+        for name in ("kl", "explained", "share", "g2", "p_value"):
+            assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9, nan_ok=True), name
+
+
+def test_ladders_of_dask_and_torch() -> None:
+    da, torch = pytest.importorskip("dask.array"), pytest.importorskip("torch")
+    X = table(4, empty=False)
+    expected = ld.geometry.ladder(X).summary()
+    assert ld.geometry.ladder(da.from_array(X, chunks=2)).summary() == expected
+    assert ld.geometry.ladder(torch.tensor(X)).summary() == expected
+
+
+def test_dask_is_read_into_memory_for_what_needs_every_cell() -> None:
+    da = pytest.importorskip("dask.array")
+    X = table(4, empty=False)
+    fit, dense = ld.decompose(da.from_array(X, chunks=2), "B1"), ld.decompose(X, "B1")
+    assert fit.inference().x2 == pytest.approx(dense.inference().x2, rel=1e-9)
+    assert ld.geometry.pythagoras(fit).kl_pq == pytest.approx(ld.geometry.pythagoras(dense).kl_pq, abs=1e-9)
+
+
+@pytest.mark.parametrize("draw", [ld.geometry.e_geodesic, ld.geometry.m_geodesic])
+def test_geodesics_of_lists_are_refused_in_one_sentence(draw: Any) -> None:
+    X = table(4, empty=False)
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"P is sparse .* this needs a dense array: P.toarray\(\), if that fits"
+    ):
+        draw(listed(X), X, 0.5)
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"Q is sparse .* this needs a dense array: Q.toarray\(\), if that fits"
+    ):
+        draw(X, listed(X), 0.5)
+
+
+def test_entries_must_be_counts() -> None:
+    fit = ld.decompose(ld.from_coords([[0, 5], [3, 2], [3, 3]], [1.0, 2.5, 0.5], (10**6, 10**6)), [[3, 0]])
+    with pytest.raises(ld.errors.InvalidTensor, match=r"but X\[3, 2\] = 2.5 \(2 of 3 cells are not whole\)"):
+        fit.inference()
+    fit = ld.decompose(ld.from_coords([[0, 5], [3, 2]], [1.0, 2e300], (10**6, 10**6)), [[3, 0]])
+    with pytest.raises(ld.errors.InvalidTensor, match=r"needs counts, but X\[3, 2\] = 2e\+300: from 2\*\*53 on"):
+        fit.inference()
+    rows = np.random.default_rng(0).integers(0, 2, (20, 70))
+    machine = ld.BoltzmannMachine([(0, 1)], alpha=0.5).fit(rows)
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"X has a pseudo-count of 0\.5 spread over its cells\. Fit without it"
+    ):
+        machine.decomposition_.inference()
+
+
+# ---- order 100
+
+
+def chain(n: int = 400) -> Any:
+    rng = np.random.default_rng(7)
+    rows = np.empty((n, ORDER), dtype=np.int64)
+    rows[:, 0] = rng.random(n) < 0.4
+    for k in range(1, ORDER):
+        rows[:, k] = np.where(rng.random(n) < 0.8, rows[:, k - 1], 1 - rows[:, k - 1])
+    rows[: n // 4] = rows[0]  # some states more than once
+    return rows
+
+
+def by_hand(rows: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Distinct rows, their counts, and their log probabilities under the chain, from the counts of pairs."""
+    states, n = np.unique(rows, axis=0, return_counts=True)
+    log_q = np.log(np.bincount(rows[:, 0], minlength=2) / len(rows))[states[:, 0]]
+    for a, b in CHAIN:
+        pair = np.zeros((2, 2))
+        np.add.at(pair, (rows[:, a], rows[:, b]), 1.0)
+        log_q = log_q + np.log(pair / pair.sum(axis=1, keepdims=True))[states[:, a], states[:, b]]
+    return states, n.astype(np.float64), log_q
+
+
+def test_a_chain_of_order_100_by_hand() -> None:
+    rows = chain()
+    states, n, log_q = by_hand(rows)
+    fit = ld.BoltzmannMachine(CHAIN).fit(rows).decomposition_
+    assert_allclose(fit.log_prob(states), log_q, rtol=1e-10)
+    tests, N = fit.inference(), float(len(rows))
+    log_mu = log_q + np.log(N)
+    rest = N - float(np.exp(log_mu).sum())
+    assert tests.g2 == pytest.approx(2 * float(n @ (np.log(n) - log_mu)), rel=1e-9)
+    assert tests.g2 == pytest.approx(2 * N * fit.kl, rel=1e-9)
+    assert tests.x2 == pytest.approx(float((n**2 * np.exp(-log_mu)).sum()) - N, rel=1e-9)
+    assert tests.df == 2**ORDER - 1 - (2 * ORDER - 1)
+    ways = lgamma(N + 1) - sum(lgamma(count + 1) for count in n)
+    assert tests.log_likelihood == pytest.approx(ways + float(n @ log_q), rel=1e-9)
+    poisson = float(n @ log_mu) - float(np.exp(log_mu).sum()) - sum(lgamma(count + 1) for count in n) - rest
+    assert tests.aic == pytest.approx(-2 * poisson + 2 * (2 * ORDER), rel=1e-9)
+    assert tests.bic == pytest.approx(-2 * poisson + np.log(N) * (2 * ORDER), rel=1e-9)
+    assert (tests.g2_p_value, tests.x2_p_value) == (1.0, 1.0)
+    assert_allclose(tests.covariance(), np.linalg.inv(fit.fisher()) / N, rtol=1e-6, atol=1e-12)
+    assert tests.reasons == ("",) * fit.n_params
+
+
+def test_residuals_of_order_100() -> None:
+    rows = chain()
+    states, n, log_q = by_hand(rows)
+    tests = ld.BoltzmannMachine(CHAIN).fit(rows).decomposition_.inference()
+    mu = len(rows) * np.exp(log_q)
+    assert_allclose(tests.residuals("pearson", states), (n - mu) / np.sqrt(mu), rtol=1e-8)
+    signed = np.sign(n - mu) * np.sqrt(2 * (n * np.log(n / mu) - n + mu))
+    assert_allclose(tests.residuals("deviance", states), signed, rtol=1e-8)
+    # means this small have leverages near 0
+    assert_allclose(tests.residuals("adjusted", states), (n - mu) / np.sqrt(mu), rtol=1e-8)
+    with pytest.raises(
+        ld.errors.InvalidQuery,
+        match=r"Q has 1\.3e30 cells in 100 modes, .* Name some cells: residuals\(kind, cells\)",
+    ):
+        tests.residuals()
+
+
+def test_the_summary_of_order_100_stays_readable() -> None:
+    text = ld.BoltzmannMachine(CHAIN).fit(chain()).decomposition_.inference().summary(rows=5)
+    assert "table           2x2x...x2 (order 100), N = 400" in text
+    assert "cells           1.3e30" in text
+    assert " on 1.3e30 df, p = 1" in text
+    assert any(line.startswith("{") and ": 1}" in line for line in text.splitlines())
+    assert max(map(len, text.splitlines())) < 350
+
+
+def test_ladder_and_likelihood_ratio_of_order_100() -> None:
+    rows = chain()
+    X = ld.from_rows(rows)
+    bases = [ld.interactions(1), ld.interactions(CHAIN)]
+    found = ld.geometry.ladder(X, bases)
+    alone, pairs = (ld.decompose(X, basis) for basis in bases)
+    test = ld.likelihood_ratio(alone, pairs)
+    ones = rows.mean(axis=0)
+    states, n, log_q = by_hand(rows)
+    log_alone = (states * np.log(ones) + (1 - states) * np.log(1 - ones)).sum(axis=1)
+    assert test.statistic == pytest.approx(2 * float(n @ (log_q - log_alone)), rel=1e-9)
+    assert (test.df, found.rungs[1].df, found.rungs[0].df) == (99, 99, 100)
+    assert found.rungs[1].g2 == pytest.approx(test.statistic, rel=1e-9)
+    assert found.total_kl == pytest.approx(ORDER * np.log(2) + float(n @ np.log(n / len(rows))) / len(rows), rel=1e-9)
+    assert max(map(len, found.summary().splitlines())) < 140
+    with pytest.raises(ld.errors.InvalidBasis, match=r"X has 1\.3e30 cells, so that .* up to order 100 .* Name nested"):
+        ld.geometry.ladder(X)
+
+
+def test_means_below_the_range_of_floats() -> None:
+    """2000 modes: the probability of a row is about 1e-602."""
+    rows = np.random.default_rng(0).integers(0, 2, (30, 2000))
+    fit = ld.decompose(ld.from_coords(rows, shape=(2,) * 2000), ld.interactions(1))
+    tests = fit.inference()
+    assert tests.g2 == pytest.approx(2 * 30 * fit.kl, rel=1e-9)
+    assert tests.df == 2**2000 - 1 - 2000
+    assert tests.g2_p_value == 1.0
+    assert tests.x2 == np.inf
+    assert np.isfinite([tests.log_likelihood, tests.aic, tests.bic]).all()
+    residuals = tests.residuals("deviance", rows)
+    assert_allclose((residuals**2).sum() + 2 * 30, tests.g2, rtol=1e-9)
+
+
+def test_numbers_of_cells_beyond_float64_are_exact() -> None:
+    """A slice of 7^30 cells vanishes, an odd number of 85 bits."""
+    rng = np.random.default_rng(0)
+    cells = np.hstack([rng.integers(0, 2, (60, 1)), rng.integers(0, 7, (60, 30))])
+    fit = ld.decompose(ld.from_coords(cells, shape=(3, *[7] * 30)), [[1] + [0] * 30, [2] + [0] * 30])
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.n_vanishing == 7**30
+    assert fit.inference().df == 2 * 7**30 - 1 - 1
+
+
+def test_the_two_ways_of_counting_agree() -> None:
+    X = table(2, empty=True)
+    fit = ld.decompose(X, "B1")
+    assert fit.n_vanishing == len(fit.vanishing_cells) == 9
+    assert_array_equal(np.unique(fit.vanishing_cells[:, 0]), [2])

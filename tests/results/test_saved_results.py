@@ -1,0 +1,277 @@
+"""Every result in a file and in a pickle, and files that are damaged."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import astuple
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+
+NAN = float("nan")
+FOLDER = Path(__file__).parent / "files"
+COUNTS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
+GAPS = np.array([[1.0, 2.0, NAN, 4.0], [2.0, 5.0, 6.0, NAN], [3.0, 6.0, 9.5, 12.0], [1.0, NAN, 3.0, 4.5]])
+
+
+def at_the_boundary() -> Any:
+    X = np.array([[4.0, 1.0, NAN], [0.0, 0.0, 0.0], [2.0, 5.0, 3.0]])
+    base = np.array([[1.0, 2.0, 1.0], [1.0, 1.0, 3.0], [0.5, 1.0, 1.0]])
+    return ld.decompose(X, "B1", base=base)
+
+
+def a_list() -> Any:
+    cells = [[0, 0, 0], [3, 999_999, 5], [7, 12, 5], [3, 12, 0], [7, 999_999, 0], [0, 12, 5]]
+    return ld.from_coords(cells, [4, 1, 2, 6, 3, 5], (10, 10**6, 6))
+
+
+def order_100() -> Any:
+    rows = np.random.default_rng(0).integers(0, 2, (50, 100))
+    return ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
+
+
+def smoothed() -> Any:
+    x = np.linspace(0, 3, 6)
+    X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
+    X[[0, 2, 4], [1, 5, 3]] = NAN
+    return ld.smooth(X, cv=3)
+
+
+def unfinished() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        return ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, max_iter=2)
+
+
+RESULTS: dict[str, Callable[[], Any]] = {
+    "decomposition": lambda: ld.decompose(COUNTS, ld.interactions(2)),
+    "decomposition_at_the_boundary": at_the_boundary,
+    "decomposition_of_a_list": lambda: ld.decompose(a_list(), ld.adaptive(3), support="nonzero"),
+    "decomposition_of_order_100": order_100,
+    "decomposition_grown": lambda: ld.decompose(COUNTS, ld.adaptive(3)),
+    "balanced": lambda: ld.balance(COUNTS, {(0, 1): [[10, 20], [30, 40]], 2: [60, 40]}),
+    "balanced_integers_with_zeros": lambda: ld.balance(np.array([[3, 0], [1, 2]]), {0: [1, 1], 1: [1.5, 0.5]}),
+    "completion": lambda: ld.complete(GAPS, "B1"),
+    "completion_with_cv": lambda: ld.complete(GAPS, ["B1", "empty"], cv=3),
+    "cross_validation": lambda: ld.complete(GAPS, ["B1", "empty"], cv=3).cv,
+    "smoothed": smoothed,
+    "hidden": lambda: ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, tol=1e-5),
+    "hidden_unfinished": unfinished,
+    "inference": lambda: ld.decompose(COUNTS, ld.interactions(2)).inference(),
+    "inference_at_the_boundary": lambda: ld.decompose([[10, 20, 30], [0, 0, 0]], "B1").inference(),
+    "inference_of_a_list": lambda: ld.decompose(a_list(), [[3, 0, 0], [0, 12, 0]]).inference(),
+    "inference_of_order_100": lambda: order_100().inference(),
+    "ladder": lambda: ld.geometry.ladder(COUNTS),
+    "ladder_without_counts": lambda: ld.geometry.ladder(COUNTS + 0.5),
+    "likelihood_ratio": lambda: ld.likelihood_ratio(
+        ld.decompose(COUNTS, "B1"), ld.decompose(COUNTS, ld.interactions(2))
+    ),
+}
+KINDS = ("decomposition", "balanced", "completion", "smoothed", "hidden")
+FITS = [name for name in RESULTS if name.startswith(KINDS)]
+
+
+@cache
+def made(name: str) -> Any:
+    return RESULTS[name]()
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Compare types, texts and numbers, to the last bit."""
+    assert type(one) is type(other)
+    first, second = one.to_arrays(), other.to_arrays()
+    assert list(first) == list(second)
+    for key in first:
+        a, b = np.asarray(first[key]), np.asarray(second[key])
+        assert (a.shape, a.dtype.kind) == (b.shape, b.dtype.kind), key
+        assert_array_equal(a, b, err_msg=key)
+    assert repr(one) == repr(other)
+    assert one.summary() == other.summary()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_file_gives_back_the_same_numbers(name: str, tmp_path: Path) -> None:
+    made(name).save(tmp_path / "result.npz")
+    assert_same(ld.load(tmp_path / "result.npz"), made(name))
+    ld.load(tmp_path / "result.npz").save(tmp_path / "again.npz")
+    assert_same(ld.load(tmp_path / "again.npz"), made(name))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_pickle_gives_back_the_same_numbers(name: str) -> None:
+    assert_same(pickle.loads(pickle.dumps(made(name))), made(name))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_what_all_results_share(name: str, tmp_path: Path) -> None:
+    fit = made(name)
+    fit.save(tmp_path / "result.npz")
+    for result in (fit, ld.load(tmp_path / "result.npz")):
+        assert result.theta.shape == result.eta.shape == (result.n_params,)
+        assert isinstance(result.status, ld.Status)
+        assert result.converged is result.status.converged
+        assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
+        assert result.residual >= 0
+        assert result.gap >= 0
+        if len(result.shape) < 64:
+            assert result.tensor().shape == result.shape
+            assert_array_equal(result.tensor(), fit.tensor())
+
+
+@pytest.mark.parametrize("name", ["decomposition", "balanced", "completion"])
+def test_the_residual_is_that_of_the_expectations(name: str) -> None:
+    result = made(name)
+    fit = getattr(result, "fit", result)
+    assert result.residual == float(np.abs(result.eta - fit.eta_hat).max())
+    assert result.converged
+
+
+def test_residual_gap_and_history_of_smoothing() -> None:
+    done = made("smoothed")
+    assert done.status is ld.Status.CONVERGED
+    assert done.history[-1].residual == done.residual <= done.tol
+    assert 0 <= done.gap < 1e-15
+    objectives = [step.objective for step in done.history]
+    assert (np.diff(objectives) <= 1e-9).all()
+    # the bound holds on the way too: no step is further above the end than its own gradient says
+    for step in done.history:
+        n = int(done.observed.sum())
+        assert step.objective - objectives[-1] <= 0.5 * n * step.residual_norm**2 + 1e-9
+
+
+def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
+    done = made("smoothed")
+    theta = ld.dual.to_theta(done.fitted())
+    assert_allclose(done.theta, theta.ravel()[1:], atol=1e-9)
+    q = np.where(done.observed, done.fitted(), 0.0)
+    assert_allclose(done.eta, ld.dual.to_eta(q).ravel()[1:], atol=1e-12)
+    assert_array_equal(done.tensor()[~done.observed], done.fitted()[~done.observed])
+
+
+def test_smoothing_that_runs_out_of_steps() -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
+        done = ld.smooth(np.where(np.isnan(GAPS), NAN, GAPS), cv=3, max_iter=0)
+    assert done.status is ld.Status.OUT_OF_STEPS
+    assert not done.converged
+    assert len(done.history) == 1
+
+
+def test_the_gap_of_hidden_modes_is_kl_itself() -> None:
+    assert made("hidden").gap == made("hidden").kl
+    assert made("hidden_unfinished").status is ld.Status.OUT_OF_STEPS
+    objectives = [step.objective for step in made("hidden").history]
+    assert max(np.diff(objectives)) <= 1e-14
+
+
+@pytest.mark.parametrize("solver", ["natural", "natural-cg", "scaling", "matrix-scaling", "gradient"])
+def test_the_gap_of_balancing_bounds_the_divergence_from_the_exact_answer(solver: str) -> None:
+    X = np.random.default_rng(1).gamma(1.0, size=(3, 4))
+    exact = ld.balance(X, tol=1e-13)
+    with pytest.warns(ld.ConvergenceWarning):
+        early = ld.balance(X, solver=solver, max_iter=2)
+    divergence = ld.dual.kl(exact.tensor(), early.tensor())
+    assert 0 < divergence <= early.gap < 10 * divergence
+
+
+# ---- version 1, written before eta and psi were in the file
+
+
+@pytest.mark.parametrize("name", ["dense", "list"])
+def test_files_of_version_1_are_read(name: str) -> None:
+    expected = json.loads((FOLDER / "decomposition_v1.json").read_text())[name]
+    fit = ld.load(FOLDER / f"decomposition_v1_{name}.npz")
+    assert isinstance(fit, ld.Decomposition)
+    for key in ("total", "rank", "kl", "rmse", "n_iter", "solver", "tol", "recipe", "gap"):
+        assert getattr(fit, key) == expected[key], key
+    assert fit.status.name == expected["status"]
+    for key in ("theta", "basis", "vanishing_cells"):
+        assert_array_equal(getattr(fit, key), np.array(expected[key]).reshape(getattr(fit, key).shape), err_msg=key)
+    assert_allclose(fit.eta, expected["eta"], rtol=1e-13)
+    assert fit.psi == pytest.approx(expected["psi"], rel=1e-13)
+    for key in ("path", "history"):
+        rows = [astuple(step) for step in getattr(fit, key)]
+        assert_array_equal(np.array(rows), np.array(expected[key]), err_msg=key)  # NaN where X is a list
+
+
+# ---- damaged files
+
+
+@pytest.mark.parametrize("name", [name for name in RESULTS if name != "decomposition_of_order_100"])
+def test_every_array_is_checked(name: str, tmp_path: Path) -> None:
+    """Leave each array out, give it another type, give it another shape: always one sentence."""
+    path = tmp_path / "result.npz"
+    made(name).save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    for key, array in arrays.items():
+        changed: list[Any] = [None, np.array(1.5 + 0j), np.stack([array, array])]
+        for value in changed:
+            others = {k: v for k, v in arrays.items() if k != key}
+            np.savez(path, **(others if value is None else others | {key: value}))
+            with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*result\.npz: .*\.$"):
+                ld.load(path)
+
+
+WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
+    "theta_longer": ("decomposition", {"theta": np.ones(7)}, r"decomposition, .* theta has shape \(7,\), where \(6\)"),
+    "part_missing": ("completion", {"fit.theta": None}, r"completion, but a damaged one \('fit.theta' is missing"),
+    "part_of_another_kind": ("completion", {"fit.format": "legendre-ladder"}, r"fit.format is legendre-ladder, where"),
+    "best_outside": ("cross_validation", {"best": 7}, r"a saved cross validation, .* the best of 2 bases has number 7"),
+    "run_outside": ("hidden", {"best": 2}, r"run 2 of 2"),
+    "all_visible": ("hidden", {"n_visible": 4}, r"4 visible modes of 4"),
+    "no_rungs": ("ladder", {"n_rungs": 0}, r"a ladder without rungs"),
+    "status": ("smoothed", {"status": "FINE"}, r"a saved smoothed, but a damaged one \('FINE' is no status\)"),
+    "empty_shape": ("smoothed", {"shape": np.empty(0, dtype=np.int64)}, r"shape is \(\)"),
+    "text_for_an_integer": ("inference", {"df": "many"}, r"'df' is no integer but 'many'"),
+    "counts_of_other_cells": ("inference", {"counts.n": np.ones(3)}, r"3 counts for 8 cells"),
+    "points_outside": (
+        "decomposition_of_a_list", {"points": np.full((6, 3), 11)}, r"points of the support lie outside the grid"
+    ),
+    "repeated_basis": ("decomposition", {"basis": np.ones((6, 3), dtype=np.int64)}, r"cells of the basis are repeated"),
+    "total": ("decomposition", {"total": -1.0}, r"total is -1"),
+    "short_mask": ("completion", {"observed": np.zeros(1, dtype=np.uint8)}, r"its observed has 1 bytes for 16 cells"),
+    "no_factors": (
+        "balanced",
+        {"names": np.array(["X"]), "log_factors.0-1": None, "log_factors.2": None},
+        r"'log_factors' is missing",
+    ),
+    "newer": ("ladder", {"version": 3}, r"its format version is 3, this library reads up to 2\. Update legendre\."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said(name: str, tmp_path: Path) -> None:
+    kind, changes, message = WRONG[name]
+    path = tmp_path / "result.npz"
+    made(kind).save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive) | changes
+    np.savez(path, **{key: array for key, array in arrays.items() if array is not None})
+    with pytest.raises(ld.errors.InvalidFile, match=message):
+        ld.load(path)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "result.npz"
+    made("ladder").save(path)
+    before = path.read_bytes()
+
+    def fail(stream: Any, **arrays: Any) -> None:  # noqa: ARG001 - the signature of savez_compressed
+        stream.write(b"half a file")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    for name in ("balanced", "completion", "smoothed", "hidden", "inference", "likelihood_ratio"):
+        with pytest.raises(ld.errors.InvalidFile, match="No space left on device"):
+            made(name).save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["result.npz"]
