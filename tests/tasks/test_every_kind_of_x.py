@@ -178,3 +178,19 @@ def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.data.dense.scan", lambda values, **_: passes.append(1) or scan(values))  # type: ignore[func-returns-value]
     ld.complete(GAPS, "B1")
     assert len(passes) == 1
+
+
+def test_results_of_another_library_are_saved_and_read(tmp_path: Path) -> None:
+    X = torch.asarray(WITH_ZEROS.copy())
+    results = [ld.complete(X, "B1"), ld.smooth(X, folds=3), ld.balance(X), ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3)]
+    for done in results:
+        done.save(tmp_path / "result.npz")
+        again = ld.load(tmp_path / "result.npz")
+        assert_allclose(again.tensor(), host(done.tensor()), rtol=0)
+        assert_allclose(again.eta, done.eta, rtol=0)
+
+
+def test_single_precision_is_read_in_double() -> None:
+    X = (POSITIVE / 3).astype(np.float32)
+    for task in ANY.values():
+        assert_same(task, X, X.astype(np.float64))
