@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from legendre import solvers
     from legendre.basis.adaptive import adaptive
     from legendre.basis.basis import Basis, cells, empty, full
-    from legendre.basis.boltzmann import boltzmann, rbm
-    from legendre.basis.interactions import interactions
+    from legendre.basis.interactions import boltzmann, interactions, rbm
     from legendre.basis.paper import B1, B2, B3
     from legendre.core import errors
     from legendre.core.errors import ConvergenceWarning, LegendreError
@@ -96,8 +95,7 @@ __all__ = [
 _PLACES = {
     "basis.adaptive": "adaptive",
     "basis.basis": "Basis cells empty full",
-    "basis.boltzmann": "boltzmann rbm",
-    "basis.interactions": "interactions",
+    "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.batches": "from_batches",

@@ -479,7 +479,8 @@ def test_coefficients_of_the_constant(
     shape, cells, basis, _ = drawn
     basis = np.unique(basis[basis.any(axis=1)], axis=0)
     model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
-    space = CellList(model.quotient, model.positions, np.argwhere(model.alive), model.weights[model.alive])
+    cells, measure = np.argwhere(model.alive), model.weights[model.alive]
+    space = CellList(model.quotient, model.positions, measure, cells=cells)
     listed = replace(model, space=space)
     for way in (model, listed):
         found = rank._upwards(way)

@@ -23,7 +23,7 @@ from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.matrix_scaling import reduced_newton
-from legendre.solvers.rate import relaxation
+from legendre.solvers.scaling import relaxation
 from legendre.tasks.balance import projection
 from legendre.tasks.balance.margins import margin_of
 from legendre.tasks.balance.program import Program

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, cells
+from legendre.basis.basis import Basis, cells, is_basis
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
@@ -15,8 +15,6 @@ from legendre.data.observation import Observation
 
 CRITERIA = ("aic", "bic", "cv")
 Criterion = Literal["aic", "bic", "cv"]
-
-
 SWAPS, FOLDS = 1, 5
 
 
@@ -24,12 +22,16 @@ SWAPS, FOLDS = 1, 5
 class Adaptive(Basis):
     """What to grow: how large or by which criterion, from which basis, out of which cells, and with how much care."""
 
-    grows: ClassVar[bool] = True
     size: int | Criterion
     start: Basis | str = "empty"
     candidates: Basis | str | None = None
     swaps: int = SWAPS
     folds: int = FOLDS
+
+    @property
+    def growing(self) -> Adaptive:
+        """Itself."""
+        return self
 
     def select(self, data: Observation) -> IntArray:
         """Refuse: a growing basis is not a fixed set of cells."""
@@ -40,17 +42,9 @@ class Adaptive(Basis):
         )
 
     def __repr__(self) -> str:
-        extra = "".join(
-            f", {name}={value!r}"
-            for name, value, default in (
-                ("start", self.start, "empty"),
-                ("candidates", self.candidates, None),
-                ("swaps", self.swaps, SWAPS),
-                ("folds", self.folds, FOLDS),
-            )
-            if value != default
-        )
-        return f"adaptive({self.size!r}{extra})"
+        defaults = {"start": "empty", "candidates": None, "swaps": SWAPS, "folds": FOLDS}
+        given = [(name, getattr(self, name)) for name, default in defaults.items() if getattr(self, name) != default]
+        return f"adaptive({self.size!r}{''.join(f', {name}={value!r}' for name, value in given)})"
 
 
 def adaptive(
@@ -73,7 +67,7 @@ def adaptive(
     size
         The number of parameters; or, for counts, how to choose it. ``"bic"`` and ``"aic"`` add cells while the
         criterion falls. Since the best of M candidates is taken, ``"bic"`` is the extended criterion with ``log N + 2
-        log M`` for each parameter (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` asks 2 for
+        log M`` for each parameter (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` takes 2 for
         each and overfits readily. ``"cv"`` deals the events out to `folds` and takes the size at which fits to all but
         one of them give the one held out the largest likelihood: it predicts well, and keeps some false cells. A number
         may choose cells above which X is empty, and with them probability 0; the criteria do not consider such cells.
@@ -106,7 +100,7 @@ def adaptive(
 
 
 def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:
-    return basis if isinstance(basis, (Basis, str)) else cells(basis)
+    return basis if isinstance(basis, str) or is_basis(basis) else cells(basis)
 
 
 def _whole(value: object, least: int, rule: str, said: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,12 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.observation import Observation
 
-ROOM = 4 * 8
-"""Bytes for each coordinate of a basis that is listed: sorting it takes copies."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from legendre.basis.adaptive import Adaptive
+
+ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it takes copies
 
 
 class Basis(ABC):
@@ -27,15 +31,17 @@ class Basis(ABC):
     Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
     """
 
-    grows: ClassVar[bool] = False
-    """Whether the cells are chosen by fits to the data, which only `decompose` can do."""
-
     @abstractmethod
     def select(self, data: Observation) -> IntArray:
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
 
+    @property
+    def growing(self) -> Adaptive | None:
+        """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
+        return None
+
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Tell what `select` will ask `Observation.largest` for: how many entries of each slice, by mode.
+        """Name the calls of `Observation.largest` that `select` will make: how many entries of each slice, by mode.
 
         An X that is costly to read can then find them on the way of its first pass.
         """
@@ -43,13 +49,18 @@ class Basis(ABC):
         return {}
 
     def __or__(self, other: object) -> Basis:
-        return Union(self, other) if isinstance(other, Basis) else NotImplemented
+        return Pair(self, "|", other) if is_basis(other) else NotImplemented
 
     def __and__(self, other: object) -> Basis:
-        return Intersection(self, other) if isinstance(other, Basis) else NotImplemented
+        return Pair(self, "&", other) if is_basis(other) else NotImplemented
 
     def __sub__(self, other: object) -> Basis:
-        return Difference(self, other) if isinstance(other, Basis) else NotImplemented
+        return Pair(self, "-", other) if is_basis(other) else NotImplemented
+
+
+def is_basis(value: object) -> TypeIs[Basis]:
+    """Whether a value is a `Basis`, not a string or an array from which one can be made."""
+    return isinstance(value, Basis)
 
 
 def most_of(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
@@ -58,66 +69,33 @@ def most_of(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
     >>> most_of({0: 1, 2: 5}, {2: 3})
     {0: 1, 2: 5}
     """
-    return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in [*one, *(k for k in other if k not in one)]}
+    return {axis: max(one.get(axis, 0), other.get(axis, 0)) for axis in {**one, **other}}
 
 
 @dataclass(frozen=True)
-class Union(Basis):
-    """Cells of either basis: those of the left one first."""
+class Pair(Basis):
+    """Two bases combined as sets: union ``|``, intersection ``&`` or difference ``-``."""
 
     left: Basis
+    sign: Literal["|", "&", "-"]
     right: Basis
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells of the left basis, then what the right one adds."""
-        return unique_cells(np.concatenate([self.left.select(data), self.right.select(data)]))
+        """List the cells in the order of the left basis; in a union, those that the right one adds follow."""
+        cells, others = self.left.select(data), self.right.select(data)
+        if self.sign == "|":
+            return unique_cells(np.concatenate([cells, others]))
+        inside = member(cells, others)
+        return cells[inside if self.sign == "&" else ~inside]
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Tell what both bases will ask for."""
+        """Name the calls of both bases."""
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
-        return f"{self.left!r} | {self.right!r}"
-
-
-@dataclass(frozen=True)
-class Intersection(Basis):
-    """Cells of both bases."""
-
-    left: Basis
-    right: Basis
-
-    def select(self, data: Observation) -> IntArray:
-        """List the cells of the left basis that the right one has too."""
-        cells = self.left.select(data)
-        return cells[member(cells, self.right.select(data))]
-
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Tell what both bases will ask for."""
-        return most_of(self.left.rankings(shape), self.right.rankings(shape))
-
-    def __repr__(self) -> str:
-        return f"({self.left!r}) & ({self.right!r})"
-
-
-@dataclass(frozen=True)
-class Difference(Basis):
-    """Cells of the left basis that the right one has not."""
-
-    left: Basis
-    right: Basis
-
-    def select(self, data: Observation) -> IntArray:
-        """List the cells of the left basis less those of the right one."""
-        cells = self.left.select(data)
-        return cells[~member(cells, self.right.select(data))]
-
-    def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Tell what both bases will ask for."""
-        return most_of(self.left.rankings(shape), self.right.rankings(shape))
-
-    def __repr__(self) -> str:
-        return f"({self.left!r}) - ({self.right!r})"
+        return (
+            f"{self.left!r} | {self.right!r}" if self.sign == "|" else f"({self.left!r}) {self.sign} ({self.right!r})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +142,10 @@ class Full(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List every cell of the support but the bottom."""
-        if data.support.n_cells > limits.MOST_LISTED:
-            power = int(math.log10(data.support.n_cells))
+        if (n := data.support.n_cells) > limits.MOST_LISTED:
             raise InvalidBasis(
-                f"full() has a parameter for every cell, and there are about 10^{power} of them. Use interactions(...)."
+                f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
+                "Use interactions(...)."
             )
         cells = data.support.cells()
         return cells[cells.any(axis=1)]
@@ -206,8 +184,7 @@ def cells(index: ArrayLike) -> Basis:
             "For a single cell pass [cell]."
         )
     if array.dtype.kind not in "iu":
-        whole = array.dtype.kind == "f" and bool(np.all(array == np.round(array)))
-        hint = " Pass them .astype(int)." if whole else ""
+        hint = " Pass them .astype(int)." if array.dtype.kind == "f" and (array == np.round(array)).all() else ""
         raise InvalidBasis(f"basis cells must be integers, got dtype {array.dtype}.{hint}")
     return Cells(frozen(array.astype(np.int64)))
 

@@ -1,6 +1,7 @@
-"""Many-body bases: all cells whose non-zero coordinates lie in one of the given sets of modes.
+"""Many-body bases: `interactions`, all cells whose non-zero coordinates lie in one of the given sets of modes.
 
-On a full grid this is the hierarchical log-linear model with those margins.
+On a full grid this is the hierarchical log-linear model with those margins. And `boltzmann`, the basis of a Boltzmann
+machine, B(V) with B(E) (the paper's Section 2.4.2), and `rbm`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from legendre.basis.basis import ROOM, Basis
 from legendre.core import limits
 from legendre.core.arguments import is_whole
+from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room
 from legendre.core.types import IntArray
@@ -32,7 +34,7 @@ class Interactions(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells in C order."""
-        order = len(data.support.shape)
+        shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
@@ -42,16 +44,11 @@ class Interactions(Basis):
             check_modes("interactions", groups, order)
         parts: set[tuple[int, ...]] = set()
         for group in groups:
-            free = [k for k in group if data.support.shape[k] > 1]
-            self._check_size(
-                _n_cells([data.support.shape[k] for k in free], most), order
-            )  # before their sets are listed
+            free = [k for k in group if shape[k] > 1]
+            self._check_size(_n_cells([shape[k] for k in free], most), order)  # before their sets are listed
             parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
-        self._check_size(sum(math.prod(data.support.shape[k] - 1 for k in part) for part in parts), order)
-        cells = [block(data.support.shape, part) for part in sorted(parts)]
-        if not cells:
-            return np.empty((0, order), dtype=np.int64)
-        every = np.concatenate(cells)
+        self._check_size(sum(math.prod(shape[k] - 1 for k in part) for part in parts), order)
+        every = np.concatenate([np.empty((0, order), dtype=np.int64), *(block(shape, part) for part in sorted(parts))])
         return every[np.lexsort(every.T[::-1])]
 
     def _check_size(self, size: int, order: int) -> None:
@@ -61,8 +58,7 @@ class Interactions(Basis):
         check_room(size, ROOM * order, f"{name}: a basis", "Take fewer or shorter modes, or cells of your own.")
 
     def __repr__(self) -> str:
-        sets = self.sets if isinstance(self.sets, int) else [tuple(s) for s in self.sets]
-        return f"interactions({sets})"
+        return f"interactions({self.sets if isinstance(self.sets, int) else list(self.sets)})"
 
 
 def interactions(sets: int | Iterable[Iterable[int]]) -> Basis:
@@ -105,14 +101,14 @@ def mode_sets(name: str, sets: Iterable[Iterable[int]]) -> tuple[tuple[int, ...]
 
 
 def check_modes(name: str, groups: Iterable[tuple[int, ...]], order: int) -> None:
-    """Refuse sets that name a mode the tensor has not."""
+    """Raise InvalidBasis if a set names a mode that the tensor does not have."""
     for group in groups:
         if any(not 0 <= k < order for k in group):
             raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
 
 
 def _n_cells(lengths: list[int], most: int) -> int:
-    """Count the cells other than the bottom with at most so many coordinates away from 0."""
+    """Count the cells other than the bottom with at most `most` coordinates away from 0."""
     counts = [1] + [0] * min(most, len(lengths))
     for length in lengths:
         for size in reversed(range(1, len(counts))):
@@ -127,3 +123,72 @@ def block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
     if len(cells):
         cells[:, part] = np.indices(sizes).reshape(len(part), -1).T + 1
     return cells
+
+
+@dataclass(frozen=True)
+class Boltzmann(Basis):
+    """One cell per node (its bias) and one per edge or hyperedge (its weight), on a 2 x ... x 2 tensor."""
+
+    edges: tuple[tuple[int, ...], ...]
+
+    def select(self, data: Observation) -> IntArray:
+        """List the nodes' cells, then the edges' in the order given."""
+        shape = data.support.shape
+        if any(length != 2 for length in shape):
+            raise InvalidBasis(
+                f"boltzmann: every mode must have 2 levels, X has shape {shape}. "
+                "For variables with more levels use interactions(edges)."
+            )
+        check_modes("boltzmann", self.edges, len(shape))
+        groups = [*((k,) for k in range(len(shape))), *self.edges]
+        cells = np.zeros((len(groups), len(shape)), dtype=np.int64)
+        for row, group in zip(cells, groups, strict=True):
+            row[list(group)] = 1
+        return unique_cells(cells)
+
+    def __repr__(self) -> str:
+        return f"boltzmann({list(self.edges)})"
+
+
+def boltzmann(edges: Iterable[Iterable[int]]) -> Basis:
+    """Make the basis of a Boltzmann machine: theta holds its biases, then its weights; exp(psi) is Z.
+
+    Parameters
+    ----------
+    edges
+        Pairs of modes; larger sets are higher-order interactions. Every mode gets a bias.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose(np.arange(1, 9).reshape(2, 2, 2), ld.boltzmann([(0, 1), (1, 2)])).basis.tolist()
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [0, 1, 1]]
+    """
+    groups = mode_sets("boltzmann", edges)
+    if () in groups:
+        raise InvalidBasis("boltzmann: an edge has no node. Every edge names at least one mode.")
+    return Boltzmann(groups)
+
+
+def rbm(n_visible: int, n_hidden: int) -> Basis:
+    """Make the basis of a restricted Boltzmann machine: an edge from every visible mode to every hidden one.
+
+    Parameters
+    ----------
+    n_visible, n_hidden
+        How many modes there are; hidden ones come last, as in `hidden`.
+
+    Examples
+    --------
+    >>> rbm(2, 1)
+    boltzmann([(0, 2), (1, 2)])
+    """
+    for name, count in (("n_visible", n_visible), ("n_hidden", n_hidden)):
+        if not is_whole(count, 1):
+            raise InvalidBasis(f"rbm: {name} must be an integer >= 1, got {count!r}.")
+    n_visible, n_hidden = int(n_visible), int(n_hidden)
+    if n_visible + n_hidden > limits.MOST_AXES:
+        raise InvalidBasis(
+            f"rbm({n_visible}, {n_hidden}) has {n_visible + n_hidden} modes; at most {limits.MOST_AXES} are allowed."
+        )
+    return Boltzmann(tuple((i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)))

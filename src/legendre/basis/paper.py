@@ -19,8 +19,8 @@ from legendre.core.memory import check_room
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
+# Cells whose coordinates run through given levels (``None``: all) in some modes and are 0 elsewhere.
 Parallel = dict[int, IntArray | None]
-"""Cells whose coordinates run through given levels (``None``: all) in some modes and are 0 elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,36 @@ class B1(Basis):
 
 
 @dataclass(frozen=True)
-class B2(Basis):
+class _Sliced(Basis):
+    """A basis of l rows, columns or entries of each slice along a mode."""
+
+    l: int  # noqa: E741 - the paper's name
+    axis: int = -1
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if type(self.l) is not int and not is_whole(self.l):
+            raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {self.l!r}.")
+        if self.l < 1:
+            raise InvalidBasis(f"{name}({self.l}): l must be at least 1. For no parameters at all use empty().")
+        if type(self.axis) is not int and not is_whole(self.axis):
+            raise InvalidBasis(f"{name}: axis must be an integer, got {self.axis!r}.")
+        # Python's own integers: NumPy's small ones overflow, and look odd in a summary
+        object.__setattr__(self, "l", int(self.l))
+        object.__setattr__(self, "axis", int(self.axis))
+
+    def _slices(self, shape: tuple[int, ...]) -> int:
+        """Return the mode that numbers the slices, counted from 0."""
+        if not -len(shape) <= self.axis < len(shape):
+            raise InvalidBasis(
+                f"{type(self).__name__}: axis={self.axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, "
+                "or -1 for the last."
+            )
+        return self.axis % len(shape)
+
+
+@dataclass(frozen=True)
+class B2(_Sliced):
     """Rows and columns of each slice: one in-slice coordinate in C_k(l), the others 0, every slice.
 
     ``C_k(l) = {c * floor(I_k / l) : c = 1..l}``, counted from 1 as in the paper. Where ``l > I_k`` every index is in.
@@ -59,28 +88,16 @@ class B2(Basis):
     [[0, 2, 0], [0, 2, 1], [1, 0, 0], [1, 0, 1]]
     """
 
-    l: int  # noqa: E741 - the paper's name
-    axis: int = -1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "l", _checked_size("B2", self.l))
-        object.__setattr__(self, "axis", _checked_axis("B2", self.axis))
-
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
-        slices = _axis("B2", self.axis, data.support.shape)
-        lines: list[Parallel] = []
-        for k, length in enumerate(data.support.shape):
-            if k == slices:
-                continue
-            count = min(self.l, length)
-            chosen = np.arange(1, count + 1) * (length // count) - 1
-            lines.append({k: chosen, slices: None})
-        return _lines(data, lines)
+        slices = self._slices(data.support.shape)
+        counts = {k: min(self.l, length) for k, length in enumerate(data.support.shape) if k != slices}
+        chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
+        return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
 
 @dataclass(frozen=True)
-class B3(Basis):
+class B3(_Sliced):
     """The l largest entries of each slice. Ties: the larger value first, then the smaller index (in C order).
 
     Only cells of the support compete; the bottom competes but is then left out, as in the paper.
@@ -99,20 +116,13 @@ class B3(Basis):
     [[0, 1], [1, 0]]
     """
 
-    l: int  # noqa: E741 - the paper's name
-    axis: int = -1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "l", _checked_size("B3", self.l))
-        object.__setattr__(self, "axis", _checked_axis("B3", self.axis))
-
     def select(self, data: Observation) -> IntArray:
         """List the cells that lie in the support."""
-        return _inside([data.largest(self.l, _axis("B3", self.axis, data.support.shape))], data)
+        return _inside([data.largest(self.l, self._slices(data.support.shape))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Tell that the l largest entries of each slice are asked for."""
-        return {_axis("B3", self.axis, shape): int(self.l)}
+        """Name the one call: the l largest entries of each slice."""
+        return {self._slices(shape): self.l}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
@@ -149,30 +159,6 @@ def _inside(parts: list[IntArray], data: Observation) -> IntArray:
     """Gather the parts in C order, less what lies outside Omega+."""
     if not parts:
         return np.empty((0, len(data.support.shape)), dtype=np.int64)
-    cells = unique_cells(np.concatenate(parts).astype(np.int64))
-    cells = cells[cells.any(axis=1)]
-    cells = data.inside(cells)
+    cells = parts[0] if len(parts) == 1 else unique_cells(np.concatenate(parts))
+    cells = data.inside(cells[cells.any(axis=1)])
     return cells[np.lexsort(cells.T[::-1])]
-
-
-def _axis(name: str, axis: int, shape: tuple[int, ...]) -> int:
-    if not -len(shape) <= axis < len(shape):
-        raise InvalidBasis(
-            f"{name}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, or -1 for the last."
-        )
-    return axis % len(shape)
-
-
-def _checked_axis(name: str, axis: object) -> int:
-    if type(axis) is not int and not is_whole(axis):
-        raise InvalidBasis(f"{name}: axis must be an integer, got {axis!r}.")
-    return int(axis)
-
-
-def _checked_size(name: str, l: object) -> int:  # noqa: E741 - the paper's name
-    """Return l as Python's own integer: NumPy's small ones overflow, and look odd in a summary."""
-    if type(l) is not int and not is_whole(l):
-        raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {l!r}.")
-    if l < 1:
-        raise InvalidBasis(f"{name}({l}): l must be at least 1. For no parameters at all use empty().")
-    return int(l)

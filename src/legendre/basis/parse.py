@@ -8,24 +8,13 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis, cells, empty, full
-from legendre.basis.boltzmann import boltzmann, rbm
-from legendre.basis.interactions import interactions
+from legendre.basis.basis import Basis, cells, empty, full, is_basis
+from legendre.basis.interactions import boltzmann, interactions, rbm
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
 
-BUILDERS: dict[str, Callable[..., Basis]] = {
-    "B1": B1,
-    "B2": B2,
-    "B3": B3,
-    "adaptive": adaptive,
-    "boltzmann": boltzmann,
-    "cells": cells,
-    "empty": empty,
-    "full": full,
-    "interactions": interactions,
-    "rbm": rbm,
-}
+_EVERY: tuple[Callable[..., Basis], ...] = (B1, B2, B3, adaptive, boltzmann, cells, empty, full, interactions, rbm)
+BUILDERS = {builder.__name__: builder for builder in _EVERY}
 
 
 def as_basis(basis: Basis | str | ArrayLike) -> Basis:
@@ -39,7 +28,7 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     >>> as_basis("B1 + B2(10) + B3(10)")
     B1() | B2(l=10, axis=-1) | B3(l=10, axis=-1)
     """
-    if isinstance(basis, Basis):
+    if is_basis(basis):
         return basis
     if not isinstance(basis, str):
         return cells(basis)

@@ -64,6 +64,8 @@ KEPT_JOINS = 1_000
 
 WIDE_SLICE = 800
 """Cells of a slice from which adding whole slices is faster than NumPy's running sum."""
+WIDE_FIRST_SLICE = 150
+"""The same along the first mode, whose slices are contiguous (20^3: 9 us instead of 36)."""
 FEW_PAIRS = 20_000_000
 """Pairs of a cell and a basis cell up to which lists are compared one by one, without waiting for the compiler."""
 LARGEST_TREE = 1 << 26
@@ -76,6 +78,8 @@ ONE_THREAD = 2_000_000
 """Visits of cells below which starting threads costs more than it saves."""
 ONE_BLAS_THREAD = 2_000
 """Rows below which a matrix is factorised by one thread: on a busy machine two were up to 50 times slower."""
+NO_BLAS_THREADS = 64
+"""Rows below which LAPACK's Cholesky starts no thread by itself (bits compared at 1 and 2 threads, 8 to 96 rows)."""
 
 # --- Which solver ----------------------------------------------------------------------------------------------------
 

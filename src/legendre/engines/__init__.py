@@ -1,1 +1,1 @@
-"""Engines: what a solver may ask about the model at theta. One file an engine; choose picks one."""
+"""Engines compute what solvers need of the model at theta. One file an engine; `choose` picks one."""

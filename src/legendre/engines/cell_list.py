@@ -16,15 +16,9 @@ from legendre.model.space import CellList
 
 @dataclass(frozen=True, eq=False)
 class CellListEngine(Engine):
-    """By sums over the partial order between the list of cells and B.
+    """By sums over the partial order between the list of cells and B."""
 
-    Parameters
-    ----------
-    model
-        A model whose space is a `CellList`.
-    """
-
-    model: Model
+    model: Model  # its space is a `CellList`
 
     @property
     def _space(self) -> CellList:
@@ -61,13 +55,7 @@ class CellListEngine(Engine):
         change *= point.cache
         return self._space.above(change)
 
-    def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the listed cells."""
-        with np.errstate(divide="ignore"):
-            log_q: FloatArray = np.log(point.cache)
-        return log_q
-
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)`` over the cells that carry probability."""
         change = self._space.below(vector)[self.model.alive]
-        return float(change.max() - change.min())
+        return float(np.ptp(change))

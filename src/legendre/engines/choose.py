@@ -13,19 +13,18 @@ from legendre.model.model import Model
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
-    """Choose an engine; `products` says that Fisher-vector products will be asked for.
+    """Choose an engine; `products` says that Fisher-vector products will be needed.
 
     Compiled engines are imported only here, and only when they are chosen: that import loads the compiler. What is
     large and lives on another device is swept there.
     """
-    form = model.space.form
-    if form == "list":
+    space, k = model.space, len(model.basis)
+    if space.form == "list":
         return CellListEngine(model)
     if model.one_body:
         return ProductEngine(model)
-    if form == "cliques" and (model.n_params <= limits.LARGEST_MATRIX or not model.space.formable):
+    if space.form == "cliques" and (k <= limits.LARGEST_MATRIX or not space.formable):
         return JunctionEngine(model)
-    space, k = model.space, len(model.basis)
     short = max(space.quotient.merged_shape) <= limits.SHORT_MODE
     if space.n_cells <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
@@ -34,24 +33,21 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
 
         return DeviceEngine(model)
     if slabs_pay(model, products=products):
-        slab = model.n_merged // max(model.quotient.merged_shape)
-        check_room(
-            slab, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", "Use a basis with fewer different coordinates."
-        )
         from legendre.engines.slabs import SlabEngine
 
+        slab, way_out = (
+            space.n_cells // max(space.quotient.merged_shape),
+            "Use a basis with fewer different coordinates.",
+        )
+        check_room(slab, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
         return SlabEngine(model)
-    check_room(
-        model.n_merged,
-        8 * limits.GRID_ARRAYS,
-        f"a fit of {model.n_params:,} parameters on a merged grid",
-        f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid.",
-    )
     from legendre.engines.dense import DenseEngine
 
+    way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
+    check_room(space.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
     return DenseEngine(model)
 
 
 def slabs_pay(model: Model, *, products: bool) -> bool:
-    """Tell whether to sweep slab by slab: on a full grid, where the Fisher matrix is formed on the way."""
+    """Whether to sweep slab by slab: on a full grid, where the Fisher matrix is formed on the way."""
     return model.measure is None and model.n_params <= limits.LARGEST_MATRIX and not products

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy as np
 from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.kernels.rectangle import threads
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.preconditioner import Change, Vecchia
-from legendre.engines.protocol import Engine, Point, Preconditioner
+from legendre.engines.preconditioner import Sorted, Vecchia
+from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
 
-VISITS = 6
-"""How often a pair of sweeps visits each cell, roughly: small grids are swept by one thread."""
+VISITS = 6  # how often a pair of sweeps visits each cell, roughly: small grids are swept by one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +28,9 @@ class Sheets:
 
 @dataclass(frozen=True, eq=False)
 class DenseEngine(Engine):
-    """Compiled sweeps; the same answers as `ReferenceEngine`, whatever the number of threads.
+    """Compiled sweeps; the same answers as `ReferenceEngine`, whatever the number of threads."""
 
-    Parameters
-    ----------
-    model
-        The model; cells of weight 0 are not in the sample space.
-    """
-
-    model: Model
+    model: Model  # cells of weight 0 are not in the sample space
 
     @cached_property
     def _layout(self) -> SortedBasis:
@@ -81,23 +74,21 @@ class DenseEngine(Engine):
         out[layout.order] = sums
         return out
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
+    def preconditioner(self, point: Point, last: Sorted | None = None) -> Sorted:
         """Bring the sparse inverse factor up to date with the point."""
         layout = self._layout
-        if not isinstance(last, Sorted):
+        if last is None:
             last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
         return last.brought_to(point, point.cache.eta)
 
     def eta_everywhere(self, point: Point) -> FloatArray:
         """Return eta of the merged cells."""
-        eta: FloatArray = point.cache.eta.reshape(self.model.quotient.merged_shape)
-        return eta
+        return np.asarray(point.cache.eta.reshape(self.model.quotient.merged_shape))
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""
         with np.errstate(divide="ignore"):
-            log_q: FloatArray = np.log(point.cache.q).reshape(self.model.quotient.merged_shape)
-        return log_q
+            return np.asarray(np.log(point.cache.q.reshape(self.model.quotient.merged_shape)))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)`` over the cells that carry probability."""
@@ -140,26 +131,3 @@ class SortedBasis:
             cells=np.ascontiguousarray(model.positions[order]),
             corner=np.ascontiguousarray((model.positions * strides).T),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Sorted:
-    """A preconditioner in the sorted order of the layout, for vectors in the order of the basis."""
-
-    factor: Vecchia
-    order: IntArray
-    origins: tuple[FloatArray, ...]
-
-    def brought_to(self, point: Point, eta: FloatArray) -> Sorted:
-        """Bring the factor up to date with a point and its eta on the merged grid."""
-        change = self.factor.refresh(eta, point.eta[self.order])
-        if change is Change.NONE:
-            return self
-        before = self.origins if change is Change.FACTORED else ()
-        return replace(self, origins=(*before, point.theta))
-
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Apply the approximate inverse of G."""
-        out = np.empty_like(vector)
-        out[self.order] = self.factor.apply(vector[self.order])
-        return out

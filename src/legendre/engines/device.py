@@ -11,22 +11,14 @@ import numpy as np
 from legendre.core.array_libraries import HERE, Home
 from legendre.core.sums.device_sums import prefix_sums, suffix_sums
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Engine, Point, Preconditioner
+from legendre.engines.protocol import Engine, Point
+from legendre.engines.reference import Grids
 from legendre.model.model import Model
 
 if TYPE_CHECKING:
-    from legendre.engines.dense import Sorted
+    from legendre.engines.preconditioner import Sorted
 
-BLOCK = 1 << 22
-"""Entries of the Fisher matrix that are computed at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class DeviceGrids:
-    """log q and eta of every merged cell, on the device."""
-
-    log_q: Any
-    eta: Any
+BLOCK = 1 << 22  # entries of the Fisher matrix that are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,21 +27,9 @@ class DeviceEngine(Engine):
 
     It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
     what has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
-
-    Parameters
-    ----------
-    model
-        The model; cells of weight 0 are not in the sample space. Without a device of its own NumPy computes.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> engine = DeviceEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
-    >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
-    [0.75]
     """
 
-    model: Model
+    model: Model  # cells of weight 0 are not in the sample space; without a device of its own NumPy computes
 
     @property
     def _home(self) -> Home:
@@ -94,7 +74,7 @@ class DeviceEngine(Engine):
         mass = float(xp.sum(q))
         psi = peak + float(np.log(mass))
         eta = suffix_sums(xp, q / mass)
-        return Point(theta, self._on_basis(eta), psi, DeviceGrids(log_q - psi, eta))
+        return Point(theta, self._on_basis(eta), psi, Grids(log_q - psi, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5), some rows at a time."""
@@ -116,12 +96,11 @@ class DeviceEngine(Engine):
         change = self._on_grid(vector) - float(point.eta @ vector)
         return self._on_basis(suffix_sums(xp, change * xp.exp(point.cache.log_q)))
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Sorted:
+    def preconditioner(self, point: Point, last: Sorted | None = None) -> Sorted:
         """Bring the sparse inverse factor, which is computed here, up to date with the point: one grid crosses over."""
-        from legendre.engines.dense import Sorted
-        from legendre.engines.preconditioner import Vecchia
+        from legendre.engines.preconditioner import Sorted, Vecchia
 
-        if not isinstance(last, Sorted):
+        if last is None:
             order = np.argsort(self.model.positions @ self._strides, kind="stable")
             last = Sorted(Vecchia(self.model.positions[order], self.model.quotient.merged_shape), order, ())
         return last.brought_to(point, np.ascontiguousarray(self._home.host(point.cache.eta)))

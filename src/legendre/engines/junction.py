@@ -11,11 +11,10 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
-from legendre.engines.reference import TINY, ReferenceEngine
+from legendre.engines.reference import TINY
 from legendre.model.cliques.covariance import covariance
-from legendre.model.cliques.data_margins import closed_form, excess, saturated
 from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
-from legendre.model.cliques.tables import Tables
+from legendre.model.cliques.tables import Tables, closed_form, excess, saturated
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.model.space import cliques_of
@@ -23,24 +22,9 @@ from legendre.model.space import cliques_of
 
 @dataclass(frozen=True, eq=False)
 class JunctionEngine(Engine):
-    """Exactly, in time and memory of the cliques' tables, however many cells there are.
+    """Exactly, in time and memory of the cliques' tables, however many cells there are."""
 
-    Parameters
-    ----------
-    model
-        A model on a full grid without a base measure, of whose cliques all tables fit.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> chain = np.zeros((99, 100), dtype=np.int64)
-    >>> chain[np.arange(99), np.arange(99)] = chain[np.arange(99), np.arange(1, 100)] = 1
-    >>> engine = JunctionEngine(Model.of(Support((2,) * 100), None, chain))
-    >>> engine.at(np.zeros(99)).eta[:2].tolist()
-    [0.25, 0.25]
-    """
-
-    model: Model
+    model: Model  # on a full grid without a base measure; the tables of its cliques fit into memory
 
     @cached_property
     def tables(self) -> Tables:
@@ -58,8 +42,7 @@ class JunctionEngine(Engine):
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Compute all covariances clique by clique, eq. (5)."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        beliefs = self._beliefs(point)
-        covariance(self.tables, point.eta, beliefs.given, beliefs.margins, g)
+        covariance(self.tables, point.eta, self._beliefs(point), g)
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
@@ -72,11 +55,10 @@ class JunctionEngine(Engine):
         inside = tables.sums_below(vector)
         below: list[FloatArray] = [np.empty(0)] * len(tables.tree.cliques)
         for c in reversed(range(len(below))):
-            where, shape = tables.matrices[c]
+            (where, shape), link = tables.matrices[c], tables.links[c]
             below[c] = np.einsum("sr,sr->s", beliefs.given[where].reshape(shape), inside[where].reshape(shape))
-            link = tables.links[c]
             if link is not None:
-                link.add(below[c], inside[tables.matrices[tables.tree.cliques[c].parent][0]])
+                link.add(below[c], inside[tables.parents[c]])
         change = np.empty(tables.size)
         for c, (where, shape) in enumerate(tables.matrices):
             here = change[where].reshape(shape)
@@ -84,12 +66,13 @@ class JunctionEngine(Engine):
             here *= beliefs.margins[where].reshape(shape)
             link = tables.links[c]
             if link is not None:
-                shared = link.reduce(change[tables.matrices[tables.tree.cliques[c].parent][0]])
-                here += shared[:, None] * beliefs.given[where].reshape(shape)
+                here += link.reduce(change[tables.parents[c]])[:, None] * beliefs.given[where].reshape(shape)
         return tables.sums_above(change)
 
     def _beliefs(self, point: Point) -> Beliefs:
-        return point.cache if isinstance(point.cache, Beliefs) else propagate(self.tables, point.theta)[1]
+        """Return what `at` kept; a point read from a file has nothing."""
+        found: Beliefs = propagate(self.tables, point.theta)[1] if point.cache is None else point.cache
+        return found
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells, if they can be held at all."""
@@ -98,8 +81,7 @@ class JunctionEngine(Engine):
                 f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
                 "Use solver='natural' or 'natural-cg'."
             )
-        grid = ReferenceEngine(self.model)
-        return grid.log_probabilities(grid.at(point.theta))
+        return super().log_probabilities(point)
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``, by messages that are maxima."""

@@ -12,8 +12,8 @@ from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
+# Sums below this (times the largest weight, or as such) may have lost terms to underflow: logarithms are summed.
 SMALLEST, LEAST = 1e-200, 1e-290
-"""Sums below this (times the largest weight, or as such) may have lost terms to underflow: logarithms are summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +39,13 @@ def scaled(point: Point) -> Scaled:
 
 @dataclass(frozen=True, eq=False)
 class MatrixEngine(Engine):
-    """Answers everything on a matrix of weights in the factors of its rows and columns.
+    """A matrix of weights, with a factor for each row and each column."""
 
-    Parameters
-    ----------
-    model
-        A model for which `applies` is true.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> engine = MatrixEngine(Model.of(Support((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 1], [1, 0]])))
-    >>> engine.at(np.zeros(2)).eta.round(12).tolist()
-    [0.6, 0.7]
-    """
-
-    model: Model
+    model: Model  # one for which `applies` is true
 
     @staticmethod
     def applies(model: Model) -> bool:
-        """Tell whether two modes of the merged grid have more than one level and B is all of both axes."""
+        """Whether two modes of the merged grid have more than one level and B is all of both axes."""
         sides = [length for length in model.quotient.merged_shape if length > 1]
         one_body = bool(((model.positions > 0).sum(axis=1) == 1).all())
         return len(sides) == 2 and one_body and model.n_params == sum(sides) - 2
@@ -80,9 +67,7 @@ class MatrixEngine(Engine):
     def _seen(self) -> tuple[BoolArray, BoolArray]:
         """Which rows and which columns hold a cell."""
         positive = self.weights > 0
-        rows: BoolArray = np.logical_or.reduce(positive, axis=1)
-        columns: BoolArray = np.logical_or.reduce(positive, axis=0)
-        return rows, columns
+        return np.asarray(positive.any(axis=1)), np.asarray(positive.any(axis=0))
 
     @cached_property
     def _floor(self) -> float:
@@ -144,14 +129,9 @@ class MatrixEngine(Engine):
         return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Ask the reference engine."""
+        """Compute G as the reference engine does."""
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
-
-    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Ask the reference engine."""
-        grid = ReferenceEngine(self.model)
-        return grid.fisher_product(grid.at(point.theta), vector)
 
     def log_probabilities(self, point: Point) -> FloatArray:
         """Return log q of the merged cells."""

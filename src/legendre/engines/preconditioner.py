@@ -5,7 +5,7 @@ In theta coordinates G is the covariance of a Brownian sheet, badly conditioned,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -15,9 +15,10 @@ from scipy.spatial import cKDTree
 from legendre.core.sums.kernels import preconditioner as kernels
 from legendre.core.sums.kernels.rectangle import threads
 from legendre.core.types import FloatArray, IntArray
+from legendre.engines.protocol import Point
 
+# Mean change of log variance after which neighbours are chosen anew; largest change after which U is recomputed.
 RESELECT, REFACTOR = 0.3, 0.1
-"""Mean change of log variance after which neighbours are chosen anew; largest change after which U is recomputed."""
 
 
 class Change(Enum):
@@ -28,27 +29,14 @@ class Change(Enum):
 
 @dataclass
 class Vecchia:
-    """Preconditioner for ``G x = b``: choose neighbours once (`select`), refresh values as eta moves (`factor`).
+    """Preconditioner for ``G x = b``: choose neighbours once (`select`), refresh values as eta moves (`factor`)."""
 
-    Parameters
-    ----------
-    cells
-        The basis, k x N, sorted by flat index (neighbours are then near in memory).
-    shape
-        The grid.
-    m
-        Most neighbours per feature.
-    candidates
-        Nearest features looked at, predecessors or not.
-    gain
-        From m / 3 neighbours on, another must lower the variance left by at least this part. (Not from the first: where
-        the mass is concentrated no single neighbour helps but thirty together do.)
-    """
-
-    cells: IntArray
-    shape: tuple[int, ...]
-    m: int = 64
-    candidates: int = 240
+    cells: IntArray  # the basis, k x N, sorted by flat index (neighbours are then near in memory)
+    shape: tuple[int, ...]  # the grid
+    m: int = 64  # most neighbours per feature
+    candidates: int = 240  # nearest features looked at, predecessors or not
+    # From m / 3 neighbours on, another must lower the variance left by at least this part. (Not from the first: where
+    # the mass is concentrated no single neighbour helps but thirty together do.)
     gain: float = 0.002
 
     def __post_init__(self) -> None:
@@ -61,7 +49,7 @@ class Vecchia:
         self.selected_at = self.factored_at = np.full(k, np.nan)
 
     def refresh(self, eta_grid: FloatArray, ref: FloatArray) -> Change:
-        """Bring U up to date with the suffix sums, as far as they moved (see RESELECT, REFACTOR); tell what changed.
+        """Bring U up to date with the suffix sums, as far as they moved (see RESELECT, REFACTOR).
 
         Movement is that of the features' variances, all alike: weighing by q would not see the rare events.
         """
@@ -116,4 +104,27 @@ class Vecchia:
         with threads(2 * self.nbr.size):
             kernels.multiply(self.ptr, self.nbr, self.off, self.diag, r, self.middle)
             kernels.multiply(self.tptr, self.trow, self.tval, self.diag, self.middle, out)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """A preconditioner in the sorted order of the layout, for vectors in the order of the basis."""
+
+    factor: Vecchia
+    order: IntArray
+    origins: tuple[FloatArray, ...]
+
+    def brought_to(self, point: Point, eta: FloatArray) -> Sorted:
+        """Bring the factor up to date with a point and its eta on the merged grid."""
+        change = self.factor.refresh(eta, point.eta[self.order])
+        if change is Change.NONE:
+            return self
+        before = self.origins if change is Change.FACTORED else ()
+        return replace(self, origins=(*before, point.theta))
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Apply the approximate inverse of G."""
+        out = np.empty_like(vector)
+        out[self.order] = self.factor.apply(vector[self.order])
         return out

@@ -9,7 +9,6 @@ import numpy as np
 
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
-from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 
@@ -24,32 +23,17 @@ class ModeAxis:
 
 @dataclass(frozen=True, eq=False)
 class ProductEngine(Engine):
-    """Mode by mode: modes are independent under Q.
+    """Mode by mode: modes are independent under Q."""
 
-    Parameters
-    ----------
-    model
-        A model for which `one_body` is true.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> engine = ProductEngine(Model.of(Support((2, 2)), None, np.array([[1, 0]])))
-    >>> engine.at(np.array([np.log(3.0)])).eta.round(12).tolist()
-    [0.75]
-    """
-
-    model: Model
+    model: Model  # one for which `one_body` is true
 
     @cached_property
     def lines(self) -> list[ModeAxis]:
         """The modes that carry parameters; row j of a line starts interval j + 1."""
-        positions = self.model.positions
-        out = []
-        for k, sides in enumerate(self.model.quotient.lengths):
-            rows = np.flatnonzero(positions[:, k])
-            out.append(ModeAxis(rows[np.argsort(positions[rows, k])], np.log(sides)))
-        return out
+        columns, lengths = self.model.positions.T, self.model.quotient.lengths
+        return [
+            ModeAxis(np.argsort(x)[np.sum(x == 0) :], np.log(sides)) for x, sides in zip(columns, lengths, strict=True)
+        ]
 
     def at(self, theta: FloatArray) -> Point:
         """Normalise each mode on its own: psi is a sum, eta a suffix sum along the mode."""
@@ -83,11 +67,6 @@ class ProductEngine(Engine):
             change -= float(q @ change)
             out[line.rows] = np.cumsum((q * change)[::-1])[::-1][1:]
         return out
-
-    def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells, as a grid."""
-        grid = ReferenceEngine(self.model)
-        return grid.log_probabilities(grid.at(point.theta))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``: the ranges of the modes add up."""

@@ -1,4 +1,4 @@
-"""What an engine answers about the model at theta: psi, eta on B, the Fisher matrix and its products, log q, ranges."""
+"""What an engine computes of the model at theta: psi, eta on B, the Fisher matrix and its products, log q, ranges."""
 
 from __future__ import annotations
 
@@ -40,10 +40,7 @@ class Preconditioner(Protocol):
 
     @property
     def origins(self) -> tuple[FloatArray, ...]:
-        """Theta of the points that shaped it: from one after the other, an engine makes the same again.
-
-        Empty where the last preconditioner has no influence on the next.
-        """
+        """Theta of the points from which, one after the other, an engine makes the same again; empty if any does."""
         ...
 
     def apply(self, vector: FloatArray) -> FloatArray:
@@ -70,7 +67,7 @@ class Diagonal:
 
 
 class Engine(Protocol):
-    """What a solver may ask. An engine derives from it; those from `eta_everywhere` on have a default."""
+    """What a solver may call. An engine derives from it and defines `at`, `fisher` and `swing`."""
 
     model: Model
 
@@ -88,23 +85,25 @@ class Engine(Protocol):
         ...
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute G times a vector without forming G."""
-        ...
-
-    def log_probabilities(self, point: Point) -> FloatArray:
-        """Compute the log probability of each merged cell; ``-inf`` where it is 0."""
-        ...
+        """Compute G times a vector; engines for large bases do it without forming G."""
+        return np.asarray(self.fisher(point) @ vector)
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""
         ...
 
+    def log_probabilities(self, point: Point) -> FloatArray:
+        """Compute the log probability of each merged cell, eq. (2); ``-inf`` where it is 0."""
+        space = self.model.space
+        with np.errstate(divide="ignore"):
+            return space.below(point.theta) + np.log(space.weights) - point.psi
+
     def eta_everywhere(self, point: Point) -> FloatArray:
         """Compute eta of every merged cell of a grid, not only of those in B."""
         return zeta_adjoint(np.exp(self.log_probabilities(point)))
 
-    def preconditioner(self, point: Point, last: Preconditioner | None = None) -> Preconditioner:
-        """Approximate the inverse of G at a point, by default its diagonal; `last` is that of an earlier point."""
+    def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
+        """Approximate the inverse of G at a point, by default its diagonal; `last` is this engine's at another one."""
         del last
         return Diagonal.of(point)
 

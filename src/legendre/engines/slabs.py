@@ -13,21 +13,14 @@ from legendre.core.sums.kernels.mode_products import products
 from legendre.core.sums.kernels.slab_plan import SlabPlan, plan_slabs
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
-from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class SlabEngine(Engine):
-    """In the memory of a few slabs (and of G), on a full grid without a base measure.
+    """In the memory of a few slabs (and of G), on a full grid without a base measure."""
 
-    Parameters
-    ----------
-    model
-        A model whose measure is a product over modes (``model.measure is None``).
-    """
-
-    model: Model
+    model: Model  # its measure is a product over modes (``model.measure is None``)
 
     @property
     def _lengths(self) -> tuple[FloatArray, ...]:
@@ -45,8 +38,7 @@ class SlabEngine(Engine):
     @cached_property
     def _modes_used(self) -> IntArray:
         """How many coordinates of each cell of B are not 0."""
-        used: IntArray = (self.model.positions > 0).sum(axis=1)
-        return used
+        return np.asarray((self.model.positions > 0).sum(axis=1))
 
     def _factors(self, theta: FloatArray) -> tuple[list[FloatArray], float] | None:
         """Return Q up to a factor, and the factor's logarithm, where Q is a product over modes; else ``None``."""
@@ -77,28 +69,18 @@ class SlabEngine(Engine):
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), on the way of one more sweep."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        if (product := self._factors(point.theta)) is not None:
+        product = self._factors(point.theta)
+        if product is not None:
             products(product[0], self.model.positions, g)
-            mirror(g)
-            return g
-        kernels.evaluate(self._plan, point.theta[self.order], g)
+        else:
+            kernels.evaluate(self._plan, point.theta[self.order], g)
         mirror(g)
-        if not np.array_equal(self.order, np.arange(self.n_params)):
+        if product is None and not np.array_equal(self.order, np.arange(self.n_params)):
             back = np.argsort(self.order)
             for row in g:  # columns, then rows: no second matrix
                 row[:] = row[back]
             permute_rows(g, back)
         return g
-
-    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute G x by forming G: a basis that large belongs to the dense engine."""
-        product: FloatArray = self.fisher(point) @ vector
-        return product
-
-    def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells, as a grid after all."""
-        grid = ReferenceEngine(self.model)
-        return grid.log_probabilities(grid.at(point.theta))
 
     def swing(self, vector: FloatArray) -> float:
         """Return the range of ``zeta(vector)``, by a sweep only where the sum of its entries' sizes does not do."""

@@ -98,7 +98,7 @@ def decompose(
     home = HERE if type(X) is np.ndarray else home_of(X)
     unrecorded = checkpoint is None and checkpoint_every is None
     record = None if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
-    growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
+    growing = recipe.growing
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     with shown(settings.callback, progress) as line:
@@ -183,7 +183,7 @@ def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, s
         "sum of X": f"{data.total!r}",
         "support": _said_support(data.support),
         "base": digest(data.base),
-        "adaptive basis": repr(recipe) if recipe.grows else "none",
+        "adaptive basis": "none" if recipe.growing is None else repr(recipe),
         "solver": "auto" if settings.solver is None else _said(settings.solver),
         "tol": f"{settings.tol!r}",
     }

@@ -23,8 +23,7 @@ from legendre.data.dense import Dense, observe
 
 __all__ = ["entropy", "from_eta", "from_theta", "kl", "psi", "to_eta", "to_theta"]
 
-ROUNDING = 1e-12
-"""Differences of expectations may come out below 0 by so much; then the probability is 0."""
+ROUNDING = 1e-12  # a difference of expectations that is below 0 by at most this is a probability of 0
 
 
 def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
@@ -43,8 +42,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     [[-2.397895, 0.693147], [1.098612, -0.182322]]
     """
     data = read_as("P", P, support)
-    p = probabilities(data)
-    mask = data.support.on_grid()
+    p, mask = probabilities(data), data.support.on_grid()
     zeros = np.argwhere(mask & (p == 0))
     if len(zeros):
         raise InvalidTensor(

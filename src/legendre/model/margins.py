@@ -11,21 +11,9 @@ Modes = tuple[int, ...]
 
 
 def fitted_margins(model: Model) -> list[Modes]:
-    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from legendre.data.support import Support
-    >>> fitted_margins(Model.of(Support((2, 2, 2)), None, np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [1, 1, 1]])))
-    [(0, 1)]
-    """
-    return _largest_complete(model, model.patterns)
-
-
-def _largest_complete(model: Model, patterns: dict[Modes, int]) -> list[Modes]:
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only."""
     shape = model.quotient.merged_shape
-    complete = {modes for modes, count in patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
+    complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
     closed = {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
@@ -35,7 +23,7 @@ def margins_that_are_the_model(model: Model) -> list[Modes] | None:
     """List the margins that B fits if B is nothing but those margins, else ``None``."""
     if not model.whole_interactions:
         return None
-    margins = _largest_complete(model, model.patterns)
+    margins = fitted_margins(model)
     covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in model.patterns)
     return margins if margins and covered else None
 
@@ -45,8 +33,6 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 
     In such an order one cycle of scaling from the uniform distribution is exact.
 
-    Examples
-    --------
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
     """
@@ -61,15 +47,13 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
 
 
 def has_closed_form(model: Model, margins: list[Modes]) -> bool:
-    """Tell whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure."""
+    """Whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure."""
     return model.measure is None and decomposable(margins)
 
 
 def decomposable(margins: list[Modes]) -> bool:
-    """Tell whether in a running order each set meets all sets before it in what it shares with a single one of them.
+    """Whether in a running order each set meets all sets before it in what it shares with a single one of them.
 
-    Examples
-    --------
     >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)
     """

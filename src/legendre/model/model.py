@@ -23,37 +23,19 @@ from legendre.model.space import Grid, Space, space_for
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it.
+    """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it."""
 
-    Parameters
-    ----------
-    support
-        The sample space Omega.
-    base
-        The base measure r, or ``None`` for r = 1.
-    basis
-        The cells of B, k x N.
-    space
-        The merged cells, in the form in which they are summed over.
-    device
-        Where grids are swept, if not here.
-    """
-
-    support: Support
-    base: FloatArray | None
-    basis: IntArray
-    space: Space
-    device: Home | None = None
+    support: Support  # the sample space Omega
+    base: FloatArray | None  # the base measure r, or ``None`` for r = 1
+    basis: IntArray  # the cells of B, k x N
+    space: Space  # the merged cells, in the form in which they are summed over
+    device: Home | None = None  # where grids are swept, if not here
 
     @classmethod
     def of(cls, support: Support, base: FloatArray | None, basis: IntArray, device: Home | None = None) -> Model:
         """Merge the sample space along the basis."""
         quotient = Quotient.of(support.shape, basis)
-        positions = quotient.boxes(basis)
-        # A small full grid is the common case: no other form comes into question.
-        full = support.mask is None and support.points is None and base is None
-        small = full and quotient.small
-        space = Grid(quotient, positions) if small else space_for(support, base, quotient, positions)
+        space = space_for(support, base, quotient, quotient.boxes(basis))
         return cls(support, base, frozen(basis), space, device)
 
     @property
@@ -97,18 +79,16 @@ class Model:
         return self.n_merged if self.measure is None else int(np.count_nonzero(self.alive))
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
-        """Tell which of some merged cells (n x N) can carry probability, or belong to a face."""
+        """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
         return self.space.marked(self.alive if alive is None else alive, boxes)
 
     @cached_property
     def one_body(self) -> bool:
         """True when every cell of B lies on an axis of a full grid without a base measure, and every cut is used."""
-        if self.space.measure is not None or not len(self.basis):
+        shape, k = self.space.quotient.merged_shape, len(self.basis)
+        if self.space.measure is not None or not k or sum(shape) - len(shape) != k:
             return False
-        shape = self.space.quotient.merged_shape
-        return sum(shape) - len(shape) == len(self.basis) and bool(
-            (np.count_nonzero(self.positions, axis=1) == 1).all()
-        )
+        return bool((np.count_nonzero(self.positions, axis=1) == 1).all())
 
     @cached_property
     def patterns(self) -> dict[tuple[int, ...], int]:
@@ -126,7 +106,9 @@ class Model:
     @cached_property
     def whole_interactions(self) -> bool:
         """True when B has all cells of each interaction of which it has one: only then can it be a set of margins."""
-        shape = self.space.quotient.merged_shape
+        cells, shape = self.space.positions, self.space.quotient.merged_shape
+        if len(cells) and math.prod(n - 1 for n, at in zip(shape, cells[0].tolist(), strict=True) if at) > len(cells):
+            return False
         return all(n == math.prod(shape[k] - 1 for k in modes) for modes, n in self.patterns.items())
 
     def on_face(self, alive: BoolArray | None) -> Model:
@@ -143,6 +125,5 @@ class Model:
 
     def with_columns(self, columns: IntArray) -> Model:
         """Keep some parameters only; the merged cells stay as they are, cut by the whole basis."""
-        return replace(
-            self, basis=frozen(self.basis[columns]), space=self.space.with_positions(self.positions[columns])
-        )
+        space = self.space.with_positions(self.positions[columns])
+        return replace(self, basis=frozen(self.basis[columns]), space=space)

@@ -13,26 +13,18 @@ from legendre.core.memory import size_name
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.data_margins import clique_sums, mode_margins
+from legendre.model.cliques.tables import clique_sums, mode_margins
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
 class MergedData:
-    """P summed over each merged cell, when it is first needed; shared by all problems on the same merged cells.
+    """P summed over each merged cell, when it is first needed; shared by all problems on the same merged cells."""
 
-    Parameters
-    ----------
-    data, model
-        What is summed, and over which cells.
-    given
-        The sums, where they are known already.
-    """
-
-    data: Observation
+    data: Observation  # what is summed, and over which cells
     model: Model
-    given: FloatArray | None = None
+    given: FloatArray | None = None  # the sums, where they are known already
 
     @property
     def known(self) -> bool:
@@ -58,40 +50,15 @@ class MergedData:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4).
+    """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4)."""
 
-    Parameters
-    ----------
-    data
-        X and its sample space.
-    model
-        The sample space and the basis, merged.
-    eta_hat
-        The expectations of P on the basis, eq. (3).
-    merged
-        P on the merged cells.
-    clique_sums
-        P summed over each cell of each clique's table, where it is known in this form only.
-    mode_margins
-        P summed over each interval of each mode, where that is all that was read.
-    prescribed
-        Margins of P by sets of modes, where they are all that is known of it; ``None`` when P is X.
-
-    Examples
-    --------
-    >>> from legendre.data.dense import observe
-    >>> problem = Problem.of(observe([[1, 2], [3, 4]]), np.array([[1, 0]]))
-    >>> problem.eta_hat.tolist(), problem.mass.tolist()
-    ([0.7], [[0.3], [0.7]])
-    """
-
-    data: Observation
-    model: Model
-    eta_hat: FloatArray
-    merged: MergedData
-    clique_sums: FloatArray | None = None
-    mode_margins: tuple[FloatArray, ...] | None = None
-    prescribed: dict[Modes, FloatArray] | None = None
+    data: Observation  # X and its sample space
+    model: Model  # the sample space and the basis, merged
+    eta_hat: FloatArray  # the expectations of P on the basis, eq. (3).
+    merged: MergedData  # P on the merged cells
+    clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, where no more is known
+    mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode, if that is all
+    prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
 
     @classmethod
     def of(cls, data: Observation, basis: IntArray) -> Problem:
@@ -110,20 +77,12 @@ class Problem:
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
-        """Prescribe the margins of P; the basis is that of the interactions within their sets of modes.
-
-        Examples
-        --------
-        >>> from legendre.data.dense import observe
-        >>> wanted = {(0,): np.array([0.5, 0.5]), (1,): np.array([0.2, 0.8])}
-        >>> Problem.with_margins(observe([[1, 2], [3, 4]]), np.array([[0, 1], [1, 0]]), wanted).eta_hat.tolist()
-        [0.8, 0.5]
-        """
+        """Prescribe the margins of P; the basis is that of the interactions within their sets of modes."""
         model = Model.of(data.support, data.base, basis)
         eta_hat = np.empty(model.n_params)
         # what margins share they agree about; the first one is read last, and stays
         for modes, values in reversed(margins.items()):
-            rows = _within(model.positions, modes)
+            rows = within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
         return cls(data, model, frozen(eta_hat), MergedData(data, model), prescribed=margins)
 
@@ -138,13 +97,12 @@ class Problem:
 
     def margin(self, modes: Modes) -> FloatArray:
         """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""
-        order = len(self.model.quotient.merged_shape)
+        others = tuple(k for k in range(len(self.model.quotient.merged_shape)) if k not in modes)
         if self.prescribed is None:
-            sums: FloatArray = self.mass.sum(axis=tuple(k for k in range(order) if k not in modes), keepdims=True)
-            return sums
+            return np.asarray(self.mass.sum(axis=others, keepdims=True))
         known = next(group for group in self.prescribed if set(modes) <= set(group))
         values = self.prescribed[known].sum(axis=tuple(i for i, k in enumerate(known) if k not in modes))
-        return np.expand_dims(values, tuple(k for k in range(order) if k not in modes))
+        return np.expand_dims(values, others)
 
     @cached_property
     def margins(self) -> tuple[FloatArray, ...]:
@@ -167,7 +125,7 @@ class Problem:
         """Whether a cheap argument shows that a finite theta attains the minimum.
 
         X is positive; or the bottom and every cell of B have data, so that the observed cells alone make B independent;
-        or every cell of the cliques' tables has, for then the product of their margins is positive, and has eta_hat.
+        or every cell of the cliques' tables has data: the product of their margins is positive then, and has eta_hat.
         """
         if self.data.positive:
             return True
@@ -184,10 +142,9 @@ class Problem:
         return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))
 
 
-def _within(positions: IntArray, modes: Modes) -> IntArray:
+def within(positions: IntArray, modes: Modes) -> IntArray:
     """List the parameters whose non-zero coordinates are among the given modes."""
-    others = [k for k in range(positions.shape[1]) if k not in modes]
-    return np.flatnonzero(~(positions[:, others] > 0).any(axis=1))
+    return np.flatnonzero(~np.delete(positions > 0, modes, axis=1).any(axis=1))
 
 
 def _from_margins(model: Model, margins: tuple[FloatArray, ...]) -> FloatArray:

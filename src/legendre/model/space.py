@@ -2,7 +2,7 @@
 
 ``grid``: an array with an entry for every merged cell, formed or swept slab by slab. ``list``: the merged cells that
 hold some of Omega, in a grid too large to form. ``cliques``: tables over the modes that B couples, on a full grid of
-any size. Whoever needs a sum over cells asks the space; nobody else looks at sizes to find out which form it has.
+any size. All sums over cells go through the space; no other code looks at sizes to find out which form it has.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.graph import CliqueTree, clique_tree
 from legendre.model.cliques.tables import Tables
@@ -29,21 +29,12 @@ from legendre.model.cliques.tables import Tables
 
 @dataclass(frozen=True, eq=False)
 class _Boxes:
-    """What grids and cliques share: an entry for every merged cell, if it comes to that.
+    """What grids and cliques share: an array with an entry for every merged cell, where one is formed."""
 
-    Parameters
-    ----------
-    quotient
-        The boxes that B cuts.
-    positions
-        The cells of B in merged coordinates, k x N.
-    measure
-        The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `Model.on_face`). ``None`` on
-        a full grid without a base measure, where it is a product over modes that need not be multiplied out.
-    """
-
-    quotient: Quotient
-    positions: IntArray
+    quotient: Quotient  # the boxes that B cuts
+    positions: IntArray  # the cells of B in merged coordinates, k x N
+    # The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `Model.on_face`). ``None`` on a
+    # full grid without a base measure, where it is a product over modes that need not be multiplied out.
     measure: FloatArray | None = None
 
     @cached_property
@@ -81,26 +72,23 @@ class _Boxes:
 
     def above(self, masses: FloatArray) -> FloatArray:
         """Sum what merged cells hold at or above each cell of B."""
-        found: FloatArray = zeta_adjoint(masses)[tuple(self.positions.T)]
-        return found
+        return np.asarray(zeta_adjoint(masses)[tuple(self.positions.T)])
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
         """Sum a vector on B at or below each of some merged cells (n x N)."""
         if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
-            found: FloatArray = self.below(vector)[tuple(boxes.T)]
-            return found
+            return np.asarray(self.below(vector)[tuple(boxes.T)])
         return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
 
     def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
         """Look up marks of the merged cells at some of them (n x N)."""
-        found: BoolArray = marks[tuple(boxes.T)]
-        return found
+        return np.asarray(marks[tuple(boxes.T)])
 
-    def weighed(self, weights: FloatArray) -> Grid:
+    def weighed(self, weights: FloatArray) -> Grid | CellList:
         """Take other weights; what they are 0 on is left out."""
         return Grid(self.quotient, self.positions, frozen(weights))
 
-    def with_positions(self, positions: IntArray) -> Grid:
+    def with_positions(self, positions: IntArray) -> Grid | CellList:
         """Keep some parameters only; the merged cells stay as they are."""
         return Grid(self.quotient, positions, self.measure)
 
@@ -113,45 +101,21 @@ class Grid(_Boxes):
 
 
 @dataclass(frozen=True, eq=False)
-class CellList:
-    """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these.
-
-    Parameters
-    ----------
-    quotient, positions
-        As for a `Grid`.
-    cells
-        The merged cells, m x N.
-    measure
-        The measure of each of them.
-    """
+class CellList(_Boxes):
+    """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these."""
 
     form: ClassVar[Literal["list"]] = "list"
-    formable: ClassVar[bool] = True
-    quotient: Quotient
-    positions: IntArray
-    cells: IntArray
-    measure: FloatArray
+    cells: IntArray = field(kw_only=True)  # the merged cells, m x N
 
-    @property
+    @cached_property
     def n_cells(self) -> int:
         """The number of merged cells in the list."""
         return len(self.cells)
 
     @property
-    def n_summed(self) -> int:
-        """How many cells are summed over, for the rounding error of the sums."""
-        return len(self.cells)
-
-    @property
-    def additions(self) -> int:
-        """How many additions one sweep takes."""
-        return self.n_cells * len(self.quotient.shape)
-
-    @property
-    def weights(self) -> FloatArray:
-        """The measure of each merged cell."""
-        return self.measure
+    def formable(self) -> bool:
+        """Whether an array with an entry for every merged cell can be formed: of those in the list, yes."""
+        return True
 
     def below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector on B at or below each merged cell of the list."""
@@ -204,14 +168,17 @@ def space_for(support: Support, base: FloatArray | None, quotient: Quotient, pos
     """Decide in which form the merged cells are summed over; refuse what no form can sum."""
     if support.points is not None:
         return _of_points(quotient, positions, support.points)
-    if base is None and support.mask is None:
-        return _full(quotient, positions)
-    inside = support.mask if base is None else base if support.mask is None else np.where(support.mask, base, 0.0)
-    assert inside is not None
-    return Grid(quotient, positions, frozen(quotient.merge(inside)))
+    if base is None:
+        return _full(quotient, positions) if support.mask is None else _weighed(quotient, positions, support.mask)
+    return _weighed(quotient, positions, base if support.mask is None else np.where(support.mask, base, 0.0))
+
+
+def _weighed(quotient: Quotient, positions: IntArray, measure: AnyArray) -> Grid:
+    return Grid(quotient, positions, frozen(quotient.merge(measure)))
 
 
 def _full(quotient: Quotient, positions: IntArray) -> Space:
+    """Choose between a grid and cliques: by size, and by the time that sweeps and messages take."""
     n, grid = quotient.n_merged, Grid(quotient, positions)
     if quotient.small:
         return grid
@@ -219,15 +186,9 @@ def _full(quotient: Quotient, positions: IntArray) -> Space:
     tree = cliques_of(positions, quotient.merged_shape)
     if only and not tree.fits:
         raise InvalidBasis(tree.trouble())
-    if not tree.fits or not (only or _pay(tree, n, len(positions))):
-        return grid
-    return Cliques(quotient, positions, tables=Tables(quotient, positions, tree))
-
-
-def _pay(tree: CliqueTree, n_merged: int, n_params: int) -> bool:
-    """Compare with sweeps over the merged grid, whose Fisher matrix takes no more than eta."""
-    carried = tree.largest.n_cells * n_params // limits.CLIQUES_CARRY
-    return limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n_merged
+    carried = tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY  # on a grid G takes no more than eta
+    pays = only or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n
+    return Cliques(quotient, positions, tables=Tables(quotient, positions, tree)) if tree.fits and pays else grid
 
 
 def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
@@ -247,4 +208,5 @@ def _of_points(quotient: Quotient, positions: IntArray, points: IntArray) -> Spa
         return Grid(quotient, positions, frozen(counts.reshape(quotient.merged_shape)))
     boxes = quotient.boxes(points)
     _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
-    return CellList(quotient, positions, np.asfortranarray(boxes[first]), frozen(number.astype(np.float64)))
+    measure = frozen(number.astype(np.float64))
+    return CellList(quotient, positions, measure, cells=np.asfortranarray(boxes[first]))

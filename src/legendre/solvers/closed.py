@@ -18,10 +18,8 @@ class Closed(Solver):
 
     Parameters
     ----------
-    max_iter
-        Default budget of steps.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------

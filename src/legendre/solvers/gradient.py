@@ -14,8 +14,8 @@ from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
+# 1 / max g_vv: a feature is 0 or 1, so its variance is at most 1/4, and no update with this rate can raise KL.
 SWEEP_RATE = 4.0
-"""1 / max g_vv: a feature is 0 or 1, so its variance is at most 1/4, and no update with this rate can raise KL."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,8 @@ class Gradient(Solver):
     form
         ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
         a pass over B. ``"batch"``: all parameters at once.
-    max_iter
-        Default budget of iterations.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of iterations; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -93,11 +91,9 @@ class Gradient(Solver):
 
 def _barzilai_borwein(target: Target, state: State) -> State | None:
     before = state.point
-    landing = search(target, before, -before.gradient, first=float(state.memory))
-    if landing is None:
+    landed = search(target, before, -before.gradient, first=float(state.memory))
+    if landed is None:
         return None
-    moved = landing.point.theta - before.theta
-    turned = landing.point.eta - before.eta
-    curvature = float(moved @ turned)
-    following = float(moved @ moved) / curvature if curvature > 0 else 1.0
-    return State(landing.point, memory=following, step=landing.step)
+    moved = landed.point.theta - before.theta
+    curvature = float(moved @ (landed.point.eta - before.eta))
+    return replace(landed, memory=float(moved @ moved) / curvature if curvature > 0 else 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -47,14 +48,14 @@ Callback = Callable[[Step], bool | None]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where the loop ended, how, on which way, how far above the minimum at most (see `State`), and by which solver."""
+    """Where and how the loop ended."""
 
     point: Evaluation
     status: Status
     history: tuple[Step, ...]
-    gap: float
+    gap: float  # how far above the minimum at most, see `State`
     tilt: float
-    solver: Solver
+    solver: Solver  # the one that came last
 
 
 def run_in_turn(
@@ -72,8 +73,9 @@ def run_in_turn(
         last = turn == len(solvers) - 1
         part = None if record is None else record.section(f"{turn}")
         done = len(history[1:])
-        left = None if max_iter is None else max_iter - done
-        limit = solver.max_iter if left is None else left if last else min(left, solver.max_iter)
+        limit = solver.max_iter
+        if max_iter is not None:
+            limit = max_iter - done if last else min(max_iter - done, limit)
         outcome = run(solver, target, theta, limit, _renumbered(callback, done), part)
         fresh = outcome.history[1 if history else 0 :]
         history += tuple(replace(step, iteration=step.iteration + done) for step in fresh) if done else fresh
@@ -112,7 +114,7 @@ def run(
     ended = None if record is None else record.result()
     if record is not None and ended is not None:
         with record.reading():
-            outcome = unpack_outcome(ended, solver, target)
+            outcome = _unpack_outcome(ended, solver, target)
         _check_budget(solver, outcome.history[-1], max_iter)
         return outcome
     walk = _walk(solver, target, theta, record)
@@ -128,35 +130,22 @@ def run(
 
 
 @dataclass(frozen=True, eq=False)
-class Watch:
-    """Looks out for progress: the state of lowest residual, and for how many steps nothing has improved."""
-
-    best: State
-    residual: float
-    objective: float
-    idle: int = 0
-
-    def see(self, state: State) -> Watch:
-        """Take note of a step."""
-        point = state.point
-        blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
-        progress = point.objective < self.objective - blur or point.residual < 0.999 * self.residual
-        nearer = point.residual < self.residual
-        return Watch(
-            best=state if nearer else self.best,
-            residual=point.residual if nearer else self.residual,
-            objective=min(self.objective, point.objective),
-            idle=0 if progress else self.idle + 1,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Position:
-    """Where a fit stands: the state, what was seen on the way, and after how many steps."""
+    """Where a fit stands: the state, the one of lowest residual, and for how many steps nothing has improved."""
 
     state: State
-    watch: Watch
-    n_steps: int
+    best: State
+    objective: float  # the lowest so far
+    idle: int = 0
+    n_steps: int = 0
+
+    def after(self, state: State) -> Position:
+        """Take note of a step."""
+        point, lowest = state.point, self.best.point.residual
+        blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
+        progress = point.objective < self.objective - blur or point.residual < 0.999 * lowest
+        best, idle = state if point.residual < lowest else self.best, 0 if progress else self.idle + 1
+        return Position(state, best, min(self.objective, point.objective), idle, self.n_steps + 1)
 
 
 @dataclass(eq=False)
@@ -178,9 +167,9 @@ class Walk:
         following = self.solver.advance(self.target, self.place.state)
         if following is None:
             return False
-        n = self.place.n_steps + 1
-        self.history[n:] = [_recorded(following, n)]
-        self.place = Position(following, self.place.watch.see(following), n)
+        place = self.place.after(following)
+        self.history[place.n_steps :] = [_recorded(following, place.n_steps)]
+        self.place = place
         return True
 
     def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
@@ -188,25 +177,36 @@ class Walk:
         status = None
         while status is None:
             stop = callback is not None and bool(callback(self.last))
-            stalled = self.place.watch.idle >= self.solver.patience
-            status = _judge(self.last, tol=self.target.tol, max_iter=max_iter, stop=stop, stalled=stalled)
+            status = self._status(max_iter, stop)
             if status is None:
                 if record is not None:
                     record.keep(self.pack)
                 status = None if self.advance() else Status.STALLED
-        end = self.place.watch.best if status is Status.STALLED and self.solver.convex else self.place.state
+        end = self.place.best if status is Status.STALLED and self.solver.convex else self.place.state
         final = self.solver.finish(self.target, end)
         return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt, self.solver)
 
+    def _status(self, max_iter: int, stop: bool) -> Status | None:
+        last = self.last
+        if not math.isfinite(last.objective + last.residual):
+            return Status.STALLED
+        if last.residual <= self.target.tol:
+            return Status.CONVERGED
+        if stop:
+            return Status.STOPPED
+        if self.place.idle >= self.solver.patience:
+            return Status.STALLED
+        return Status.OUT_OF_STEPS if last.iteration >= max_iter else None
+
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the walk goes on; those of the best state only if it is not the last one."""
-        state, watch = self.place.state, self.place.watch
-        best = {} if watch.best is state else self.solver.pack(watch.best)
+        place, pack = self.place, self.solver.pack
+        best = {} if place.best is place.state else pack(place.best)
         return {
-            **{f"state.{name}": part for name, part in self.solver.pack(state).items()},
+            **{f"state.{name}": part for name, part in pack(place.state).items()},
             **{f"best.{name}": part for name, part in best.items()},
-            "watch": np.array([watch.residual, watch.objective, watch.idle]),
-            "history": pack_history(self.history[: self.place.n_steps + 1]),
+            "watch": np.array([place.best.point.residual, place.objective, place.idle]),
+            "history": pack_history(self.history[: place.n_steps + 1]),
         }
 
 
@@ -215,27 +215,25 @@ def _walk(solver: Solver, target: Target, theta: FloatArray, record: Record | No
     kept = None if record is None else record.take()
     if record is not None and kept is not None:
         with record.reading():
-            return Walk(solver, target, *_unpack_place(solver, target, kept))
+            return _unpack_walk(solver, target, kept)
     state = solver.start(target, theta)
-    first = Watch(state, state.point.residual, state.point.objective)
-    return Walk(solver, target, [_recorded(state, 0)], Position(state, first, 0))
+    return Walk(solver, target, [_recorded(state, 0)], Position(state, state, state.point.objective))
 
 
 def _recorded(state: State, iteration: int) -> Step:
     point = state.point
-    norm = float(np.linalg.norm(point.gradient))
+    norm = math.sqrt(float(point.gradient @ point.gradient))
     return Step(iteration, point.objective, point.residual, norm, state.step)
 
 
-def _unpack_place(solver: Solver, target: Target, arrays: Arrays) -> tuple[list[Step], Position]:
+def _unpack_walk(solver: Solver, target: Target, arrays: Arrays) -> Walk:
     state = solver.unpack(target, _part(arrays, "state."))
     if state.point.theta.shape != (target.engine.n_params,):
         raise ValueError(f"theta has shape {state.point.theta.shape} for {target.engine.n_params} parameters")
-    best = _part(arrays, "best.")
-    residual, objective, idle = (float(x) for x in arrays["watch"])
-    watch = Watch(solver.unpack(target, best, state) if best else state, residual, objective, int(idle))
+    best, (_, objective, idle) = _part(arrays, "best."), (float(x) for x in arrays["watch"])
     history = list(unpack_history(arrays["history"]))
-    return history, Position(state, watch, history[-1].iteration)
+    other = solver.unpack(target, best, state) if best else state
+    return Walk(solver, target, history, Position(state, other, objective, int(idle), history[-1].iteration))
 
 
 def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
@@ -250,30 +248,20 @@ def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
         )
 
 
-def _judge(last: Step, *, tol: float, max_iter: int, stop: bool, stalled: bool) -> Status | None:
-    if not np.isfinite(last.objective + last.residual):
-        return Status.STALLED
-    if last.residual <= tol:
-        return Status.CONVERGED
-    if stop:
-        return Status.STOPPED
-    if stalled:
-        return Status.STALLED
-    if last.iteration >= max_iter:
-        return Status.OUT_OF_STEPS
-    return None
-
-
 def pack_outcome(outcome: Outcome) -> dict[str, Any]:
     """List the arrays that an outcome consists of, without what the engine keeps for itself."""
     point = outcome.point
     bounds = {"gap": outcome.gap, "tilt": outcome.tilt, "status": outcome.status.name}
-    history = pack_history(outcome.history)
-    return {"theta": point.theta, "eta": point.eta, "psi": point.psi, "history": history, **bounds}
+    return {
+        "theta": point.theta,
+        "eta": point.eta,
+        "psi": point.psi,
+        "history": pack_history(outcome.history),
+        **bounds,
+    }
 
 
-def unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
-    """Put an outcome together again."""
+def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
     point = target.evaluated(Point(arrays["theta"], arrays["eta"], float(arrays["psi"])))
     status, history = Status[str(arrays["status"])], unpack_history(arrays["history"])
     return Outcome(point, status, history, float(arrays["gap"]), float(arrays["tilt"]), solver)

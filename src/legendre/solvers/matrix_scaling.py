@@ -20,10 +20,9 @@ from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Solver, State, Target
-from legendre.solvers.rate import cycles_left, rate, relaxation, seen
+from legendre.solvers.scaling import cycles_left, rate, relaxation, seen
 
-WORTHWHILE = 0.03
-"""Omega is changed when it comes closer to 2, its limit, by this share."""
+WORTHWHILE = 0.03  # omega is changed when it comes closer to 2, its limit, by this share
 
 
 class CycleMemory(NamedTuple):
@@ -57,10 +56,8 @@ class MatrixScaling(Solver):
     ----------
     prove
         Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
-    max_iter
-        Default budget of cycles and steps together.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of cycles and steps together; steps without any progress that end the fit.
 
     Examples
     --------
@@ -77,12 +74,9 @@ class MatrixScaling(Solver):
     needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta; refuse anything but a matrix."""
-        if not isinstance(target.engine, MatrixEngine):
-            raise InvalidSetting(
-                "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
-            )
-        return State(target.at(theta), memory=CycleMemory(*_wanted(target), _affordable(target.engine)))
+        """Begin at theta."""
+        left = _affordable(_engine(target))
+        return State(target.at(theta), memory=CycleMemory(*_wanted(target), left))
 
     def advance(self, target: Target, state: State) -> State | None:
         """Cycle once, or take one Newton step."""
@@ -90,9 +84,9 @@ class MatrixScaling(Solver):
         if memory.omega:
             point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
             return State(target.evaluated(point), memory=memory, step=memory.omega)
-        landing = search(target, state.point, _direction(target, state))
-        if landing is not None:
-            return State(landing.point, memory=memory, step=landing.step)
+        landed = search(target, state.point, _direction(target, state), memory)
+        if landed is not None:
+            return landed
         # links too weak for floating point: cycles go on, however slowly, and may strengthen them
         afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
         point = engine.cycle(state.point, memory.rows, memory.columns)
@@ -104,9 +98,8 @@ class MatrixScaling(Solver):
             return state
         direction = _direction(target, state)
         tilt = target.engine.swing(direction)
-        if not tilt <= 1.0:
-            return state
-        return replace(state, gap=max(-float(state.point.gradient @ direction), 0.0), tilt=tilt)
+        gap = max(-float(state.point.gradient @ direction), 0.0)
+        return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
     def pack(self, state: State) -> dict[str, Any]:
         """Keep the potentials and what was computed from them on the way: vectors all."""
@@ -138,7 +131,11 @@ def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
 
 
 def _engine(target: Target) -> MatrixEngine:
-    assert isinstance(target.engine, MatrixEngine)
+    """Return the engine; refuse anything but a matrix."""
+    if not isinstance(target.engine, MatrixEngine):
+        raise InvalidSetting(
+            "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
+        )
     return target.engine
 
 
@@ -168,8 +165,6 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     The Schur complement ``D_c - Q' D_r^-1 Q`` is the Laplacian of a graph. Its diagonal is summed from the other
     entries: so weak links between the blocks of a nearly decomposable matrix are not lost by cancellation.
 
-    Examples
-    --------
     >>> df, dg = reduced_newton(np.array([[0.2, 0.3], [0.4, 0.1]]), np.array([0.1, -0.1]), np.array([0.0, 0.0]))
     >>> (np.array([[0.2, 0.3], [0.4, 0.1]]) * (df[:, None] + dg)).sum(axis=1).round(12).tolist()
     [0.1, -0.1]

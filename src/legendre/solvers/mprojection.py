@@ -38,10 +38,8 @@ class MProjection(Solver):
 
     Parameters
     ----------
-    max_iter
-        Default budget of steps.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -58,11 +56,10 @@ class MProjection(Solver):
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
         """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
         model = target.problem.model
-        n_cells = model.n_alive
-        if n_cells > limits.LARGEST_NULL_SPACE:
+        if (n := model.n_alive) > limits.LARGEST_NULL_SPACE:
             raise InvalidSetting(
-                f"m-projection needs a dense basis of its tangent space: {size_name(n_cells)} merged cells are more "
-                f"than {limits.LARGEST_NULL_SPACE:,}. Use solver='natural'."
+                f"m-projection needs a dense basis of its tangent space: {size_name(n)} merged cells are more than "
+                f"{limits.LARGEST_NULL_SPACE:,}. Use solver='natural'."
             )
         mass = target.problem.mass[model.alive]
         q = mass if (mass > 0).all() else interior_point(target.problem)
@@ -73,18 +70,14 @@ class MProjection(Solver):
         plane: Plane = state.memory
         if plane.tangent.shape[1] == 0:
             return None
-        score = np.log(plane.q / plane.weights)
         hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
-        slope = plane.tangent.T @ score
+        slope = plane.tangent.T @ np.log(plane.q / plane.weights)
         try:
             move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
-        except LinAlgError:  # probabilities over so many orders of magnitude that rounding has the last word
+        except LinAlgError:  # probabilities differ by too many orders of magnitude for float64
             return None
         step = _step_length(plane, move)
-        if step == 0.0:
-            return None
-        following = Plane(plane.q + step * move, plane.tangent, plane.design, plane.weights)
-        return _state(target, following, step)
+        return _state(target, replace(plane, q=plane.q + step * move), step) if step else None
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap."""
@@ -108,13 +101,10 @@ def _plane(target: Target, q: FloatArray) -> Plane:
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
     """Stay positive, then halve until the entropy objective's slope no longer points back hard."""
-    falling = move < 0
-    room = float((plane.q[falling] / -move[falling]).min(initial=np.inf))
-    step = min(1.0, 0.95 * room)
-    slope = float(move @ np.log(plane.q / plane.weights))
+    falling, slope = move < 0, float(move @ np.log(plane.q / plane.weights))
+    step = min(1.0, 0.95 * float((plane.q[falling] / -move[falling]).min(initial=np.inf)))
     while step > 2.0**-50:
-        new_slope = float(move @ np.log((plane.q + step * move) / plane.weights))
-        if new_slope <= 0.9 * abs(slope):
+        if float(move @ np.log((plane.q + step * move) / plane.weights)) <= 0.9 * abs(slope):
             return step
         step /= 2
     return 0.0
@@ -122,7 +112,6 @@ def _step_length(plane: Plane, move: FloatArray) -> float:
 
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
-    root = np.sqrt(plane.q)
-    score = np.log(plane.q / plane.weights)
+    root, score = np.sqrt(plane.q), np.log(plane.q / plane.weights)
     solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

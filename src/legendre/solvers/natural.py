@@ -14,10 +14,8 @@ from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
-CORRECTIONS = 4
-"""Corrections at most at the end of a fit."""
-ROUNDING = 1e-15
-"""Expectations of order 1 are not known better than this: no correction beyond."""
+CORRECTIONS = 4  # corrections at most at the end of a fit
+ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
 
 
 @dataclass(frozen=True)
@@ -26,10 +24,8 @@ class Natural(Solver):
 
     Parameters
     ----------
-    max_iter
-        Default budget of steps.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of steps; steps without any progress after which what remains is rounding error.
     polish
         Correct the answer beyond tol at the end, and bound the gap.
 
@@ -54,12 +50,9 @@ class Natural(Solver):
     def advance(self, target: Target, state: State) -> State | None:
         """Take one natural-gradient step."""
         point, work = state.point, _workspace(state)
-        chord = self._chord(target, point, work)
-        if chord is not None:
+        if (chord := self._chord(target, point, work)) is not None:
             return chord
-        factor = work.factorise(target, point)
-        landing = search(target, point, -factor.solve(point.gradient))
-        return None if landing is None else State(landing.point, memory=work, step=landing.step)
+        return search(target, point, -work.factorise(target, point).factor.solve(point.gradient), work)
 
     @staticmethod
     def _chord(target: Target, point: Evaluation, work: Workspace) -> State | None:
@@ -78,15 +71,17 @@ class Natural(Solver):
             return state
         point, work = state.point, _workspace(state)
         if work.anchor is None:
-            gap, tilt = _gap(target, point, _anchored(target, point))
+            gap, tilt = _gap(target, point, Workspace().factorise(target, point))
             return replace(state, gap=gap, tilt=tilt)
+        # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
+        enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
         for _ in range(CORRECTIONS if target.problem.model.space.n_cells < limits.COSTLY_SWEEP else 0):
             corrected = target.at(point.theta - work.anchor.factor.solve(point.gradient))
             if corrected.residual >= point.residual:
                 break
             pays = corrected.residual < 0.2 * point.residual
             point = corrected
-            if not pays or point.residual < _enough(target.tol):
+            if not pays or point.residual < enough:
                 break
         gap, tilt = _gap(target, point, work.anchor)
         return replace(state, point=point, gap=gap, tilt=tilt)
@@ -105,11 +100,6 @@ class Natural(Solver):
         return State(target.at(arrays["theta"]), memory=work, step=float(arrays["step"]))
 
 
-def _enough(tol: float) -> float:
-    """Where corrections stop: one digit beyond a loose tol, half as many digits again beyond a tight one."""
-    return max(ROUNDING, 0.1 * tol if tol > 1e-8 else tol**1.5)
-
-
 @dataclass(frozen=True, eq=False)
 class Anchor:
     """A factorised Fisher matrix and the point it belongs to."""
@@ -126,16 +116,17 @@ class Workspace:
     anchor: Anchor | None = None
     n_cells: int = 0
 
-    def factorise(self, target: Target, point: Evaluation) -> Factor:
+    def factorise(self, target: Target, point: Evaluation) -> Anchor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix = target.engine.fisher(point, self.matrix)
         self.n_cells = self.n_cells or target.problem.model.space.n_summed
         self.anchor = Anchor(point, factorise(self.matrix, self.n_cells))
-        return self.anchor.factor
+        return self.anchor
 
 
 def _workspace(state: State) -> Workspace:
-    return state.memory if isinstance(state.memory, Workspace) else Workspace()
+    """Return the fit's workspace, or a new one at a start that another solver made."""
+    return Workspace() if state.memory is None else state.memory
 
 
 def newton_gap(target: Target, point: Evaluation) -> float:
@@ -145,11 +136,7 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    return _gap(target, point, _anchored(target, point))[0]
-
-
-def _anchored(target: Target, point: Evaluation) -> Anchor:
-    return Anchor(point, Workspace().factorise(target, point))
+    return _gap(target, point, Workspace().factorise(target, point))[0]
 
 
 def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, float]:

@@ -19,8 +19,7 @@ from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
-FORCING = 0.3
-"""Most of a system's residual that may be left unsolved."""
+FORCING = 0.3  # most of a system's residual that may be left unsolved
 
 
 class CGMemory(NamedTuple):
@@ -38,10 +37,8 @@ class NaturalCG(Solver):
     ----------
     max_products
         Fisher-vector products at most in one step.
-    max_iter
-        Default budget of steps.
-    patience
-        Steps without any progress after which what remains is rounding error.
+    max_iter, patience
+        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -68,8 +65,7 @@ class NaturalCG(Solver):
         before = math.inf if last is None else last.size
         size = math.sqrt(_dot(point.gradient, pre.apply(point.gradient)))
         direction = self._solve(target, point, pre, share=_forcing(size, before), floor=target.tol / 3)
-        landing = search(target, point, direction)
-        return None if landing is None else State(landing.point, memory=CGMemory(pre, size), step=landing.step)
+        return search(target, point, direction, CGMemory(pre, size))
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2."""
@@ -85,14 +81,14 @@ class NaturalCG(Solver):
 
     def pack(self, state: State) -> dict[str, Any]:
         """Keep theta, here and where the preconditioner was computed."""
-        kept = {"theta": state.point.theta, "step": state.step}
-        if state.memory is None:
+        kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
+        if memory is None:
             return kept
-        origins = state.memory.preconditioner.origins if state.memory.preconditioner is not None else ()
-        return {**kept, "size": state.memory.size, "origins": np.array(origins)}
+        origins = () if memory.preconditioner is None else memory.preconditioner.origins
+        return {**kept, "size": memory.size, "origins": np.array(origins)}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Evaluate theta, and ask for preconditioners where they were asked for before."""
+        """Evaluate theta, and make the preconditioners of the recorded points again."""
         point, step = target.at(arrays["theta"]), float(arrays["step"])
         if "size" not in arrays:
             return State(point, step=step)
@@ -134,7 +130,7 @@ class NaturalCG(Solver):
 
 
 def _forcing(size: float, before: float) -> float:
-    """Which part of the right-hand side may be left unsolved, given its norm now and one step before.
+    """Return the part of the right-hand side that may be left unsolved, given its norm now and one step before.
 
     In the preconditioner's norm the size is about the Newton decrement: the root mean square of the coming change of
     log q, and so of what the quadratic model neglects. Where some cells move far more than the average the neglect is

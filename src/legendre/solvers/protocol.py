@@ -48,14 +48,9 @@ class Target:
         """Compare a point with the expectations to meet."""
         eta_hat = self.problem.eta_hat
         gradient = point.eta - eta_hat
+        objective, residual = point.psi - float(point.theta @ eta_hat), float(np.abs(gradient).max(initial=0.0))
         return Evaluation(
-            point.theta,
-            point.eta,
-            point.psi,
-            point.cache,
-            objective=point.psi - float(point.theta @ eta_hat),
-            gradient=gradient,
-            residual=float(np.abs(gradient).max(initial=0.0)),
+            point.theta, point.eta, point.psi, point.cache, objective=objective, gradient=gradient, residual=residual
         )
 
 
@@ -91,26 +86,16 @@ class Solver(Protocol):
     A solver of your own defines `start` and `advance`; everything else has a default here.
     """
 
-    name: ClassVar[str] = "your own"
-    """The name by which `decompose` and summaries know it."""
-    max_iter: int = 500
-    """How many steps are allowed when the caller does not say."""
-    patience: int = 5
-    """How many steps without any progress end the fit."""
-    exact: ClassVar[bool] = False
-    """Whether the gap it reports rests on systems that were solved exactly, so that it can prove existence."""
-    convex: ClassVar[bool] = True
-    """Whether the objective is convex, so that of a fit that stalls the point of smallest residual is the best one."""
-    forms_fisher: ClassVar[bool] = False
-    """Whether its steps form and factorise the Fisher matrix."""
-    needs_products: ClassVar[bool] = False
-    """Whether it asks the engine for products with the Fisher matrix."""
-    accepts_dependent: ClassVar[bool] = False
-    """Whether it does not mind parameters that are linearly dependent on the sample space."""
-    needs_mass: ClassVar[bool] = False
-    """Whether it needs a tensor with the expectations, P itself; balancing, which looks for one, cannot use it."""
-    needs_matrix: ClassVar[bool] = False
-    """Whether it works on matrices of weights, with the engine for those."""
+    name: ClassVar[str] = "your own"  # the name by which `decompose` and summaries know it
+    max_iter: int = 500  # steps that are allowed when the caller does not say
+    patience: int = 5  # steps without any progress that end the fit
+    exact: ClassVar[bool] = False  # its gap rests on systems that were solved exactly, so that it proves existence
+    convex: ClassVar[bool] = True  # of a fit that stalls, the point of smallest residual is the best one
+    forms_fisher: ClassVar[bool] = False  # its steps form and factorise the Fisher matrix
+    needs_products: ClassVar[bool] = False  # it needs products with the Fisher matrix
+    accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
+    needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
+    needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""

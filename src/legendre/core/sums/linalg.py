@@ -117,7 +117,7 @@ def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
 
 @contextmanager
 def _few_threads(size: int) -> Iterator[None]:
-    if size >= limits.ONE_BLAS_THREAD:
+    if not limits.NO_BLAS_THREADS <= size < limits.ONE_BLAS_THREAD:
         yield
         return
     with _controller().limit(limits=1, user_api="blas"):

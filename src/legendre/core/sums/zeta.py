@@ -6,6 +6,8 @@ per mode: O(order * cells), however large the basis is, where the paper states O
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from legendre.core import limits
@@ -45,13 +47,38 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
     for axis, length in enumerate(out.shape):
         if axis < first:
             continue
-        if out.size >= limits.WIDE_SLICE * length or (axis == 0 and out.size >= limits.WIDE_SLICE * length // 2):
-            # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide
-            line = np.moveaxis(out, axis, 0)
-            for i in range(1, length):
-                np.add(line[i], line[i - 1], out=line[i])
+        if out.size >= (limits.WIDE_SLICE if axis else limits.WIDE_FIRST_SLICE) * length:
+            # NumPy's accumulate goes cell by cell; adding whole slices is several times faster where they are wide,
+            # and fastest upwards in memory: within a slice the direction makes no difference
+            ways = [-1 if stride < 0 and k != axis else 1 for k, stride in enumerate(out.strides)]
+            slices = iter(out[tuple(slice(None, None, way) for way in ways)].swapaxes(0, axis))
+            last = next(slices)
+            for piece in slices:
+                piece += last
+                last = piece
         elif length > 1:
             np.add.accumulate(out, axis=axis, out=out)
+
+
+def decode(grid: FloatArray, log_weights: FloatArray | None) -> tuple[float, FloatArray, FloatArray]:
+    """From theta, each at its cell of a grid that is overwritten, to psi, log q (eq. 2) and eta (eq. 3) of every cell.
+
+    >>> psi, log_q, eta = decode(np.array([[0.0, 0.0], [np.log(3.0), 0.0]]), None)
+    >>> eta.round(12).tolist(), round(math.exp(psi), 12)
+    ([[1.0, 0.5], [0.75, 0.375]], 8.0)
+    """
+    accumulate(grid)
+    if log_weights is not None:
+        grid += log_weights
+    peak = float(grid.max())
+    grid -= peak  # so that no exponential overflows
+    eta = np.exp(grid)
+    mass = float(eta.sum())
+    log_mass = math.log(mass)
+    eta /= mass
+    grid -= log_mass
+    accumulate(eta[(slice(None, None, -1),) * eta.ndim])  # q becomes eta
+    return peak + log_mass, grid, eta
 
 
 def moebius(grid: FloatArray) -> FloatArray:

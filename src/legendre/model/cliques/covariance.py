@@ -1,4 +1,4 @@
-"""All covariances of features on a tree of cliques: each pair is met once, in the clique where the ways to it part.
+"""Fisher matrix on a tree of cliques: the covariance of two parameters is computed in their lowest common ancestor.
 
 Given the cell of a clique, what lies below it in different children is independent. So it is enough to know, for
 every parameter u below a clique, the mean of its feature given each cell of the modes that the clique shares with its
@@ -15,11 +15,10 @@ import numpy as np
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.cliques.graph import Clique
-from legendre.model.cliques.messages import Link
+from legendre.model.cliques.messages import Beliefs, Link
 from legendre.model.cliques.tables import Tables, reverse
 
-BLOCK = 1 << 20
-"""Numbers that are held at a time for rows of parameters by cells of a clique."""
+BLOCK = 1 << 20  # numbers that are held at a time for rows of parameters by cells of a clique
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +40,14 @@ class Station:
     given: FloatArray
 
     def joins(self, eta: FloatArray) -> FloatArray:
-        """Read the second moments of the own features from eta at joins."""
+        """Read the covariances of the own features from eta at joins."""
         above = _suffix_sums(self.margin[None], self.clique.shape)[0]
         levels = np.unravel_index(self.cells, self.clique.shape)
         joint = np.zeros((len(self.cells), len(self.cells)), dtype=np.int64)
         for level, length in zip(levels, self.clique.shape, strict=True):
             joint *= length
             joint += np.maximum.outer(level, level)
-        moments: FloatArray = above[joint]
-        return moments - np.multiply.outer(eta, eta)
+        return np.asarray(above[joint] - np.multiply.outer(eta, eta))
 
     def own_means(self) -> FloatArray:
         """Compute the means of the own features given the shared modes: where those are high enough, a suffix sum."""
@@ -61,38 +59,21 @@ class Station:
         reached *= _suffix_sums(self.given, own)[:, self.cells % inside].T
         return reached
 
-    def sums_above(self, tables: FloatArray) -> FloatArray:
-        """Add up what stands at or above each own parameter in each of some tables."""
-        return _suffix_sums(tables, self.clique.shape)[:, self.cells]
 
-
-def covariance(tables: Tables, eta: FloatArray, given: FloatArray, margins: FloatArray, out: FloatArray) -> None:
-    """Fill a k x k matrix with the covariances of the features.
-
-    Parameters
-    ----------
-    tables
-        The layout.
-    eta
-        The expectations on B.
-    given, margins
-        Q on the cliques, see `messages.Beliefs`.
-    out
-        Where the matrix goes.
-    """
+def covariance(tables: Tables, eta: FloatArray, q: Beliefs, out: FloatArray) -> None:
+    """Fill a k x k matrix with the covariances of the features, from their expectations eta and Q on the cliques."""
     out[:] = 0.0
     waiting: dict[int, list[tuple[Link, Carried]]] = {}
     own: dict[int, IntArray] = dict(tables.by_clique())
     nothing = np.empty(0, dtype=np.int64)
-    for c in reversed(range(len(tables.tree.cliques))):
-        (where, shape), rows = tables.matrices[c], own.get(c, nothing)
-        cells = tables.positions[rows] - where.start
-        station = Station(tables.tree.cliques[c], rows, cells, margins[where], given[where].reshape(shape))
+    for c in reversed(range(len(tables.links))):
+        (where, shape), link, rows = tables.matrices[c], tables.links[c], own.get(c, nothing)
+        cells, clique = tables.positions[rows] - where.start, tables.tree.cliques[c]
+        station = Station(clique, rows, cells, q.margins[where], q.given[where].reshape(shape))
         below = _joined(out, station, waiting.pop(c, []))
         _meet(out, station, below, eta)
-        link = tables.links[c]
         if link is not None:
-            waiting.setdefault(tables.tree.cliques[c].parent, []).append((link, _carry(station, below, eta)))
+            waiting.setdefault(clique.parent, []).append((link, _carry(station, below, eta)))
 
 
 def _joined(out: FloatArray, station: Station, children: list[tuple[Link, Carried]]) -> list[tuple[Link, Carried]]:
@@ -117,7 +98,7 @@ def _meet(out: FloatArray, station: Station, below: list[tuple[Link, Carried]], 
     for i, (link, carried) in enumerate(below):
         for block in _blocks(carried, len(station.margin)):
             joint = link.times(block.means, station.margin)
-            _put(out, block.rows, station.rows, station.sums_above(joint))
+            _put(out, block.rows, station.rows, _suffix_sums(joint, station.clique.shape)[:, station.cells])
             for other, theirs in below[:i]:
                 _put(out, block.rows, theirs.rows, other.reduce_rows(joint) @ theirs.means.T)
 

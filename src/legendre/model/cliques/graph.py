@@ -16,30 +16,18 @@ from heapq import heappop, heappush
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.memory import size_name as size_name
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.memory import size_name
+from legendre.core.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True)
 class Clique:
-    """Modes that are summed over together.
+    """Modes that are summed over together."""
 
-    Parameters
-    ----------
-    modes
-        First those shared with the parent, in the parent's order, then the clique's own.
-    shared
-        How many are shared.
-    parent
-        The number of the parent; -1 for a root.
-    shape
-        The levels of the modes.
-    """
-
-    modes: tuple[int, ...]
-    shared: int
-    parent: int
-    shape: tuple[int, ...]
+    modes: tuple[int, ...]  # first those shared with the parent, in the parent's order, then the clique's own
+    shared: int  # how many are shared
+    parent: int  # the number of the parent; -1 for a root
+    shape: tuple[int, ...]  # the levels of the modes
 
     @property
     def n_cells(self) -> int:
@@ -49,21 +37,11 @@ class Clique:
 
 @dataclass(frozen=True, eq=False)
 class CliqueTree:
-    """Cliques, each before its children and the cliques below them: those below one are a range (a forest, if need be).
+    """Cliques, each directly before all that lie below it; there may be several roots."""
 
-    Parameters
-    ----------
-    cliques
-        The cliques; every mode with more than one level is one clique's own.
-    home
-        For each mode that clique, or -1.
-    turn
-        When each mode was eliminated: modes that interact are together in the home of the one eliminated first.
-    """
-
-    cliques: tuple[Clique, ...]
-    home: IntArray
-    turn: IntArray
+    cliques: tuple[Clique, ...]  # every mode with more than one level is one clique's own
+    home: IntArray  # for each mode that clique, or -1
+    turn: IntArray  # when each mode was eliminated: those that interact are in the home of the one eliminated first
 
     @cached_property
     def n_cells(self) -> int:
@@ -98,37 +76,27 @@ class CliqueTree:
 
 
 def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
-    """Triangulate a graph of modes and arrange its cliques in a tree; of two greedy rules the cheaper result counts.
+    """Triangulate a graph of modes, True where two interact, and arrange its cliques in a tree.
 
-    Parameters
-    ----------
-    graph
-        True where two modes interact, N x N.
-    levels
-        How many levels each mode has; modes with one level are left out.
+    Modes with one level are left out. Of two greedy rules the one with the smaller tables counts.
 
-    Examples
-    --------
     >>> chain = np.eye(4, k=1, dtype=bool) | np.eye(4, k=-1, dtype=bool)
     >>> [clique.modes for clique in clique_tree(chain, [2, 2, 2, 2]).cliques]
     [(2, 3), (2, 1), (1, 0)]
     """
-    sizes = np.array(levels, dtype=np.float64)
-    tree, chordal = _greedy(graph, sizes, levels, by_fill=True)
+    log_sizes = np.log(np.array(levels, dtype=np.float64)).tolist()
+    order, neighbours, chordal = _elimination(graph, log_sizes, by_fill=True)
+    tree = _tree(order, neighbours, levels)
     if chordal:  # then no order does better
         return tree
-    return min(tree, _greedy(graph, sizes, levels, by_fill=False)[0], key=lambda tree: tree.n_cells)
-
-
-def _greedy(graph: BoolArray, sizes: FloatArray, levels: Sequence[int], *, by_fill: bool) -> tuple[CliqueTree, bool]:
-    order, neighbours, chordal = _elimination(graph, np.log(sizes).tolist(), by_fill=by_fill)
-    return _tree(order, neighbours, levels), chordal
+    order, neighbours, _ = _elimination(graph, log_sizes, by_fill=False)
+    return min(tree, _tree(order, neighbours, levels), key=lambda tree: tree.n_cells)
 
 
 def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> tuple[list[int], list[list[int]], bool]:
     """Eliminate the mode that adds fewest edges, or makes the smallest clique; list the neighbours each then has.
 
-    Also tell whether no edge was added at all. Sets of modes are the bits of integers, which is fast.
+    The last value is whether no edge was added at all. Sets of modes are the bits of integers, which is fast.
     """
     kept = [k for k, size in enumerate(log_sizes) if size > 0]
     every = sum(1 << k for k in kept)
@@ -160,7 +128,7 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
         stale = near[k]
         for j in around:
             near[j] = (near[j] | near[k]) & ~(1 << j | 1 << k)
-            stale |= near[j] if fills else 0  # who has two neighbours that are joined now is among these
+            stale |= near[j] if fills else 0  # modes with two neighbours that are joined now are among these
         del near[k]
         for j in _members(stale):
             costs[j] = cost(j)
@@ -185,9 +153,8 @@ def _members(bits: int) -> list[int]:
 
 def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) -> CliqueTree:
     """Put the modes back in reverse order: each joins the clique of its neighbours, or starts one that hangs on it."""
-    turn = np.full(len(levels), len(levels), dtype=np.int64)
+    turn, home = np.full(len(levels), len(levels), dtype=np.int64), np.full(len(levels), -1, dtype=np.int64)
     turn[order] = np.arange(len(order))
-    home = np.full(len(levels), -1, dtype=np.int64)
     members: list[list[int]] = []
     shared: list[set[int]] = []
     parents: list[int] = []
@@ -201,17 +168,13 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
         members.append([*around, k])
         shared.append(set(around))
         parents.append(above)
-    return _numbered(members, shared, parents, home, turn, levels)
+    cliques, number = _numbered(members, shared, parents, levels)
+    return CliqueTree(cliques, number[home], turn)
 
 
 def _numbered(
-    members: list[list[int]],
-    shared: list[set[int]],
-    parents: list[int],
-    home: IntArray,
-    turn: IntArray,
-    levels: Sequence[int],
-) -> CliqueTree:
+    members: list[list[int]], shared: list[set[int]], parents: list[int], levels: Sequence[int]
+) -> tuple[tuple[Clique, ...], IntArray]:
     """Give the cliques numbers: all below one follow it."""
     children: list[list[int]] = [[] for _ in members]
     for c, parent in enumerate(parents):
@@ -228,4 +191,4 @@ def _numbered(
         number[c] = len(cliques)
         cliques.append(Clique(modes, len(common), above, tuple(int(levels[k]) for k in modes)))
         waiting += reversed(children[c])
-    return CliqueTree(tuple(cliques), number[home], turn)
+    return tuple(cliques), number

@@ -6,7 +6,6 @@ that are not shared are added to the other (Lauritzen and Spiegelhalter 1988).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,21 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Link:
-    """How a clique's table lies in its parent's: axes of the parent that follow each other are taken together.
+    """How a clique's table lies in its parent's: axes of the parent that follow each other are taken together."""
 
-    Parameters
-    ----------
-    parent
-        The shape of the parent's table, axes taken together.
-    kept
-        The same with length 1 where the child does not share the axes.
-    summed
-        Those axes.
-    """
-
-    parent: tuple[int, ...]
-    kept: tuple[int, ...]
-    summed: tuple[int, ...]
+    parent: tuple[int, ...]  # the shape of the parent's table, axes taken together
+    kept: tuple[int, ...]  # the same with length 1 where the child does not share the axes
+    summed: tuple[int, ...]  # those axes
 
     @classmethod
     def of(cls, child: Clique, parent: Clique) -> Link:
@@ -58,15 +47,9 @@ class Link:
         view = table.reshape(self.parent)
         view += values.reshape(self.kept)
 
-    def reduce(self, table: FloatArray) -> FloatArray:
-        """Sum a parent's table over what is not shared."""
-        sums: FloatArray = np.add.reduce(table.reshape(self.parent), axis=self.summed)
-        return sums.ravel()
-
-    def largest(self, table: FloatArray) -> FloatArray:
-        """Take the maximum of a parent's table over what is not shared."""
-        peaks: FloatArray = np.maximum.reduce(table.reshape(self.parent), axis=self.summed)
-        return peaks.ravel()
+    def reduce(self, table: FloatArray, by: np.ufunc = np.add) -> FloatArray:
+        """Sum a parent's table over what is not shared, or take its maximum there."""
+        return np.asarray(by.reduce(table.reshape(self.parent), axis=self.summed)).ravel()
 
     def times(self, rows: FloatArray, table: FloatArray) -> FloatArray:
         """Multiply each row, values on the shared modes, by the parent's table: one table for each row."""
@@ -79,11 +62,6 @@ class Link:
         return np.asarray(sums).reshape(len(tables), -1)
 
 
-def links_of(cliques: Sequence[Clique]) -> list[Link | None]:
-    """Compare each clique with its parent; ``None`` for roots."""
-    return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
-
-
 @dataclass(frozen=True, eq=False)
 class Beliefs:
     """Q on the cliques: the distribution of each one's own modes given the shared ones, and its margin."""
@@ -94,12 +72,12 @@ class Beliefs:
 
 def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     """Compute psi and Q on the cliques: logarithms on the way up, and on the way down there is nothing to divide."""
-    cliques, links, matrices = tables.tree.cliques, tables.links, tables.matrices
+    links, matrices = tables.links, tables.matrices
     given = tables.sums_below(theta)
     given += tables.log_lengths
     psi = tables.log_rest
-    for c in reversed(range(len(cliques))):
-        where, shape = matrices[c]
+    for c in reversed(range(len(links))):
+        (where, shape), link = matrices[c], links[c]
         table = given[where].reshape(shape)
         peaks = table.max(axis=1)
         table -= peaks[:, None]
@@ -110,17 +88,15 @@ def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
         message += peaks
         top = float(message.max())  # taken out, so that what is passed on stays small
         psi += top
-        link = links[c]
         if link is not None:
             message -= top
-            link.add(message, given[matrices[cliques[c].parent][0]])
+            link.add(message, given[tables.parents[c]])
     margins = np.empty(tables.size)
-    for c, (where, shape) in enumerate(matrices):
-        link = links[c]
+    for c, ((where, shape), link) in enumerate(zip(matrices, links, strict=True)):
         if link is None:
             margins[where] = given[where]
         else:
-            shared = link.reduce(margins[matrices[cliques[c].parent][0]])
+            shared = link.reduce(margins[tables.parents[c]])
             np.multiply(given[where].reshape(shape), shared[:, None], out=margins[where].reshape(shape))
     return psi, Beliefs(given, margins)
 
@@ -130,25 +106,20 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
 
     `parts` holds the terms and is overwritten with the second.
     """
-    cliques, links, matrices = tables.tree.cliques, tables.links, tables.matrices
-    messages: list[FloatArray] = [np.empty(0)] * len(cliques)
-    roots = []
-    for c in reversed(range(len(messages))):
-        where, shape = matrices[c]
+    links, matrices = tables.links, tables.matrices
+    messages: list[FloatArray] = [np.empty(0)] * len(links)
+    total = 0.0
+    for c in reversed(range(len(links))):
+        (where, shape), link = matrices[c], links[c]
         messages[c] = parts[where].reshape(shape).max(axis=1)
-        link = links[c]
         if link is None:
-            roots.append(float(messages[c][0]))
+            total += float(messages[c][0])
         else:
-            link.add(messages[c], parts[matrices[cliques[c].parent][0]])
-    total = sum(roots)
-    for c, (where, shape) in enumerate(matrices):
-        link = links[c]
+            link.add(messages[c], parts[tables.parents[c]])
+    for c, ((where, shape), link) in enumerate(zip(matrices, links, strict=True)):
         if link is None:
             parts[where] += total - float(messages[c][0])
         else:
-            shared = link.largest(parts[matrices[cliques[c].parent][0]])
-            shared -= messages[c]
             table = parts[where].reshape(shape)
-            table += shared[:, None]
+            table += (link.reduce(parts[tables.parents[c]], np.maximum) - messages[c])[:, None]
     return total, parts

@@ -1,106 +1,86 @@
-"""Tables over the cliques of a model, one behind the other in one array: where theta stands, and how they meet."""
+"""Tables over the cliques of a model, one behind the other in one array: where theta stands, and how they meet.
+
+The data's sums in these tables, and the closed form that they give where B fits the tables whole: rows of observations
+on a grid too large to be held are only ever summed over cliques of modes.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import Entries
 from legendre.model.cliques.graph import CliqueTree
-from legendre.model.cliques.messages import Link, links_of
+from legendre.model.cliques.messages import Link
 
-ROWS = 1 << 12
-"""Cells that are read at a time: neighbouring columns of so many rows stay in the processor's cache."""
+ROWS = 1 << 12  # cells that are read at a time: few enough that neighbouring columns stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The layout of all tables in one array; those of one shape lie together, so that sums along modes run at once.
+    """The layout of all tables in one array; those of one shape lie together, so that sums along modes run at once."""
 
-    Parameters
-    ----------
-    quotient
-        The boxes of a full grid without a base measure.
-    basis
-        The cells of B in merged coordinates, k x N.
-    tree
-        The cliques of the modes that they couple.
-    """
-
-    quotient: Quotient
-    basis: IntArray
-    tree: CliqueTree
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """The number of cells of each table."""
-        return [math.prod(clique.shape) for clique in self.tree.cliques]
+    quotient: Quotient  # the boxes of a full grid without a base measure
+    basis: IntArray  # the cells of B in merged coordinates, k x N
+    tree: CliqueTree  # the cliques of the modes that they couple
 
     @cached_property
     def size(self) -> int:
         """The number of cells of all tables."""
-        return sum(self.sizes)
+        return self.tree.n_cells
 
     @cached_property
     def groups(self) -> list[tuple[int, int, tuple[int, ...]]]:
         """Where tables of one shape start and end, and that shape."""
-        count: dict[tuple[int, ...], int] = {}
-        for clique in self.tree.cliques:
-            count[clique.shape] = count.get(clique.shape, 0) + 1
-        out, start = [], 0
-        for shape, n in count.items():
-            stop = start + n * math.prod(shape)
+        out, stop = [], 0
+        for shape, n in Counter(clique.shape for clique in self.tree.cliques).items():
+            start, stop = stop, stop + n * math.prod(shape)
             out.append((start, stop, shape))
-            start = stop
-        return out
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """Where each table starts."""
-        free = {shape: start for start, _, shape in self.groups}
-        out = []
-        for clique, size in zip(self.tree.cliques, self.sizes, strict=True):
-            out.append(free[clique.shape])
-            free[clique.shape] += size
         return out
 
     @cached_property
     def matrices(self) -> list[tuple[slice, tuple[int, int]]]:
         """Where each table lies, and its shape as a matrix: cells of the shared modes by cells of its own."""
-        out = []
-        for start, clique, size in zip(self.starts, self.tree.cliques, self.sizes, strict=True):
-            rows = math.prod(clique.shape[: clique.shared])
-            out.append((slice(start, start + size), (rows, size // rows)))
+        free, out = {shape: start for start, _, shape in self.groups}, []
+        for clique in self.tree.cliques:
+            start, rows = free[clique.shape], math.prod(clique.shape[: clique.shared])
+            own = math.prod(clique.shape[clique.shared :])
+            free[clique.shape] = stop = start + rows * own
+            out.append((slice(start, stop), (rows, own)))
         return out
 
     @cached_property
     def links(self) -> list[Link | None]:
         """How each table lies in its parent's; ``None`` for roots."""
-        return links_of(self.tree.cliques)
+        cliques = self.tree.cliques
+        return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
     @cached_property
-    def homes(self) -> IntArray:
-        """The clique of each parameter."""
-        return self.tree.homes(self.basis)
+    def parents(self) -> list[slice]:
+        """Where the table of each one's parent lies; of no meaning for roots."""
+        return [self.matrices[clique.parent][0] for clique in self.tree.cliques]
 
     @cached_property
     def positions(self) -> IntArray:
         """Where each parameter stands in the array."""
         out = np.empty(len(self.basis), dtype=np.int64)
         for c, rows in self.by_clique():
-            out[rows] = self.starts[c] + self.flat(c, self.basis[rows].T)
+            out[rows] = self.matrices[c][0].start + self.flat(c, self.basis[rows].T)
         return out
 
     def by_clique(self) -> Iterator[tuple[int, IntArray]]:
         """List the parameters of each clique that has some."""
-        order = np.argsort(self.homes, kind="stable")
-        ends = np.searchsorted(self.homes[order], np.arange(len(self.tree.cliques) + 1))
+        homes = self.tree.homes(self.basis)
+        order = np.argsort(homes, kind="stable")
+        ends = np.searchsorted(homes[order], np.arange(len(self.tree.cliques) + 1))
         for c in range(len(self.tree.cliques)):
             if ends[c + 1] > ends[c]:
                 yield c, order[ends[c] : ends[c + 1]]
@@ -174,11 +154,80 @@ class Tables:
         """Add up what stands at or above each cell in its table."""
         out = tables.copy()
         for start, stop, shape in self.groups:
-            stack = out[start:stop].reshape(-1, *shape)
-            accumulate(reverse(stack), first=1)
+            accumulate(reverse(out[start:stop].reshape(-1, *shape)), first=1)
         return out
 
 
 def reverse(stack: FloatArray) -> FloatArray:
     """View a stack of tables with every mode reversed; np.flip takes ten times as long to say the same."""
     return stack[(slice(None), *[slice(None, None, -1)] * (stack.ndim - 1))]
+
+
+def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
+    """Sum P over each cell of each clique's table."""
+    values = entries.values
+    equal = bool((values == values[0]).all())  # counting is faster than adding up
+    out = tables.counts(entries.cells, None if equal else values.astype(np.float64))
+    if equal:
+        out *= float(values[0])
+    if entries.even:  # each cell of each table stands for a share of the whole grid
+        shares = [lengths / lengths.sum() for lengths in tables.quotient.lengths]
+        for clique, (where, _) in zip(tables.tree.cliques, tables.matrices, strict=True):
+            out[where] += entries.even * reduce(np.multiply.outer, [shares[k] for k in clique.modes]).ravel()
+    return out / total
+
+
+def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
+    """Sum P to each mode, in the table of the clique that the mode is own to."""
+    out = []
+    for k, home in enumerate(tables.tree.home):
+        if home < 0:  # a mode with one level
+            out.append(np.ones(1))
+            continue
+        (where, _), clique = tables.matrices[home], tables.tree.cliques[home]
+        others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
+        out.append(sums[where].reshape(clique.shape).sum(axis=others))
+    return out
+
+
+def saturated(tables: Tables) -> bool:
+    """Whether every cell of every clique's table has a parameter."""
+    # a cell belongs to the clique that one of its modes is own to; the rest of each row stands further up
+    return sum(states * (inside - 1) for _, (states, inside) in tables.matrices) == len(tables.basis)
+
+
+def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
+    """Return theta of the distribution that has these margins on the cliques, all of them positive."""
+    out = np.log(sums)
+    for c, (where, shape) in enumerate(tables.matrices):
+        table = out[where].reshape(shape)
+        if tables.links[c] is not None:
+            table -= np.log(sums[where].reshape(shape).sum(axis=1))[:, None]
+    out -= tables.log_lengths
+    for start, stop, sides in tables.groups:
+        stack = out[start:stop].reshape(-1, *sides)
+        for axis in range(1, stack.ndim):
+            stack = np.diff(stack, axis=axis, prepend=0.0)
+        out[start:stop] = stack.ravel()
+    for c in reversed(range(len(tables.tree.cliques))):
+        link, (where, shape) = tables.links[c], tables.matrices[c]
+        if link is not None:
+            above = out[tables.parents[c]].reshape(link.parent)
+            bottom = tuple(slice(0, 1) if axis in link.summed else slice(None) for axis in range(above.ndim))
+            above[bottom] += out[where].reshape(shape)[:, 0].reshape(link.kept)
+    return np.asarray(out[tables.positions])
+
+
+def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
+    """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound of ``|m/q - 1|``.
+
+    Both are products of conditional margins on the tree, so that the divergences of the cliques' own modes given
+    the shared ones add up, and so do the logarithms of their ratios.
+    """
+    gap = drift = 0.0
+    for where, shape in tables.matrices:
+        p, q = sums[where].reshape(shape), margins[where].reshape(shape)
+        ratio = np.log(p / q) - np.log(p.sum(axis=1) / q.sum(axis=1))[:, None]
+        gap += float((p * ratio).sum())
+        drift += float(np.abs(ratio).max())
+    return max(gap, 0.0), float(np.expm1(drift))

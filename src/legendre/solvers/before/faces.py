@@ -26,63 +26,55 @@ from legendre.model.problem import Problem
 from legendre.solvers.before.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.before.rank import covariance, independent
 
+# Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve.
 WHOLE = 1e-9
-"""Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve."""
 
 
 @dataclass(frozen=True, eq=False)
 class Face:
     """The smallest face that holds eta_hat.
 
-    Parameters
-    ----------
-    alive
-        True for the merged cells that carry probability in the limit; ``None`` when all of Omega does.
-    recession
-        A direction in theta along which KL falls for ever: the cells outside the face lose all probability on the way.
-        Zero when the minimum is attained.
-    certain
-        False when the question was too large to be decided; cells that surely vanish are left out all the same.
+    Along `recession`, a direction in theta, KL falls for ever: the cells outside the face lose all probability on the
+    way. It is zero when the minimum is attained.
     """
 
-    alive: BoolArray | None
+    alive: BoolArray | None  # merged cells that carry probability in the limit; ``None`` when all of Omega does
     recession: FloatArray
-    certain: bool = True
-
-
-DIVERGING = 1e-6
-"""A direction of recession changes a parameter by about 1 or not at all; less is a linear program's rounding error."""
+    certain: bool = True  # False: the question was too large; cells that surely vanish are left out all the same
 
 
 def diverging(recession: FloatArray) -> BoolArray:
-    """Mark the parameters that run to infinity along a direction of recession."""
-    return np.asarray(np.abs(recession) > DIVERGING, dtype=np.bool_)
+    """Mark the parameters that run to infinity along a direction of recession.
+
+    It changes a parameter by about 1 or not at all; less is the rounding error of a linear program.
+    """
+    return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
 def find_face(problem: Problem) -> Face:
     """Find the face, by the cheapest argument that decides.
 
-    Examples
-    --------
     >>> from legendre.data.dense import observe
     >>> face = find_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
     >>> face.alive.tolist(), face.recession.tolist()
     ([[True, True], [False, False]], [-2.0, 0.0])
     """
     model = problem.model
+    attained = Face(None, np.zeros(model.n_params))
     if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
-        return Face(None, np.zeros(model.n_params), certain=False)
+        return replace(attained, certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
-        return Face(None, np.zeros(model.n_params))
-    recession = _empty_above(problem) + _empty_margins(problem)
+        return attained
+    # where eta_hat_u = 0 all that lies above u vanishes as theta_u falls
+    recession = np.where(problem.eta_hat == 0, -1.0, 0.0) + _empty_margins(problem)
     fall = model.space.below(recession)
     alive = model.alive & (fall >= fall[positive].max())
-    face = Face(None, np.zeros(model.n_params)) if (alive == model.alive).all() else Face(alive, recession)
+    face = attained if (alive == model.alive).all() else Face(alive, recession)
     if positive[alive].all():
         return face
     reduced = model.on_face(alive)
-    if _margins_see_everything(reduced, positive):
+    if _margins_determine_all(reduced, positive):
         return face
     if model.n_params > limits.LARGEST_MATRIX:
         return replace(face, certain=False)
@@ -95,19 +87,14 @@ def find_face(problem: Problem) -> Face:
     return _steepest_fall(reduced, positive, face, everywhere)
 
 
-def _margins_see_everything(model: Model, positive: BoolArray) -> bool:
-    """Tell whether the cells with data determine all others, where a large basis of margins lets that be told cheaply.
+def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
+    """Whether the cells with data determine all others, so that no direction leaves those alone and lowers the others.
 
-    Then no direction leaves the cells with data alone, so that none lowers the others.
+    Looked for only where it is cheap: in a large basis of margins.
     """
     margins = margins_that_are_the_model(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
-
-
-def _empty_above(problem: Problem) -> FloatArray:
-    """``eta_hat_u = 0``: all that lies above u vanishes as theta_u falls."""
-    return np.where(problem.eta_hat == 0, -1.0, 0.0)
 
 
 def _empty_margins(problem: Problem) -> FloatArray:
@@ -119,8 +106,7 @@ def _empty_margins(problem: Problem) -> FloatArray:
         empty = problem.mass.sum(axis=others, keepdims=True) == 0
         corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
         direction[corner] -= moebius(empty.astype(np.float64))
-    on_basis: FloatArray = direction[tuple(model.positions.T)]
-    return on_basis
+    return np.asarray(direction[tuple(model.positions.T)])
 
 
 def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
@@ -159,13 +145,9 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     n = len(rows)
     constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
     # unknowns: the combination, and the fall of each distinct row
-    answer = linprog(
-        np.concatenate([np.zeros(len(directions)), -np.ones(n)]),
-        A_ub=constraints,
-        b_ub=np.zeros(n),
-        bounds=[(None, None)] * len(directions) + [(0.0, 1.0)] * n,
-        method="highs",
-    )
+    cost = np.concatenate([np.zeros(len(directions)), -np.ones(n)])
+    bounds = [(None, None)] * len(directions) + [(0.0, 1.0)] * n
+    answer = linprog(cost, A_ub=constraints, b_ub=np.zeros(n), bounds=bounds, method="highs")
     if answer.status != 0 or answer.x is None:
         return replace(face, certain=False)
     falls = answer.x[len(directions) :] > 0.5  # each is 0 or 1, but for the program's tolerance
@@ -174,7 +156,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     alive = model.alive.copy()
     alive[empty] = ~falls[where]
     direction = answer.x[: len(directions)] @ directions
-    # No cell rises by more than 2 sum|direction|: so much of the first direction lowers every cell that either lowers.
+    # no cell rises by more than 2 sum|direction|: that multiple of the first lowers every cell that either lowers
     return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
 
 
@@ -224,8 +206,7 @@ def interior_point(problem: Problem) -> FloatArray:
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
     correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
-    corrected: FloatArray = q * (1 + design @ correction)
-    return corrected
+    return np.asarray(q * (1 + design @ correction))
 
 
 def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:

@@ -18,50 +18,29 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import Modes, margins_that_are_the_model
 from legendre.model.model import Model
 
+# Random functions that vanish on the observed cells; the chance that all are near 0 where one need not be is nil.
 DRAWS = 4
-"""Random functions that vanish on the observed cells; the chance that all are near 0 where one need not be is nil."""
+# Values of those functions, which have coefficients of size 1; between these bounds nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
-"""Values of those functions, which have coefficients of size 1; between these bounds nothing is claimed."""
+# Directions (of length 1) so near to each other are one: their coordinates are ratios of small whole numbers.
 SAME = 1e-6
-"""Directions (of length 1) so near to each other are one: their coordinates are ratios of small whole numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Identified:
-    """What the observed cells say about each merged cell.
+    """What the observed cells say about each merged cell."""
 
-    Parameters
-    ----------
-    value
-        True where they determine the model's value.
-    zero
-        True where they determine it to be 0 in the limit; only at the boundary.
-    """
-
-    value: BoolArray
-    zero: BoolArray
+    value: BoolArray  # true where they determine the model's value
+    zero: BoolArray  # true where they determine it to be 0 in the limit; only at the boundary
 
 
 def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
-    """Tell which merged cells have a value that the sample space determines.
+    """Find the merged cells whose value the sample space determines; ``None`` if that is too large or too near to call.
 
-    At the boundary only the cells of the face have a positive value to build on. A cell that is no combination of them
-    is 0 in the limit if cells that vanish, in nonnegative multiples, make up the rest of it; otherwise it is open.
+    At the boundary only the cells of the face (True in `face`; by default all of Omega) have a positive value to build
+    on. A cell that is no combination of them is 0 in the limit if cells that vanish, in nonnegative multiples, make up
+    the rest of it; otherwise it is open.
 
-    Parameters
-    ----------
-    model
-        The model on the sample space.
-    face
-        True for the merged cells that carry probability in the limit; ``None`` when all of Omega does.
-
-    Returns
-    -------
-    Identified or None
-        None when the question is too large, or too near to call.
-
-    Examples
-    --------
     >>> from legendre.data.support import Support
     >>> mask = np.array([[True, True, False], [True, False, False]])
     >>> one_body = np.array([[1, 0], [0, 1], [0, 2]])
@@ -69,9 +48,8 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     [[True, True, False], [True, True, False]]
     """
     seen = model.alive if face is None else face
-    none = np.zeros(seen.shape, dtype=np.bool_)
-    if _unitriangular(model, seen):
-        return Identified(~none, none)
+    if seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all():  # theta can be read off these cells
+        return Identified(np.ones(seen.shape, dtype=np.bool_), np.zeros(seen.shape, dtype=np.bool_))
     functions = vanishing_functions(model, seen)
     if functions is None:
         return None
@@ -81,11 +59,6 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     if not gone.any() or not unknown.any():
         return Identified(value, gone & ~value)
     return Identified(value, _in_the_cone(model, seen, functions, unknown, gone) & ~value)
-
-
-def _unitriangular(model: Model, seen: BoolArray) -> bool:
-    """Tell whether the bottom box and that of every basis cell are observed: then all of theta is determined."""
-    return bool(seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all())
 
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
@@ -99,13 +72,13 @@ def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
 
 
 def _clear(functions: FloatArray, seen: BoolArray) -> bool:
-    """Tell whether the functions are 0 on the observed cells, and at every other cell either 0 or not."""
+    """Whether the functions are 0 on the observed cells, and at every other cell clearly 0 or clearly not."""
     size = np.abs(functions).max(axis=0, initial=0.0)
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
 def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArray | None:
-    """Find them through the Gram matrix of (1, features) on the observed cells; `every` asks for a basis of them all.
+    """Find them through the Gram matrix of (1, features) on the observed cells; with `every`, a basis of them all.
 
     Its entries are numbers of cells above joins, so exact. Coefficients of dependent features are drawn freely, those
     of the others follow; a second solve removes the rounding error that the first one left on the observed cells.
@@ -155,9 +128,8 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
     """
     from scipy.sparse.linalg import LinearOperator, lsqr
 
-    order = range(seen.ndim)
     shapes = [tuple(n if k in modes else 1 for k, n in enumerate(seen.shape)) for modes in margins]
-    others = [tuple(k for k in order if k not in modes) for modes in margins]
+    others = [tuple(k for k in range(seen.ndim) if k not in modes) for modes in margins]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
     where = np.flatnonzero(seen)
 
@@ -172,19 +144,13 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
         grid.flat[where] = values.ravel()
         return np.concatenate([grid.sum(axis=axes).ravel() for axes in others])
 
-    operator = LinearOperator(
-        (len(where), int(ends[-1])),
-        matvec=lambda tables: spread(tables).ravel()[where],
-        rmatvec=collect,
-        dtype=np.float64,
-    )
+    size, most = (len(where), int(ends[-1])), limits.MOST_PRODUCTS // 2
+    operator = LinearOperator(size, lambda tables: spread(tables).ravel()[where], collect, dtype=np.float64)
     rng = np.random.default_rng(0)
     functions = np.empty((DRAWS, *seen.shape))
     for function in functions:
-        function[...] = spread(rng.normal(size=int(ends[-1])))
-        answer = lsqr(
-            operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=limits.MOST_PRODUCTS // 2
-        )
+        function[...] = spread(rng.normal(size=size[1]))
+        answer = lsqr(operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
         if answer[1] == 7:  # out of products
             return None
         function -= spread(answer[0])
@@ -199,31 +165,22 @@ def _in_the_cone(
     Functions that are 0 on the face see nothing but that rest. The same ray is recognised by random ones; sums of
     several rays need a basis of all of them, and are looked for where there are not too many.
     """
+    from scipy.optimize import nnls
+    from scipy.spatial import cKDTree
+
     zero = gone.copy()
-    zero[unknown] = _on_a_ray(_unit(functions[:, gone]), _unit(functions[:, unknown]))
+    zero[unknown] = cKDTree(_unit(functions[:, gone])).query(_unit(functions[:, unknown]))[0] <= SAME
     left = unknown & ~zero
     whole = from_gram(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
     if whole is not None:
         rows, place = np.unique(_unit(whole[:, left]).round(9), axis=0, return_inverse=True)
         if len(rows) <= limits.MOST_CONES:
-            zero[left] = _in_cone_of(np.unique(_unit(whole[:, gone]).round(9), axis=0), rows)[place.reshape(-1)]
+            rays = np.unique(_unit(whole[:, gone]).round(9), axis=0).T
+            inside = np.array([nnls(rays, row)[1] <= SAME for row in rows], dtype=np.bool_)
+            zero[left] = inside[place.reshape(-1)]
     return zero
 
 
 def _unit(columns: FloatArray) -> FloatArray:
     """Return the columns as rows of length 1."""
-    rows: FloatArray = columns.T / np.linalg.norm(columns, axis=0)[:, None]
-    return rows
-
-
-def _on_a_ray(rays: FloatArray, rows: FloatArray) -> BoolArray:
-    from scipy.spatial import cKDTree
-
-    distance, _ = cKDTree(rays).query(rows)
-    return np.asarray(distance <= SAME, dtype=np.bool_)
-
-
-def _in_cone_of(rays: FloatArray, rows: FloatArray) -> BoolArray:
-    from scipy.optimize import nnls
-
-    return np.array([nnls(rays.T, row)[1] <= SAME for row in rows], dtype=np.bool_)
+    return np.asarray(columns.T / np.linalg.norm(columns, axis=0)[:, None])

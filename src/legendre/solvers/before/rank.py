@@ -22,30 +22,23 @@ def independent(model: Model) -> IntArray:
 
     Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular. If some
     cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too, so that
-    nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance
-    tells: whether features are dependent does not depend on the distribution as long as it is positive. Bases too
-    large for a matrix are searched for a dependence on the constant only, the one there is when every basis cell is in
-    Omega; what is not found costs theta its uniqueness, not Q.
-
-    Examples
-    --------
-    >>> from legendre.data.support import Support
-    >>> mask = np.array([[False, True], [True, False]])
-    >>> independent(Model.of(Support((2, 2), mask), None, np.array([[0, 1], [1, 0]]))).tolist()
-    [0]
+    nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance decides, under any
+    positive distribution. Bases too large for a matrix are searched for a dependence on the constant only, the one
+    there is when every basis cell is in Omega; what is not found costs theta its uniqueness, not Q.
     """
     every = np.arange(model.n_params)
     if model.measure is None:
         return every
     reached = bool(model.carries(model.positions).all())
-    if reached and _somewhere_nothing_counts(model):
+    if reached and _constant_is_independent(model):
         return every
     if model.n_params > limits.LARGEST_MATRIX:
         return _without_a_matrix(model) if reached else every
     return every[independent_columns(covariance(model), model.n_merged)]
 
 
-def _somewhere_nothing_counts(model: Model) -> bool:
+def _constant_is_independent(model: Model) -> bool:
+    """Whether some cell of Omega, such as the bottom, is above no basis cell."""
     if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
         return True
     return bool((model.space.below(np.ones(model.n_params))[model.alive] == 0).any())
@@ -68,12 +61,10 @@ def _without_a_matrix(model: Model) -> IntArray:
 
     Coefficients are found cell by cell upwards (cells of one coordinate sum are incomparable), in whole numbers.
     """
-    every = np.arange(model.n_params)
-    coefficients = _upwards(model)
+    every, coefficients = np.arange(model.n_params), _upwards(model)
     if (model.space.below(coefficients)[model.alive] != 1.0).any():
         return every
-    needed = np.flatnonzero(coefficients)
-    return np.delete(every, needed[-1])
+    return np.delete(every, np.flatnonzero(coefficients)[-1])
 
 
 def _upwards(model: Model) -> FloatArray:
@@ -82,11 +73,9 @@ def _upwards(model: Model) -> FloatArray:
     Cells of one coordinate sum are found together; in a long list there are about as many sums as cells, so that one
     pass over the cells above each is cheaper.
     """
-    level = model.positions.sum(axis=1)
-    coefficients = np.zeros(model.n_params)
-    levels = np.unique(level)
+    level, coefficients = model.positions.sum(axis=1), np.zeros(model.n_params)
     if model.space.form != "list":
-        for s in levels:
+        for s in np.unique(level):
             here = np.flatnonzero(level == s)
             coefficients[here] = 1.0 - model.space.below_at(coefficients, model.positions[here])
         return coefficients

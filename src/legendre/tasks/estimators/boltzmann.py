@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import cells
-from legendre.basis.boltzmann import boltzmann
-from legendre.basis.interactions import block
+from legendre.basis.interactions import block, boltzmann
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.types import FloatArray, IntArray
