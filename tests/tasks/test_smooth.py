@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as hnp
 import legendre as ld
 import legendre.tasks.smooth.tuning as tuning
 from legendre.core import limits
-from legendre.tasks.smooth.penalised import Observed, fit
-from legendre.tasks.smooth.waves import Waves
+from legendre.tasks.smooth.penalised import Observed, Waves, fit
 from oracles import FloatArray
 from strategies import count_tables, shapes
 

@@ -27,10 +27,8 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.tensor import in_units
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
-from legendre.tasks.complete.crossval import CRITERIA
-from legendre.tasks.complete.folds import Folding, Rng
+from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
 from legendre.tasks.complete.result import Completion
-from legendre.tasks.complete.selection import select
 
 UNDETERMINED = ("nan", "theta0")
 
@@ -155,10 +153,8 @@ def _check_base(base: FloatArray, seen: BoolArray) -> None:
     bad = np.argwhere(~seen & ~(np.isfinite(base) & (base >= 0)))
     if len(bad):
         place = tuple(bad[0])
-        raise InvalidSupport(
-            f"base{cell_name(place)} = {base[place]:g} at a missing cell; to fill it in, it must be finite and >= 0 "
-            "there."
-        )
+        where = f"base{cell_name(place)} = {base[place]:g} at a missing cell"
+        raise InvalidSupport(f"{where}; to fill it in, it must be finite and >= 0 there.")
 
 
 def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
@@ -226,18 +222,18 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
     >>> read_bases(["interactions(1)", "interactions(2)"], 5)
     [interactions(1), interactions(2)]
     """
-    if isinstance(basis, Basis):
-        return [_on_grid(basis)]
-    if not isinstance(basis, (list, tuple)) or not any(isinstance(item, (Basis, str)) for item in basis):
-        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # no list of candidates, so cells
-    if wrong := [item for item in basis if not isinstance(item, (Basis, str))]:
+    listed = list(basis) if isinstance(basis, (list, tuple)) else []
+    wrong = [item for item in listed if not isinstance(item, (Basis, str))]
+    if len(wrong) == len(listed):
+        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # not a list of candidates: one basis, or cells
+    if wrong:
         raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
-    if len(basis) > 1 and folds is None:
-        raise InvalidSetting(f"{len(basis)} candidate bases need cross-validation to choose from them: folds=5.")
-    return [_on_grid(as_basis(item)) for item in basis]
+    if len(listed) > 1 and folds is None:
+        raise InvalidSetting(f"{len(listed)} candidate bases need cross-validation to choose from them: folds=5.")
+    return [_on_grid(as_basis(item)) for item in listed]
 
 
 def _on_grid(recipe: Basis) -> Basis:
-    if not isinstance(recipe, Adaptive):
-        return OnGrid(recipe)
-    return replace(recipe, start=OnGrid(as_basis(recipe.start)))
+    if isinstance(recipe, Adaptive):  # narrows the type
+        return replace(recipe, start=OnGrid(as_basis(recipe.start)))
+    return OnGrid(recipe)

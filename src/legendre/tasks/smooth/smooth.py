@@ -18,8 +18,7 @@ from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
 from legendre.solvers.status import Status
 from legendre.tasks.complete.complete import read_gaps
-from legendre.tasks.complete.crossval import CRITERIA
-from legendre.tasks.complete.folds import Folding, Rng
+from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng
 from legendre.tasks.smooth.penalised import STEPS, Observed, fit
 from legendre.tasks.smooth.result import Smoothed
 from legendre.tasks.smooth.tuning import tune

@@ -1,4 +1,4 @@
-"""How much of each term there is: variances chosen by cells that are held out.
+"""The variance of each term, chosen by cells that are held out.
 
 The error on held-out cells has a gradient in all variances at once, for the price of one more linear system: where the
 fit is a = argmin f(a) + a . a / 2v, a small change of v moves it by (f'' + 1/v)^-1 (a / v^2) dv.
@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.errors import InvalidSetting
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.tasks.complete.crossval import poisson_deviance
-from legendre.tasks.smooth.penalised import Observed, PenalisedPoint, fit
-from legendre.tasks.smooth.waves import Waves
+from legendre.tasks.complete.crossval import cells_left, poisson_deviance
+from legendre.tasks.smooth.penalised import Observed, PenalisedPoint, Waves, fit
 
 LEAST, MOST = 1e-7, 20.0
-"""Variances of log q between which a term's is sought; at the least one it does nothing."""
+"""The bounds of a term's variance of log q; at the lower one the term does nothing."""
 TYPICAL, FACTOR = 0.05, 3.0
-"""A term's variance is, before anything is held out, this give or take a factor of so much (log-normal)."""
+"""The prior of a term's variance is log-normal: its median, and the factor that is one standard deviation."""
 ROUGH = 0.02
 """Fits are as exact as this share of a coefficient's standard deviation while variances are sought."""
 SOLVED = 1e-3
@@ -33,13 +31,13 @@ SETTLED = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Some cells held out: what is left to see, the total of it, and X and the base measure at all cells."""
+    """Some cells held out."""
 
-    observed: Observed
+    observed: Observed  # the cells that are left
     held: BoolArray
-    total: float
-    x: FloatArray
-    base: FloatArray
+    total: float  # the sum of X over the cells that are left
+    x: FloatArray  # X at all cells
+    base: FloatArray  # the base measure at all cells
 
     def errors(self, v: FloatArray, b: FloatArray, criterion: str) -> tuple[float, FloatArray, FloatArray]:
         """Fit from b; return the sum of the errors on the held-out cells, its gradient in v, and the new b."""
@@ -65,12 +63,12 @@ def _in_variances(place: PenalisedPoint, slope: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """Variances term by term, the error on the cells that chose them (mean or root mean square), a start for a fit."""
+    """The variances that held-out cells chose."""
 
-    tau: FloatArray
+    tau: FloatArray  # term by term
     waves: Waves
-    error: float
-    b: FloatArray
+    error: float  # on the held-out cells, mean or root mean square
+    b: FloatArray  # a start for a fit
     n_held_out: int
     n_folds: int
 
@@ -89,16 +87,8 @@ class Tuned:
 def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, together: int = 1) -> Tuned:
     """Choose the variances that make the error on held-out cells least.
 
-    Parameters
-    ----------
-    values, base
-        X (0 where it was not observed) and the base measure, on the whole grid.
-    turns
-        The fold of each observed cell, -1 elsewhere.
-    criterion
-        ``"deviance"`` or ``"rmse"``.
-    together
-        The number of cells in a fibre, where fibres are held out.
+    X is 0 where it was not observed; `turns` has the fold of each observed cell, -1 elsewhere; `together` is the number
+    of cells in a fibre, where fibres are held out.
     """
     from scipy.optimize import minimize
 
@@ -139,9 +129,7 @@ def _folds(waves: Waves, values: FloatArray, base: FloatArray, turns: IntArray, 
     for turn in range(int(turns.max()) + 1):
         if sum(int(fold.held.sum()) for fold in folds) >= enough:
             break
-        left = (turns >= 0) & (turns != turn)
-        if not (values[left] > 0).any():
-            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
+        left = cells_left(values, turns, turn)
         total, measure = float(values[left].sum()), np.where(left, base, 0.0)
         observed = Observed(waves, np.where(left, values, 0.0) / total, measure)
         folds.append(Fold(observed, turns == turn, total, values, base))
