@@ -20,12 +20,10 @@ from legendre.model.margins import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
 
-PROGRAM = 1e-10
-"""How closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1."""
+PROGRAM = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
 WHOLE = 1e-6
 """Entries this close to whole numbers count as whole: numbers up to limits.LARGEST_FLOW are rounded by less."""
-SHOWN = 12
-"""The number of indices that a message lists."""
+SHOWN = 12  # the number of indices that a message lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,16 +82,11 @@ class Program:
         return len(groups) == 2 and not groups[0] & groups[1]
 
     @cached_property
-    def cells(self) -> IntArray:
-        """The alive cells in merged coordinates."""
-        return np.argwhere(self.alive).astype(np.int64)
-
-    @cached_property
     def columns(self) -> IntArray:
         """For each cell and each margin the entry that the cell counts for, all entries numbered in a row."""
-        found, start = [], 0
+        cells, found, start = np.argwhere(self.alive), [], 0
         for modes, values in self.margins.items():
-            found.append(start + np.ravel_multi_index(tuple(self.cells[:, modes].T), values.shape))
+            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
             start += values.size
         return np.stack(found, axis=1)
 
@@ -161,7 +154,7 @@ def _some_tensor(program: Program) -> FloatArray | None:
     """
     first, entries = next(iter(program.margins.values())).size, len(program.wanted)
     bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
-    answer = _optimum(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(len(program.cells)), bounds=bounds)
+    answer = _optimum(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(len(program.columns)), bounds=bounds)
     if answer is None:
         return None
     # entries of the margins were rounded when they were written down, and once more when they were summed

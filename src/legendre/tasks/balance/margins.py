@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -74,13 +75,7 @@ def read_margins(
     shape: tuple[int, ...],
     tol: float,
 ) -> Margins:
-    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones.
-
-    Examples
-    --------
-    >>> read_margins(None, None, None, (2, 4), 1e-10).values
-    {(0,): array([1., 1.]), (1,): array([0.5, 0.5, 0.5, 0.5])}
-    """
+    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones."""
     if margins is None:
         return _uniform(_sets(modes, len(shape)), total, shape)
     if modes is not None or total is not None:
@@ -106,14 +101,11 @@ def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes
 
 def _group(group: object, order: int) -> Modes:
     """Read one set of modes: an integer or a tuple of them."""
-    single = is_whole(group)
     try:
-        [read] = mode_sets("margins", [(cast(int, group),) if single else cast(Iterable[int], group)])
+        [read] = mode_sets("margins", [(group,) if is_whole(group) else cast(Iterable[int], group)])
         check_modes("margins", [read], order)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
-    except TypeError:
-        read = ()
     if not read:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
     return read
@@ -122,7 +114,7 @@ def _group(group: object, order: int) -> Modes:
 def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> Margins:
     if not sets:
         raise InvalidMargins("modes is empty: name at least one set of modes, e.g. [(0,), (1,)].")
-    sizes = [int(np.prod([shape[k] for k in group])) for group in sets]
+    sizes = [math.prod(shape[k] for k in group) for group in sets]
     scale = float(sizes[0]) if total is None else total
     if not is_real(scale) or not 0 < scale < np.inf:
         raise InvalidMargins(f"total must be a finite number > 0, got {total!r}.")
@@ -137,9 +129,8 @@ def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
             raise InvalidMargins("margins is empty: prescribe at least one, e.g. {0: row_sums, 1: column_sums}.")
         pairs = [(_group(key, order), given) for key, given in margins.items()]
         names = [tuple(sorted(group)) for group, _ in pairs]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidMargins(f"the margin of modes {key_of(twice)} is given twice.")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidMargins(f"the margin of modes {key_of(twice[0])} is given twice.")
         return pairs
     if not isinstance(margins, (list, tuple)) or len(margins) != order:
         raise InvalidMargins(

@@ -28,12 +28,9 @@ from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plai
 from legendre.results.query_arguments import generator_from
 
 CRITERIA = ("deviance", "rmse")
-MOSTLY = 0.5
-"""A basis that leaves more than this share of the held-out cells undetermined is no candidate."""
-ROUGH = 1e-3
-"""Fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger."""
-SIZES = 8
-"""How many sizes of an adaptive basis are compared, from its start to the size asked for."""
+MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
+ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
+SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the size asked for
 
 Rng = int | np.random.Generator | None
 """What deals cells into folds: the same integer always deals in the same way, ``None`` in another way each time."""
@@ -102,15 +99,12 @@ class CrossValidation(Storable):
 
     def __str__(self) -> str:
         head = ("", "basis", "deviance per cell", "RMSE", "undetermined")
-        rows = [head, *(_line(score, at == self.best) for at, score in enumerate(self.scores))]
+        rows = [head]
+        for at, score in enumerate(self.scores):
+            errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
+            rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
         title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
         return "\n".join([title, *aligned(rows, "<")])
-
-
-def _line(score: Score, best: bool) -> tuple[str, str, str, str, str]:
-    deviance = f"{score.deviance:.5g} +- {score.deviance_se:.2g}"
-    rmse = f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
-    return "*" if best else "", score.basis, deviance, rmse, str(score.undetermined)
 
 
 @dataclass(frozen=True)
@@ -168,28 +162,13 @@ def _modes(hold_out: str | int | Sequence[int], order: int) -> tuple[int, ...]:
     return tuple(sorted({int(k) for k in modes}))
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A basis that is fitted to each fold; if it grows, also the basis of each size that is compared."""
-
-    recipe: Basis
-    sizes: dict[int, Basis]
-
-    @classmethod
-    def of(cls, recipe: Basis, data: Dense) -> Candidate:
-        """Space the sizes of a growing basis evenly in the logarithm."""
-        if not isinstance(recipe, Adaptive) or isinstance(
-            recipe.size, str
-        ):  # only the type of one that grows has sizes
-            return cls(recipe, {})
-        least = max(1, len(as_basis(recipe.start).select(data)))
-        sizes = np.geomspace(min(least, recipe.size), recipe.size, SIZES).round()
-        return cls(recipe, {n: replace(recipe, size=n) for n in sorted({int(size) for size in sizes})})
-
-    def fits(self, data: Dense, settings: Settings) -> list[Decomposition]:
-        """Fit some of the observed cells, once for each basis in the table."""
-        fit = fit_recipe(data, HERE, self.recipe, settings, ProgressLine(None))
-        return [fit.at(min(n, fit.n_params)) for n in self.sizes] or [fit]
+def _sizes(recipe: Basis, data: Dense) -> dict[int, Basis]:
+    """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
+    if not isinstance(recipe, Adaptive) or isinstance(recipe.size, str):  # narrows the type
+        return {}
+    least = max(1, len(as_basis(recipe.start).select(data)))
+    sizes = np.geomspace(min(least, recipe.size), recipe.size, SIZES).round()
+    return {n: replace(recipe, size=n) for n in sorted({int(size) for size in sizes})}
 
 
 def select(
@@ -205,8 +184,8 @@ def select(
 
     `values_of` computes the tensor that a fit fills in, NaN where the cells left do not determine it.
     """
-    offers = [Candidate.of(recipe, data) for recipe in recipes]
-    every = [basis for offer in offers for basis in offer.sizes.values() or [offer.recipe]]
+    offers = [(recipe, _sizes(recipe, data)) for recipe in recipes]
+    every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
     # a cell of base measure 0 is no test of a model
     turns = folding.deal(seen if data.base is None else seen & (data.base > 0))
@@ -214,10 +193,12 @@ def select(
     for turn in range(folding.n_folds):
         left, held = cells_left(values, turns, turn), turns == turn
         rough = replace(settings, tol=max(settings.tol, ROUGH / int(left.sum())), ranked=False)
-        part = observe(values, left, data.base)
+        part, fits = observe(values, left, data.base), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
-            fits = (fit for offer in offers for fit in offer.fits(part, rough))
+            for recipe, sizes in offers:
+                fit = fit_recipe(part, HERE, recipe, rough, ProgressLine(None))
+                fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):
                 answer[held] = values_of(fit)[held]
     table = compared(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)

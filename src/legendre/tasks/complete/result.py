@@ -17,8 +17,7 @@ from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
 
-NAMED = 8
-"""The number of slices that the summary names one by one."""
+NAMED = 8  # the number of slices that the summary names one by one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,11 +106,14 @@ class Completion(Result):
     def summary(self) -> str:
         """Return a table of what was filled in, what could not be, and the fit."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
+        # independent parameters leave no cell open, so that a full rank beside open cells was not computed
+        unknown = (self.determined is None or not self.determined.all()) and self.rank == self.n_params
+        rank = "rank not computed" if unknown else f"rank {self.rank} on the observed cells"
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
             *_filled(self),
             *(("nothing observed", text) for text in _slices(~self.observed, whole=True)),
-            ("parameters", f"{self.n_params}, {_rank(self)}"),
+            ("parameters", f"{self.n_params}, {rank}"),
         ]
         if self.status is Status.UNDECIDED:
             rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]
@@ -144,14 +146,6 @@ class Completion(Result):
         missing = int(np.count_nonzero(~self.observed))
         left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
-
-
-def _rank(done: Completion) -> str:
-    """Name the rank; a full rank beside open cells is one that was not computed: independent parameters leave none."""
-    unknown = done.determined is None or not done.determined.all()
-    if unknown and done.rank == done.n_params:
-        return "rank not computed"
-    return f"rank {done.rank} on the observed cells"
 
 
 def _filled(done: Completion) -> list[tuple[str, str]]:

@@ -17,12 +17,9 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
 
 STEPS = 100
-CG_STEPS = 200
-"""Products per Newton step; a direction that is not exact costs another step, no more."""
-SUFFICIENT = 1e-4
-"""The share of the promised decrease that a step must keep (Armijo)."""
-ROUNDING = 1e-11
-"""The objective is a sum of many terms; decreases below this share of it are lost in rounding."""
+CG_STEPS = 200  # products per Newton step; a direction that is not exact costs another step, no more
+SUFFICIENT = 1e-4  # the share of the promised decrease that a step must keep (Armijo)
+ROUNDING = 1e-11  # the objective is a sum of many terms; decreases below this share of it are lost in rounding
 
 
 @dataclass(frozen=True)
