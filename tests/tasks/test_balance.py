@@ -24,9 +24,9 @@ from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.matrix_scaling import reduced_newton
 from legendre.solvers.scaling import relaxation
-from legendre.tasks.balance import projection
+from legendre.tasks.balance.balance import Projection
+from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import margin_of
-from legendre.tasks.balance.program import Program
 from oracles import FloatArray, IntArray, nearest, zeta_matrix
 from strategies import count_tables, positive_tensors, shapes
 
@@ -182,7 +182,7 @@ def test_large_problems_decide_afterwards(drawn: tuple[FloatArray, Given]) -> No
     expected = ld.balance(X, margins)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("error")
-        patch.setattr(projection.Projection, "_cheap", staticmethod(never))
+        patch.setattr(Projection, "_cheap", staticmethod(never))
         result = ld.balance(X, margins)
     assert result.status is expected.status
     assert_allclose(result.tensor(), expected.tensor(), atol=1e-7 * expected.tensor().max())
@@ -197,14 +197,14 @@ def test_vanishing_cells_are_not_taken_for_a_proof(monkeypatch: pytest.MonkeyPat
     margins: Given = {(1,): np.array([0.0, 0.0, 1.0, 1.0]), (0, 2): np.array([[1.0, 1.0], [0.0, 0.0]])}
     for solver in ("auto", "natural", "scaling"):
         with monkeypatch.context() as patch:
-            patch.setattr(projection.Projection, "_cheap", staticmethod(never))
+            patch.setattr(Projection, "_cheap", staticmethod(never))
             result = ld.balance(X, margins, solver=solver, max_iter=None if solver != "scaling" else 50)
         assert result.status is ld.Status.AT_BOUNDARY
         assert result.vanishing_cells.tolist() == [[0, 2, 1], [1, 0, 0]]
 
 
 def test_too_large_to_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection.Projection, "_cheap", staticmethod(never))
+    monkeypatch.setattr(Projection, "_cheap", staticmethod(never))
     monkeypatch.setattr(limits, "LARGEST_BALANCE_PROGRAM", 0)
     X, margins = np.array([[1.0, 2.0], [0.0, 4.0]]), [np.array([np.pi, 1.0]), np.array([np.pi, 1.0])]
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide"):

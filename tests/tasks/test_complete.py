@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import linprog
 
 import legendre as ld
-import legendre.tasks.complete.selection as selection
+import legendre.tasks.complete.crossval as crossval
 from cases import BoolArray
 from legendre.core import limits
 from legendre.data.dense import observe
@@ -22,7 +22,7 @@ from legendre.fitting.plan import Settings
 from legendre.model.model import Model
 from legendre.solvers.before import identifiability as identification
 from legendre.solvers.before.identifiability import from_gram, from_tables, identify
-from legendre.tasks.complete.folds import Folding
+from legendre.tasks.complete.crossval import Folding
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes
 
@@ -289,7 +289,7 @@ def test_cross_validation_finds_the_model_that_made_the_data() -> None:
 def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     X = noisy()
     rough = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
-    monkeypatch.setattr(selection, "ROUGH", 0.0)
+    monkeypatch.setattr(crossval, "ROUGH", 0.0)
     seen = ~np.isnan(X)
     table = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     assert table is not None

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import legendre as ld
-import legendre.tasks.smooth.tuning as tuning
+import legendre.tasks.smooth.smooth as smoothing
 from legendre.core import limits
-from legendre.tasks.smooth.penalised import Observed, fit
-from legendre.tasks.smooth.waves import Waves
+from legendre.tasks.smooth.penalised import Observed, Waves, fit
 from oracles import FloatArray
 from strategies import count_tables, shapes
 
@@ -107,14 +106,14 @@ def test_the_fit_is_stationary_by_definition(problem: tuple[FloatArray, FloatArr
 
 @pytest.mark.parametrize("criterion", ["deviance", "rmse"])
 def test_the_gradient_in_the_variances_is_that_of_differences(criterion: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "ROUGH", 1e-11)
-    monkeypatch.setattr(tuning, "SOLVED", 1e-13)
+    monkeypatch.setattr(smoothing, "ROUGH", 1e-11)
+    monkeypatch.setattr(smoothing, "SOLVED", 1e-13)
     rng = np.random.default_rng(2)
     X = rng.poisson(5.0, size=(4, 3, 5)).astype(float)
     base = rng.uniform(0.5, 2.0, X.shape)
     turns = np.where(rng.random(X.shape) < 0.2, -1, rng.integers(0, 3, X.shape))
     waves = Waves(X.shape)
-    fold = tuning._folds(waves, X, base, turns, 10**9)[1]
+    fold = smoothing._folds(waves, X, base, turns, 10**9)[1]
     tau = np.where(waves.terms, rng.uniform(0.01, 0.5, waves.terms.shape), 0.0)
     tau[0, 1, 2] = 0.0  # some coefficients have no variance at all, and still a derivative
 

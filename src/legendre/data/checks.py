@@ -127,6 +127,17 @@ def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
     )
 
 
+def not_a_prior(values: AnyArray) -> InvalidTensor:
+    """Say how many entries of a base measure are negative or missing, and which is the first."""
+    wrong = ~(values >= 0)
+    place = np.argwhere(wrong)[0]
+    return InvalidTensor(
+        f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
+        f"{values[tuple(place)]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a "
+        "cell that must stay empty is 0."
+    )
+
+
 def infinite_entries(count: int, place: Any) -> InvalidTensor:
     """Say how many entries are infinite, and which is the first."""
     return InvalidTensor(

@@ -17,7 +17,16 @@ from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import base_measure, check_entries, checked_total, missing_cells, numeric, scan, support_mask
+from legendre.data.checks import (
+    base_measure,
+    check_entries,
+    checked_total,
+    missing_cells,
+    not_a_prior,
+    numeric,
+    scan,
+    support_mask,
+)
 from legendre.data.observation import Observation, Rankings, beyond_memory
 from legendre.data.support import Support
 
@@ -156,8 +165,11 @@ def observe(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
+    prior: bool = False,
 ) -> Dense:
     """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
+
+    With `prior` X is a base measure: no entry may be missing, and one may underflow when divided by the total.
 
     Examples
     --------
@@ -165,12 +177,14 @@ def observe(
     >>> data.support.n_cells, data.total
     (3, 6.0)
     """
-    if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X)) is not None:
+    if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X, prior)) is not None:
         return sound
     values = numeric(X, "X", InvalidTensor)
     large = rankings is not None and values.size >= limits.COMPILED_CELLS
     seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     missing = None if np.isfinite(seen.total) else missing_cells(values)
+    if prior and (seen.smallest < 0 or missing is not None):
+        raise not_a_prior(values)
     check_entries(values, seen, missing)
     mask = support_mask(values, missing, support)
     mask = None if mask is not None and mask.all() else mask
@@ -182,21 +196,22 @@ def observe(
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
-        total=checked_total(values, mask, seen),
+        total=checked_total(values, mask, seen._replace(smallest=0.0) if prior else seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
         first_margin=seen.first_margin if mask is None else None,
         last_ranking=seen.largest if mask is None else None,
     )
 
 
-def _sound(X: object) -> Dense | None:
+def _sound(X: object, prior: bool) -> Dense | None:
     """Observe a small NumPy array with which nothing is wrong, the common case; ``None`` for all that needs a look."""
     if type(X) is not np.ndarray or X.dtype.kind not in "iuf" or not 0 < X.size < limits.COMPILED_CELLS:
         return None
     smallest = float(X.min())
     with np.errstate(over="ignore"):
         total = float(X.sum(dtype=np.float64)) if smallest >= 0 else np.nan
-    if not (0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES and (smallest == 0 or smallest / total > 0)):
+    divisible = prior or smallest == 0 or smallest / total > 0
+    if not (divisible and 0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES):
         return None
     return Dense(Support(X.shape), None, None, total, smallest > 0, values=frozen(X.copy()))
 

@@ -27,6 +27,7 @@ def read(
     *,
     rankings: Rankings | None = None,
     watch: Say | None = None,
+    prior: bool = False,
 ) -> Observation:
     """Check X, however it is held, and find its sample space.
 
@@ -39,6 +40,8 @@ def read(
         to read finds it on the way of its first pass.
     watch
         Told how far a long pass over X is.
+    prior
+        True: X is a base measure, see `observe`.
 
     Examples
     --------
@@ -47,7 +50,7 @@ def read(
     (1000000, 6)
     """
     if type(X) is np.ndarray:  # what most callers pass is no other library's
-        return observe(X, support, base, rankings=rankings)
+        return observe(X, support, base, rankings=rankings, prior=prior)
     if isinstance(X, Observation):
         return X
     if is_dask(X):
@@ -59,7 +62,8 @@ def read(
         home = home_of(X)
         if home is not HERE:
             return observe_there(X, home, support, base)
-        return observe(X, support, base, rankings=rankings)  # type: ignore[arg-type]  # what is no array is refused there
+        # what is no array is refused there
+        return observe(X, support, base, rankings=rankings, prior=prior)  # type: ignore[arg-type]
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

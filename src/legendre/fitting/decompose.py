@@ -132,8 +132,8 @@ def fit_recipe(
         Called at each step, in place of the callback of the settings, see `shown`.
     """
     settings = replace(settings, callback=line.step)
-    if isinstance(recipe, Adaptive):
-        fit = _grown(data, home, recipe, settings, line, record)
+    if (growing := recipe.growing) is not None:
+        fit = _grown(data, home, growing, settings, line, record)
     else:
         fit = fit_on(data, recipe, settings, start=start, record=record)
     return fit if home is HERE else replace(fit, home=home)

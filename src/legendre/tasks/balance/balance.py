@@ -8,31 +8,40 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.array_libraries import HERE, home_of, host
-from legendre.core.cells import cell_name, frozen
-from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
-from legendre.core.types import AnyArray
+from legendre.core.cells import frozen
+from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.types import AnyArray, BoolArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
 from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.plan import Settings
 from legendre.model.problem import Problem
-from legendre.solvers.loop import Callback
-from legendre.solvers.protocol import Solver
+from legendre.solvers.before.faces import vanishing_cells
+from legendre.solvers.before.rank import independent
+from legendre.solvers.loop import Callback, Outcome, run_in_turn
+from legendre.solvers.matrix_scaling import MatrixScaling
+from legendre.solvers.natural import Natural
+from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.protocol import Solver, Target
+from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
-from legendre.tasks.balance.margins import MarginsLike, read_margins
-from legendre.tasks.balance.projection import Projection
-from legendre.tasks.balance.result import Balanced
+from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
+from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
+from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multiplied, polished
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
 """The solvers that need no more of P than its margins."""
+LEVEL = 1e-14
+"""The rounding error of expectations on a large grid; the errors that it leaves in the margins are polished away."""
 
 
 def balance(
@@ -69,7 +78,7 @@ def balance(
     tol
         Converged when each margin is met to tol times its largest entry (and so ``max|eta - eta_hat| <= tol``).
     max_iter
-        How many steps or cycles at most; by default what the solver thinks reasonable.
+        How many steps or cycles at most; by default the solver's own limit.
     callback
         Called with a `Step` at the start and after every step; a true return value stops.
 
@@ -93,69 +102,139 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    _check_solver(settings.solver)
+    if settings.solver is not None and settings.solver.needs_mass:
+        raise InvalidSetting(
+            f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
+            f"Use auto, {', '.join(SOLVERS)}."
+        )
     home, prior = home_of(X), _prior(X)
     wanted = read_margins(margins, modes, total, prior.values.shape, settings.tol)
     shares = wanted.normalised()
     basis = interactions(list(shares)).select(prior)
     problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
     result = Projection(prior.values, problem, wanted, settings).balanced()
-    _warn(result)
+    if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
+        text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
+        warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
     return result if home is HERE else replace(result, values=home.bring(result.values))
 
 
-def _warn(result: Balanced) -> None:
-    if result.status in (Status.CONVERGED, Status.AT_BOUNDARY):
-        return
-    text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
-    warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=3)
-
-
-def _check_solver(solver: Solver | None) -> None:
-    if solver is not None and solver.needs_mass:
-        raise InvalidSetting(
-            f"solver '{solver.name}' needs a tensor with the margins, which is what balancing looks for. "
-            f"Use auto, {', '.join(SOLVERS)}."
-        )
-
-
 def _prior(X: TensorLike) -> Dense:
-    """Make X the base measure on its own support; here NaN is no missing value but an error."""
-    values = _clean(host(X))
-    if values is None:
-        values = in_memory(read(X), "balance").values
-        if np.isnan(values).any():
-            raise _refusal(values)
-    mask = None if values.min() > 0 else values > 0
-    kept = frozen(values.copy() if values.size < limits.COMPILED_CELLS else values)
-    base = frozen(np.asarray(kept, dtype=np.float64))
-    return Dense(Support(values.shape, mask), base, missing=None, total=1.0, positive=True, values=kept)
+    """Make X the base measure on its own support."""
+    data = in_memory(read(host(X), prior=True), "balance")
+    support = Support(data.shape, None if data.positive else data.values > 0)
+    return replace(data, support=support, base=frozen(np.asarray(data.values, dtype=np.float64)), positive=True)
 
 
-def _clean(X: Any) -> AnyArray | None:
-    """Return an array of numbers >= 0 whose sum is finite and > 0; ``None`` where `read` is to say what is wrong.
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """The arguments of `balance`, checked."""
 
-    Unlike `read` it accepts entries that are 0 when they are divided by the sum: balancing does not divide by it.
-    """
-    if not isinstance(X, (np.ndarray, list, tuple)) or isinstance(X, np.ma.MaskedArray):
-        return None
-    try:
-        values = np.asarray(X)
-    except ValueError:
-        return None
-    if values.dtype.kind not in "iuf" or not values.size or not 0 < values.ndim <= limits.MOST_AXES:
-        return None
-    if values.min() < 0:
-        raise _refusal(values)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return values if 0 < float(values.sum(dtype=np.float64)) < np.inf else None
+    X: AnyArray
+    problem: Problem
+    margins: Margins
+    settings: Settings
+
+    def balanced(self) -> Balanced:
+        """Solve on the cells that can be positive.
+
+        Whether all can is a linear program or a flow. Cheap ones are solved first. Otherwise the answer itself is the
+        proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
+        """
+        known = reach(self.problem)
+        program = Program(self.problem, known.alive)
+        cheap = not known.certain and self._cheap(program)
+        if cheap:
+            known = _decided(program, known)
+        outcome = self._solve(known)
+        result = self._result(known, outcome)
+        if known.certain or outcome.status is Status.STOPPED:
+            return result
+        if result.converged and outcome.tilt <= limits.PROOF_TILT:
+            return replace(result, status=_found(result))
+        decided = known if cheap else _decided(program, known)
+        if decided.certain and (decided.alive != known.alive).any():
+            outcome = self._solve(decided)
+        return self._result(decided, outcome)
+
+    @staticmethod
+    def _cheap(program: Program) -> bool:
+        if not program.bipartite:
+            return program.size <= limits.SMALL_PROGRAM
+        return program.size <= limits.SMALL_TRANSPORT or program.whole is not None
+
+    def _face(self, known: Reach) -> BoolArray | None:
+        alive = self.problem.model.alive
+        return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
+
+    def _solve(self, known: Reach) -> Outcome:
+        model, face, asked = self.problem.model, self._face(known), self.settings
+        solvers = [asked.solver] if asked.solver else choose_for_margins(self.problem, prove=not known.certain)
+        first, columns = solvers[0], np.arange(model.n_params)
+        if not first.accepts_dependent:
+            columns = independent(model.on_face(face))
+        reduced = self.problem.reduced(face, columns)
+        matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
+        engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
+        target = Target(engine, reduced, self._eta_tol())
+        start = np.zeros(len(columns))
+        outcome = run_in_turn(solvers, target, start, max_iter=asked.max_iter, callback=asked.callback)
+        if len(columns) < model.n_params:
+            theta = np.zeros(model.n_params)
+            theta[columns] = outcome.point.theta
+            whole = Target(engine_for(model.on_face(face)), self.problem, target.tol)
+            outcome = replace(outcome, point=whole.at(theta))
+        return outcome
+
+    def _eta_tol(self) -> float:
+        """Return how closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them."""
+        tol, margins = self.settings.tol, self.problem.prescribed or {}
+        shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in margins.items()]
+        return min(tol, max(LEVEL, tol * min(shares)))
+
+    def _result(self, known: Reach, outcome: Outcome) -> Balanced:
+        model, face, tol = self.problem.model, self._face(known), self.settings.tol
+        parts = log_factors(model, outcome.point, self.margins)
+        alive = None if face is None else model.quotient.spread(face)
+        cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
+        tensor, parts, error = polished(multiplied(self.X, parts, alive), parts, self.margins, tol, cycles)
+        result = Balanced(
+            X=self.X,
+            margins=self.margins,
+            values=frozen(tensor),
+            parts=parts,
+            model=model,
+            point=outcome.point,
+            eta_hat=self.problem.eta_hat,
+            status=outcome.status,
+            vanishing_cells=frozen(vanishing_cells(model, face)),
+            gap=outcome.gap,
+            solver=outcome.solver.name,
+            history=outcome.history,
+            tol=tol,
+        )
+        if error <= tol:
+            return replace(result, status=_found(result) if known.certain else Status.UNDECIDED)
+        return replace(result, status=Status.STALLED) if outcome.status is Status.CONVERGED else result
 
 
-def _refusal(values: AnyArray) -> InvalidTensor:
-    wrong = ~(values >= 0)
-    place = np.argwhere(wrong)[0]
-    return InvalidTensor(
-        f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
-        f"{values[tuple(place)]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a "
-        "cell that must stay empty is 0."
-    )
+def _decided(program: Program, known: Reach) -> Reach:
+    """Find the cells that can be positive; where that is too large a question, nothing more is known."""
+    alive = possible_cells(program)
+    return known if alive is None else Reach(alive, certain=True)
+
+
+def _found(result: Balanced) -> Status:
+    return Status.AT_BOUNDARY if len(result.vanishing_cells) else Status.CONVERGED
+
+
+def choose_for_margins(problem: Problem, *, prove: bool) -> list[Solver]:
+    """Choose by structure and size; a solver after the first goes on from where the one before it gave up."""
+    model = problem.model
+    if MatrixEngine.applies(model):
+        return [MatrixScaling(prove=True, max_iter=limits.TRIAL_STEPS) if prove else MatrixScaling(prove=False)]
+    small = model.n_params <= limits.LARGEST_MATRIX
+    newton: Solver = Natural() if small else NaturalCG()
+    if model.n_params and (model.n_params >= limits.SCALING_FROM or len(problem.prescribed or {}) == 1):
+        return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
+    return [newton]

@@ -1,11 +1,14 @@
 """Which cells can be positive in a tensor with prescribed margins: all, some, or none because there is no such tensor.
 
-`existence` asks the same of data, which are a tensor with the expectations. Here there is none to begin with.
+`solvers.before.faces` answers this for data, which are themselves a tensor with the expectations; here none is known.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -15,28 +18,20 @@ from legendre.core.errors import InvalidMargins
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import Modes, decomposable
 from legendre.model.problem import Problem
-from legendre.tasks.balance.program import Contradiction, Program, largest_flow, whole_numbers
+from legendre.tasks.balance.margins import key_of, other_modes
 
-PROGRAM = 1e-10
-"""How closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1."""
-SHOWN = 12
-"""Indices listed in a message."""
+PROGRAM = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
+WHOLE = 1e-6
+"""Entries this close to whole numbers count as whole: numbers up to limits.LARGEST_FLOW are rounded by less."""
+SHOWN = 12  # the number of indices that a message lists
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """What is known before any program is solved.
+    """What is known before any program is solved."""
 
-    Parameters
-    ----------
-    alive
-        True for merged cells of the support whose margins are all positive.
-    certain
-        True when each of them is positive in some tensor with the margins, so that a finite answer exists.
-    """
-
-    alive: BoolArray
-    certain: bool
+    alive: BoolArray  # True for merged cells of the support whose margins are all positive
+    certain: bool  # True when each of them is positive in some tensor with the margins: a finite answer exists
 
 
 def reach(problem: Problem) -> Reach:
@@ -52,66 +47,148 @@ def reach(problem: Problem) -> Reach:
         allowed &= problem.margin(modes) > 0
     alive = problem.model.alive & allowed
     for modes in margins:
-        others = tuple(k for k in range(alive.ndim) if k not in modes)
-        lonely = np.argwhere((problem.margin(modes) > 0) & ~alive.any(axis=others, keepdims=True))
+        wanted = problem.margin(modes)
+        lonely = np.argwhere((wanted > 0) & ~alive.any(axis=other_modes(modes, alive.ndim), keepdims=True))
         if len(lonely):
             place = tuple(lonely[0])
-            entry, size = cell_name([place[k] for k in modes]), _size(problem, problem.margin(modes)[place])
             raise InvalidMargins(
-                f"margin {_name(modes)} wants {size} at {entry}, but on all of its cells X is 0 or another margin is."
+                f"margin {key_of(modes)} wants {_size(problem, wanted[place])} at "
+                f"{cell_name([place[k] for k in modes])}, but on all of its cells X is 0 or another margin is."
             )
     return Reach(alive, decomposable(list(margins)) and bool((alive == allowed).all()))
 
 
-def possible_cells(problem: Problem, alive: BoolArray) -> BoolArray | None:
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The alive cells against the entries of all margins."""
+
+    problem: Problem
+    alive: BoolArray
+
+    @property
+    def margins(self) -> dict[Modes, FloatArray]:
+        """The prescribed margins."""
+        return self.problem.prescribed or {}
+
+    @property
+    def size(self) -> int:
+        """The number of entries of the constraints."""
+        return int(self.alive.sum()) * len(self.margins)
+
+    @property
+    def bipartite(self) -> bool:
+        """True for two margins without a common mode: a cell joins an entry of one to an entry of the other."""
+        groups = [set(modes) for modes in self.margins]
+        return len(groups) == 2 and not groups[0] & groups[1]
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """For each cell and each margin the entry that the cell counts for, all entries numbered in a row."""
+        cells, found, start = np.argwhere(self.alive), [], 0
+        for modes, values in self.margins.items():
+            found.append(start + np.ravel_multi_index(tuple(cells[:, modes].T), values.shape))
+            start += values.size
+        return np.stack(found, axis=1)
+
+    @cached_property
+    def wanted(self) -> FloatArray:
+        """All entries of all margins."""
+        return np.concatenate([values.ravel() for values in self.margins.values()])
+
+    @cached_property
+    def matrix(self) -> Any:
+        """Cells x entries, sparse."""
+        from scipy.sparse import csr_array
+
+        cells, ways = self.columns.shape
+        index = (np.ones(cells * ways), self.columns.ravel(), np.arange(0, cells * ways + 1, ways))
+        return csr_array(index, shape=(cells, len(self.wanted)))
+
+    @cached_property
+    def whole(self) -> IntArray | None:
+        """All entries of both margins as whole numbers, in the caller's units or others; ``None`` if they are not."""
+        sizes = [values.size for values in self.margins.values()]
+        units = (self.problem.data.total, 1.0 / self.wanted[self.wanted > 0].min(), float(math.lcm(*sizes)))
+        for unit in units:
+            scaled = self.wanted * unit
+            whole = np.rint(scaled)
+            equal = whole[: sizes[0]].sum() == whole[sizes[0] :].sum() <= limits.LARGEST_FLOW
+            if equal and np.abs(scaled - whole).max() <= WHOLE * min(1.0, scaled.max()):
+                return whole.astype(np.int64)
+        return None
+
+
+def possible_cells(program: Program) -> BoolArray | None:
     """Find the cells that are positive in some tensor with the margins; ``None`` where the question is too large.
 
-    Raises
-    ------
-    InvalidMargins
-        When there is no such tensor, with the block of margins that shows it.
+    Where there is no such tensor, `InvalidMargins` names the block of margins that shows it.
     """
-    program = Program(problem, alive)
-    whole = whole_numbers(program) if program.bipartite else None
+    whole = program.whole if program.bipartite else None
     if program.size > limits.LARGEST_BALANCE_PROGRAM and whole is None:
         return None
-    tensor = _some_tensor(program) if whole is None else largest_flow(program, whole)
-    if isinstance(tensor, Contradiction):
-        raise InvalidMargins(_explained(program, tensor.multipliers))
+    tensor = _some_tensor(program) if whole is None else _largest_flow(program, whole)
     if tensor is None:
         return None
     positive = _in_cycles(program, tensor) if program.bipartite else _can_rise(program)
     if positive is None:
         return None
-    out = np.zeros_like(alive)
-    out[alive] = positive
+    out = np.zeros_like(program.alive)
+    out[program.alive] = positive
     return out
 
 
-def _some_tensor(program: Program) -> FloatArray | Contradiction | None:
-    """Find a tensor with the margins, or multipliers of the margins that prove that there is none (Farkas).
+def _optimum(costs: FloatArray, **constraints: Any) -> Any | None:
+    """Solve a linear program; ``None`` where HiGHS does not."""
+    from scipy.optimize import linprog
+
+    exact: Any = {"primal_feasibility_tolerance": PROGRAM, "dual_feasibility_tolerance": PROGRAM}
+    answer = linprog(costs, method="highs", options=exact, **constraints)
+    return None if answer.status != 0 or answer.x is None else answer
+
+
+def _some_tensor(program: Program) -> FloatArray | None:
+    """Find a tensor with the margins, or raise with multipliers of the margins that prove that there is none (Farkas).
 
     Multipliers whose sum is <= 0 on every cell have ``multipliers . margins <= 0`` for every tensor. The first margin's
     can be taken >= 0 and the others' <= 0: for a matrix these are cuts, and take the values 0 and 1.
     """
-    from scipy.optimize import linprog
-
-    first = next(iter(program.margins.values())).size
-    entries = len(program.wanted)
-    answer = linprog(
-        -program.wanted,
-        A_ub=program.matrix,
-        b_ub=np.zeros(len(program.cells)),
-        bounds=[(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first),
-        method="highs",
-        options={"primal_feasibility_tolerance": PROGRAM, "dual_feasibility_tolerance": PROGRAM},
-    )
-    if answer.status != 0 or answer.x is None:
+    first, entries = next(iter(program.margins.values())).size, len(program.wanted)
+    bounds = [(0.0, 1.0)] * first + [(-1.0, 0.0)] * (entries - first)
+    answer = _optimum(-program.wanted, A_ub=program.matrix, b_ub=np.zeros(len(program.columns)), bounds=bounds)
+    if answer is None:
         return None
     # entries of the margins were rounded when they were written down, and once more when they were summed
     if float(program.wanted @ answer.x) > 10 * PROGRAM:
-        return Contradiction(answer.x)
+        raise _contradiction(program, answer.x)
     tensor: FloatArray = -answer.ineqlin.marginals
+    return tensor
+
+
+def _largest_flow(program: Program, whole: IntArray) -> FloatArray:
+    """Send as much as possible from the first margin through the cells to the second: all of it, or there is a cut."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+    entries, total, first = len(whole), int(whole.sum()) // 2, next(iter(program.margins.values())).size
+    (one, other), source, sink = program.columns.T, entries, entries + 1
+    tails = np.concatenate([one, np.full(first, source), np.arange(first, entries)])
+    heads = np.concatenate([other, np.arange(first), np.full(entries - first, sink)])
+    room = np.concatenate([np.full(len(one), total), whole]).astype(np.int32)
+    network = csr_array((room, (tails, heads)), shape=(entries + 2, entries + 2))
+    found = maximum_flow(network, source, sink)
+    if found.flow_value < total:
+        left: Any = network - found.flow
+        left.data = np.maximum(left.data, 0)
+        left.eliminate_zeros()
+        reached = np.zeros(entries + 2, dtype=np.bool_)
+        reached[breadth_first_order(left, source, return_predecessors=False)] = True
+        raise _contradiction(program, np.where(np.arange(entries) < first, 1.0, -1.0) * reached[:entries])
+    flow = found.flow.tocoo()
+    through = (flow.row < first) & (flow.col < entries) & (flow.data > 0)
+    tensor = np.zeros(len(one))
+    used, keys = flow.row[through].astype(np.int64) * entries + flow.col[through], one * entries + other
+    order = np.argsort(keys)
+    tensor[order[np.searchsorted(keys, used, sorter=order)]] = flow.data[through] / total
     return tensor
 
 
@@ -138,50 +215,44 @@ def _can_rise(program: Program) -> BoolArray | None:
 
     Such multipliers form a cone, so that one program with each fall capped at 1 finds all cells that fall.
     """
-    from scipy.optimize import linprog
     from scipy.sparse import eye_array, hstack
 
     cells, entries = program.matrix.shape
-    answer = linprog(
+    answer = _optimum(
         np.concatenate([np.zeros(entries), -np.ones(cells)]),
         A_ub=hstack([program.matrix, eye_array(cells)], format="csr"),
         b_ub=np.zeros(cells),
         A_eq=np.concatenate([program.wanted, np.zeros(cells)])[None],
         b_eq=np.zeros(1),
         bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
-        method="highs",
-        options={"primal_feasibility_tolerance": PROGRAM, "dual_feasibility_tolerance": PROGRAM},
     )
-    if answer.status != 0 or answer.x is None:
+    if answer is None:
         return None
     stays: BoolArray = answer.x[entries:] < 0.5  # each fall is 0 or 1, but for the program's tolerance
     return stays
 
 
-def _explained(program: Program, multipliers: FloatArray) -> str:
+def _contradiction(program: Program, multipliers: FloatArray) -> InvalidMargins:
+    """Say why no tensor has the margins: for a matrix rows and columns, otherwise the multipliers themselves."""
     parts = np.split(multipliers, np.cumsum([values.size for values in program.margins.values()])[:-1])
-    named = dict(zip(program.margins, parts, strict=True))
-    if list(named) == [(0,), (1,)] and program.alive.ndim == 2:
-        return _cut(program, *(np.flatnonzero(np.abs(part) > 0.5) for part in parts))
+    if list(program.margins) == [(0,), (1,)] and program.alive.ndim == 2:
+        rows, columns = (np.flatnonzero(np.abs(part) > 0.5) for part in parts)
+        need, have = program.margins[(0,)][rows].sum(), program.margins[(1,)][columns].sum()
+        return InvalidMargins(
+            f"no matrix that is 0 where X is 0 has these margins: X is 0 on rows {_indices(rows)} outside columns "
+            f"{_indices(columns)}, yet those rows need {_size(program.problem, need)} and those columns have only "
+            f"{_size(program.problem, have)}."
+        )
     entries = [
-        f"{_name(modes)}{cell_name(np.unravel_index(i, program.margins[modes].shape))}: {part[i]:+.4g}"
-        for modes, part in named.items()
+        f"{key_of(modes)}{cell_name(np.unravel_index(i, values.shape))}: {part[i]:+.4g}"
+        for (modes, values), part in zip(program.margins.items(), parts, strict=True)
         for i in np.flatnonzero(np.abs(part) > 1e-9)
     ]
     more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
-    return (
+    return InvalidMargins(
         "no tensor that is 0 where X is 0 has these margins. Multiply entries of the margins by "
         f"{', '.join(entries[:SHOWN])}{more}: on every cell of X's support the multipliers sum to <= 0, yet the "
         f"margins sum to {_size(program.problem, float(multipliers @ program.wanted))} > 0."
-    )
-
-
-def _cut(program: Program, rows: IntArray, columns: IntArray) -> str:
-    need, have = program.margins[(0,)][rows].sum(), program.margins[(1,)][columns].sum()
-    return (
-        f"no matrix that is 0 where X is 0 has these margins: X is 0 on rows {_indices(rows)} outside columns "
-        f"{_indices(columns)}, yet those rows need {_size(program.problem, need)} and those columns have only "
-        f"{_size(program.problem, have)}."
     )
 
 
@@ -193,7 +264,3 @@ def _indices(index: IntArray) -> str:
 def _size(problem: Problem, share: float) -> str:
     """Write a share of the total in the margins' units."""
     return f"{float(share) * problem.data.total:.6g}"
-
-
-def _name(modes: Modes) -> str:
-    return str(modes[0]) if len(modes) == 1 else str(modes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -27,18 +28,10 @@ MarginsLike = Mapping[Any, ArrayLike] | Sequence[ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins that agree with each other.
+    """Margins that agree with each other."""
 
-    Parameters
-    ----------
-    values
-        By sets of modes (sorted), in the caller's units.
-    total
-        What each of them sums to.
-    """
-
-    values: dict[Modes, FloatArray]
-    total: float
+    values: dict[Modes, FloatArray]  # by sets of modes (sorted), in the caller's units
+    total: float  # the sum of each of them
 
     @property
     def largest_sets(self) -> list[Modes]:
@@ -61,8 +54,18 @@ class Margins:
 
 def margin_of(tensor: FloatArray, modes: Modes) -> FloatArray:
     """Sum a tensor over all modes but the given ones."""
-    sums: FloatArray = tensor.sum(axis=tuple(k for k in range(tensor.ndim) if k not in modes))
+    sums: FloatArray = tensor.sum(axis=other_modes(modes, tensor.ndim))
     return sums
+
+
+def other_modes(modes: Modes, order: int) -> Modes:
+    """List the modes that are not among the given ones."""
+    return tuple(k for k in range(order) if k not in modes)
+
+
+def key_of(modes: Modes) -> int | Modes:
+    """Write a single mode as an integer, as a caller does."""
+    return modes[0] if len(modes) == 1 else modes
 
 
 def read_margins(
@@ -72,21 +75,14 @@ def read_margins(
     shape: tuple[int, ...],
     tol: float,
 ) -> Margins:
-    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones.
-
-    Examples
-    --------
-    >>> read_margins(None, None, None, (2, 4), 1e-10).values
-    {(0,): array([1., 1.]), (1,): array([0.5, 0.5, 0.5, 0.5])}
-    """
+    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones."""
     if margins is None:
         return _uniform(_sets(modes, len(shape)), total, shape)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
     values = dict(_one(group, given, shape) for group, given in _pairs(margins, len(shape)))
     _check_agreement(values, tol)
-    first = next(iter(values.values()))
-    return Margins(values, float(first.sum()))
+    return Margins(values, float(next(iter(values.values())).sum()))
 
 
 def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes]:
@@ -105,14 +101,11 @@ def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes
 
 def _group(group: object, order: int) -> Modes:
     """Read one set of modes: an integer or a tuple of them."""
-    single = is_whole(group)
     try:
-        [read] = mode_sets("margins", [(cast(int, group),) if single else cast(Iterable[int], group)])
+        [read] = mode_sets("margins", [(group,) if is_whole(group) else cast(Iterable[int], group)])
         check_modes("margins", [read], order)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
-    except TypeError:
-        read = ()
     if not read:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
     return read
@@ -121,7 +114,7 @@ def _group(group: object, order: int) -> Modes:
 def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> Margins:
     if not sets:
         raise InvalidMargins("modes is empty: name at least one set of modes, e.g. [(0,), (1,)].")
-    sizes = [int(np.prod([shape[k] for k in group])) for group in sets]
+    sizes = [math.prod(shape[k] for k in group) for group in sets]
     scale = float(sizes[0]) if total is None else total
     if not is_real(scale) or not 0 < scale < np.inf:
         raise InvalidMargins(f"total must be a finite number > 0, got {total!r}.")
@@ -136,9 +129,8 @@ def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
             raise InvalidMargins("margins is empty: prescribe at least one, e.g. {0: row_sums, 1: column_sums}.")
         pairs = [(_group(key, order), given) for key, given in margins.items()]
         names = [tuple(sorted(group)) for group, _ in pairs]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidMargins(f"the margin of modes {_name(twice)} is given twice.")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidMargins(f"the margin of modes {key_of(twice[0])} is given twice.")
         return pairs
     if not isinstance(margins, (list, tuple)) or len(margins) != order:
         raise InvalidMargins(
@@ -151,7 +143,7 @@ def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
 
 def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes, FloatArray]:
     """Check one margin and bring its modes into order."""
-    name = f"margin {_name(group)}"
+    name = f"margin {key_of(group)}"
     if isinstance(given, np.ma.MaskedArray):
         raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
     values = rectangular(given, name, InvalidMargins)
@@ -160,7 +152,7 @@ def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes,
     expected = tuple(shape[k] for k in group)
     if values.shape != expected:
         raise InvalidMargins(
-            f"{name} has shape {values.shape}; X has shape {shape}, so its margin over modes {_name(group)} has shape "
+            f"{name} has shape {values.shape}; X has shape {shape}, so its margin over modes {key_of(group)} has shape "
             f"{expected}."
         )
     numbers = values.astype(np.float64)
@@ -179,30 +171,24 @@ def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes,
 
 
 def _check_agreement(values: dict[Modes, FloatArray], tol: float) -> None:
-    """Compare what each two margins say about the modes that they share: at least the total."""
+    """Compare the sums of each two margins over the modes that they do not share: at least the totals must agree."""
     for (a, first), (b, second) in combinations(values.items(), 2):
         shared = tuple(k for k in a if k in b)
-        one, other = (_onto(m, group, shared) for m, group in ((first, a), (second, b)))
+        one, other = (
+            np.asarray(margin_of(margin, tuple(i for i, k in enumerate(group) if k in shared)))
+            for margin, group in ((first, a), (second, b))
+        )
         off = np.abs(one - other)
         if off.max() <= max(tol, SUMMATION) * one.max():
             continue
         place = np.unravel_index(int(off.argmax()), off.shape)
-        pair = f"margins {_name(a)} and {_name(b)}"
+        pair = f"margins {key_of(a)} and {key_of(b)}"
         if not shared:
             raise InvalidMargins(
                 f"{pair} have different sums, {float(one):.12g} and {float(other):.12g}. Both are the sum of one "
                 "tensor: rescale one of them."
             )
         raise InvalidMargins(
-            f"{pair} disagree about their common margin over modes {_name(shared)}: at {cell_name(place)} the first "
+            f"{pair} disagree about their common margin over modes {key_of(shared)}: at {cell_name(place)} the first "
             f"sums to {one[place]:.12g}, the second to {other[place]:.12g}."
         )
-
-
-def _onto(margin: FloatArray, group: Modes, shared: Modes) -> FloatArray:
-    sums: FloatArray = np.asarray(margin.sum(axis=tuple(i for i, k in enumerate(group) if k not in shared)))
-    return sums
-
-
-def _name(group: Modes) -> str:
-    return str(group[0]) if len(group) == 1 else str(tuple(group))

@@ -30,15 +30,12 @@ from legendre.results.file import (
 )
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
-from legendre.tasks.balance.margins import Margins, margin_of
+from legendre.tasks.balance.margins import Margins, key_of, margin_of, other_modes
 
-EXPONENT = 300.0
-"""Factors whose logarithms add up to no more than this are multiplied one by one: no product overflows."""
+EXPONENT = 300.0  # factors whose logarithms add up to at most this are multiplied one by one: no product overflows
 
-BLOCK = 1 << 16
-"""Cells multiplied at a time: they stay in the cache."""
-POLISH = 5
-"""Cycles at most that take rounding errors out of the margins."""
+BLOCK = 1 << 16  # cells multiplied at a time: they stay in the cache
+POLISH = 5  # cycles at most that take rounding errors out of the margins
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +88,7 @@ class Balanced(ModelResult):
     @property
     def log_factors(self) -> dict[int | Modes, FloatArray]:
         """Log factors by modes."""
-        return {_key(modes): part for modes, part in self.parts.items()}
+        return {key_of(modes): part for modes, part in self.parts.items()}
 
     @property
     def factors(self) -> dict[int | Modes, FloatArray]:
@@ -119,7 +116,7 @@ class Balanced(ModelResult):
 
     def summary(self) -> str:
         """Return a table of the result and its certificate."""
-        wanted = ", ".join(str(_key(modes)) for modes in self.margins.values)
+        wanted = ", ".join(str(key_of(modes)) for modes in self.margins.values)
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
             ("margins", f"{wanted}; total {self.margins.total:.6g}"),
@@ -174,8 +171,7 @@ def log_factors(model: Model, point: Point, margins: Margins) -> dict[Modes, Flo
     left = np.ones(model.n_params, dtype=np.bool_)
     out: dict[Modes, FloatArray] = {}
     for modes in margins.largest_sets:
-        others = [k for k in range(model.positions.shape[1]) if k not in modes]
-        own = left & ~(model.positions[:, others] > 0).any(axis=1)
+        own = left & ~(model.positions[:, other_modes(modes, model.positions.shape[1])] > 0).any(axis=1)
         left &= ~own
         grid = np.zeros(margins.values[modes].shape)
         grid[tuple(model.positions[own][:, modes].T)] = point.theta[own]
@@ -189,7 +185,7 @@ def log_factors(model: Model, point: Point, margins: Margins) -> dict[Modes, Flo
 
 def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | None) -> FloatArray:
     """X times the factors; 0 outside the face."""
-    logs = [np.expand_dims(part, tuple(k for k in range(X.ndim) if k not in s)) for s, part in parts.items()]
+    logs = [np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in parts.items()]
     sizes = [float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts.values()]
     plain = sum(sizes) <= EXPONENT
     factors = [np.exp(log) for log in logs] if plain else logs
@@ -215,7 +211,7 @@ def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | N
 def polished(
     tensor: FloatArray, parts: dict[Modes, FloatArray], margins: Margins, tol: float, cycles: int
 ) -> tuple[FloatArray, dict[Modes, FloatArray], float]:
-    """Take what rounding left out of the margins by a few cycles, where it is more than tol and while that helps."""
+    """Lower errors of the margins above tol, which rounding left, by a few cycles of scaling, while each helps."""
     error = margins.worst(tensor)
     for _ in range(cycles):
         if error <= tol:
@@ -224,17 +220,13 @@ def polished(
         for modes, part in parts.items():
             current, wanted = margin_of(trial, modes), margins.values[modes]
             ratio = np.divide(wanted, current, out=np.ones_like(current), where=(current > 0) & (wanted > 0))
-            trial *= np.expand_dims(ratio, tuple(k for k in range(tensor.ndim) if k not in modes))
+            trial *= np.expand_dims(ratio, other_modes(modes, tensor.ndim))
             logs[modes] = part + np.log(ratio)
         left = margins.worst(trial)
         if not left < error:
             break
         tensor, parts, error = trial, logs, left
     return tensor, parts, error
-
-
-def _key(modes: Modes) -> int | Modes:
-    return modes[0] if len(modes) == 1 else modes
 
 
 def _by_modes(name: str, parts: dict[Modes, FloatArray]) -> Arrays:

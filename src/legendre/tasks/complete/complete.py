@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, home_of, host
@@ -27,10 +26,8 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.tensor import in_units
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
-from legendre.tasks.complete.crossval import CRITERIA
-from legendre.tasks.complete.folds import Folding, Rng
+from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
 from legendre.tasks.complete.result import Completion
-from legendre.tasks.complete.selection import select
 
 UNDETERMINED = ("nan", "theta0")
 
@@ -111,13 +108,11 @@ def complete(
     recipe, table = recipes[0], None
     if folds is not None:
         folding = Folding.read(folds, hold_out, rng, len(data.shape))
-        recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values)
+        recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
     with shown(None, progress) as line:
         fit = fit_recipe(data, home, recipe, settings, line)
     warned(fit, stacklevel=3)
-    value, determined = extrapolate(fit)
-    if undetermined == "nan" and determined is not None:
-        value[~determined] = np.nan
+    value, determined = extrapolate(fit, undetermined)
     tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
     if determined is None and not seen.all():
         warnings.warn(
@@ -131,47 +126,24 @@ def complete(
 
 
 def read_gaps(X: TensorLike, support: str | ArrayLike, base: ArrayLike | None, task: str) -> tuple[Dense, BoolArray]:
-    """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega.
-
-    Examples
-    --------
-    >>> data, seen = read_gaps([[1, 2], [np.nan, 0]], "all", None, "complete")
-    >>> data.total, seen.tolist()
-    (3.0, [[True, True], [False, True]])
-    """
+    """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega."""
     data = in_memory(read(X, support, base), task)
     seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if not isinstance(support, str):
         seen &= np.asarray(host(support))
     elif support == "nonzero":
         seen &= data.values > 0
-    if data.base is not None:
-        _check_base(data.base, seen)
+    if data.base is not None and len(bad := np.argwhere(~seen & ~(np.isfinite(data.base) & (data.base >= 0)))):
+        where = f"base{cell_name(bad[0])} = {data.base[tuple(bad[0])]:g} at a missing cell"
+        raise InvalidSupport(f"{where}; to fill it in, it must be finite and >= 0 there.")
     return data, seen
 
 
-def _check_base(base: FloatArray, seen: BoolArray) -> None:
-    """Refuse a base measure that is not finite and >= 0 at a cell that is to be filled in."""
-    bad = np.argwhere(~seen & ~(np.isfinite(base) & (base >= 0)))
-    if len(bad):
-        place = tuple(bad[0])
-        raise InvalidSupport(
-            f"base{cell_name(place)} = {base[place]:g} at a missing cell; to fill it in, it must be finite and >= 0 "
-            "there."
-        )
-
-
-def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
+def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArray, BoolArray | None]:
     """Compute the model's value at every cell in X's units, and mark where the support determines it.
 
-    Where it does not, parameters that are left open count as 0. ``None`` when the question is too large.
-
-    Examples
-    --------
-    >>> import legendre as ld
-    >>> value, determined = extrapolate(ld.decompose([[1, 2], [3, np.nan]], ld.interactions(1)))
-    >>> value.round(9).tolist(), bool(determined.all())
-    ([[1.0, 2.0], [3.0, 6.0]], True)
+    Where it does not, the value is NaN, or with ``"theta0"`` that of the model whose open parameters are 0. When the
+    question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
     density, unit = in_units(fit)
@@ -185,15 +157,11 @@ def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
         return value, None
     value[spread(found.zero)] = 0.0
     determined: BoolArray = np.array(spread(found.value | found.zero))
-    return value, determined if base is None else determined | (base == 0)
-
-
-def determined_values(fit: Decomposition) -> FloatArray:
-    """Return the model's values, NaN where the support does not determine them; all of them when that is unknown."""
-    value, determined = extrapolate(fit)
-    if determined is not None:
+    if base is not None:
+        determined |= base == 0
+    if undetermined == "nan":
         value[~determined] = np.nan
-    return value
+    return value, determined
 
 
 @dataclass(frozen=True)
@@ -219,25 +187,19 @@ class OnGrid(Basis):
 
 
 def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
-    """Read one basis, or a list of several if there is a way to choose.
-
-    Examples
-    --------
-    >>> read_bases(["interactions(1)", "interactions(2)"], 5)
-    [interactions(1), interactions(2)]
-    """
-    if isinstance(basis, Basis):
-        return [_on_grid(basis)]
-    if not isinstance(basis, (list, tuple)) or not any(isinstance(item, (Basis, str)) for item in basis):
-        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # no list of candidates, so cells
-    if wrong := [item for item in basis if not isinstance(item, (Basis, str))]:
+    """Read one basis, or a list of several if there is a way to choose."""
+    listed = list(basis) if isinstance(basis, (list, tuple)) else []
+    wrong = [item for item in listed if not isinstance(item, (Basis, str))]
+    if len(wrong) == len(listed):
+        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # not a list of candidates: one basis, or cells
+    if wrong:
         raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
-    if len(basis) > 1 and folds is None:
-        raise InvalidSetting(f"{len(basis)} candidate bases need cross-validation to choose from them: folds=5.")
-    return [_on_grid(as_basis(item)) for item in basis]
+    if len(listed) > 1 and folds is None:
+        raise InvalidSetting(f"{len(listed)} candidate bases need cross-validation to choose from them: folds=5.")
+    return [_on_grid(as_basis(item)) for item in listed]
 
 
 def _on_grid(recipe: Basis) -> Basis:
-    if not isinstance(recipe, Adaptive):
-        return OnGrid(recipe)
-    return replace(recipe, start=OnGrid(as_basis(recipe.start)))
+    if (growing := recipe.growing) is not None:
+        return replace(growing, start=OnGrid(as_basis(growing.start)))
+    return OnGrid(recipe)

@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import xlogy
 
-from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.basis.basis import Basis
+from legendre.basis.parse import as_basis
+from legendre.core.arguments import is_whole
+from legendre.core.array_libraries import HERE
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.text_table import aligned
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense, observe
+from legendre.fitting.decompose import fit_recipe
+from legendre.fitting.plan import Settings
+from legendre.fitting.progress import ProgressLine
 from legendre.results.base import Storable
+from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.query_arguments import generator_from
 
 CRITERIA = ("deviance", "rmse")
-RULE = 40
-"""The length of the rule under the title."""
-MOSTLY = 0.5
-"""A basis that leaves more than this share of the held-out cells undetermined is no candidate."""
+MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
+ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
+SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the size asked for
 
-Fill = Callable[[BoolArray], Sequence[FloatArray]]
-"""From the cells that may be seen to one completed tensor per candidate, NaN where a cell is not determined."""
+Rng = int | np.random.Generator | None
+"""What deals cells into folds: the same integer always deals in the same way, ``None`` in another way each time."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well a basis fills in held-out cells.
-
-    Parameters
-    ----------
-    basis
-        Which one.
-    rmse, rmse_se
-        Root mean square error in X's units: mean over the folds and its standard error.
-    deviance, deviance_se
-        Poisson deviance ``2 (x log(x / m) - x + m)`` per cell, twice the generalised KL divergence; infinite where the
-        model says 0 and X does not.
-    undetermined
-        Held-out cells that the others do not determine; they are not scored.
-    """
+    """How well a basis fills in held-out cells: means over the folds and their standard errors."""
 
     basis: str
-    rmse: float
+    rmse: float  # root mean square error in X's units
     rmse_se: float
-    deviance: float
+    deviance: float  # Poisson deviance per cell, see `poisson_deviance`; infinite where the model says 0 and X does not
     deviance_se: float
-    undetermined: int
+    undetermined: int  # held-out cells that the others do not determine; they are not scored
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class CrossValidation(Storable):
 
     def summary(self) -> str:
         """Return the table under its title."""
-        return f"Cross-validation\n{'-' * RULE}\n{self}"
+        return f"Cross-validation\n{'-' * 40}\n{self}"
 
     def to_arrays(self) -> Arrays:
         """List the scores and what they are about."""
@@ -101,33 +98,129 @@ class CrossValidation(Storable):
 
     def __str__(self) -> str:
         head = ("", "basis", "deviance per cell", "RMSE", "undetermined")
-        rows = [head, *(_line(score, at == self.best) for at, score in enumerate(self.scores))]
+        rows = [head]
+        for at, score in enumerate(self.scores):
+            errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
+            rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
         title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
         return "\n".join([title, *aligned(rows, "<")])
 
 
-def _line(score: Score, best: bool) -> tuple[str, str, str, str, str]:
-    deviance = f"{score.deviance:.5g} +- {score.deviance_se:.2g}"
-    rmse = f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
-    return "*" if best else "", score.basis, deviance, rmse, str(score.undetermined)
+@dataclass(frozen=True)
+class Folding:
+    """How observed cells are dealt into folds."""
+
+    n_folds: int
+    along: tuple[int, ...] = ()  # the modes of the fibres that stay together; none for single cells
+    rng: Rng = 0
+
+    @classmethod
+    def read(cls, folds: int, hold_out: str | int | Sequence[int], rng: Rng, order: int) -> Folding:
+        """Check a caller's arguments."""
+        if not is_whole(folds, 2):
+            raise InvalidSetting(
+                f"folds must be an integer >= 2 (complete also takes None: no cross-validation); got {folds!r}."
+            )
+        return cls(int(folds), _modes(hold_out, order), generator_from(rng, InvalidSetting))
+
+    @property
+    def name(self) -> str:
+        """What is held out."""
+        return f"fibres along mode {', '.join(map(str, self.along))}" if self.along else "cells"
+
+    def deal(self, seen: BoolArray) -> IntArray:
+        """Give each observed cell a fold, the same one to all cells of a fibre; -1 elsewhere.
+
+        Examples
+        --------
+        >>> Folding(2, along=(1,)).deal(np.array([[True, True], [True, False]])).tolist()
+        [[0, 0], [1, -1]]
+        """
+        short = [1 if k in self.along else n for k, n in enumerate(seen.shape)]
+        groups = np.broadcast_to(np.arange(int(np.prod(short))).reshape(short), seen.shape)
+        used = np.unique(groups[seen])
+        if self.n_folds > len(used):
+            what = "fibres with an observed cell" if self.along else "observed cells"
+            raise InvalidSetting(f"folds={self.n_folds} needs at least as many {what}; X has {len(used)}.")
+        turn = np.full(int(np.prod(short)), -1, dtype=np.int64)
+        turn[np.random.default_rng(self.rng).permutation(used)] = np.arange(len(used)) % self.n_folds
+        return np.where(seen, turn[groups], -1)
 
 
-def cross_validate(
-    values: FloatArray, turns: IntArray, names: Sequence[str], fill: Fill, *, criterion: str, folds: str
+def _modes(hold_out: str | int | Sequence[int], order: int) -> tuple[int, ...]:
+    if isinstance(hold_out, str):
+        if hold_out != "cells":
+            raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.")
+        return ()
+    modes = [hold_out] if isinstance(hold_out, (int, np.integer)) else list(hold_out)
+    for k in modes:
+        if not is_whole(k, 0) or k >= order:
+            raise InvalidSetting(f"hold_out names the mode {k!r}; X has {order} modes, 0 to {order - 1}.")
+    if not modes or len(set(modes)) == order:
+        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
+    return tuple(sorted({int(k) for k in modes}))
+
+
+def _sizes(recipe: Basis, data: Dense) -> dict[int, Basis]:
+    """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
+    growing = recipe.growing
+    if growing is None or isinstance(growing.size, str):
+        return {}
+    least = max(1, len(as_basis(growing.start).select(data)))
+    sizes = np.geomspace(min(least, growing.size), growing.size, SIZES).round()
+    return {n: replace(growing, size=n) for n in sorted({int(size) for size in sizes})}
+
+
+def select(
+    data: Dense,
+    seen: BoolArray,
+    recipes: list[Basis],
+    settings: Settings,
+    folding: Folding,
+    criterion: str,
+    values_of: Callable[[Decomposition], FloatArray],
+) -> tuple[Basis, CrossValidation]:
+    """Compare the candidates, and the sizes of those that grow; return the best one and the table.
+
+    `values_of` computes the tensor that a fit fills in, NaN where the cells left do not determine it.
+    """
+    offers = [(recipe, _sizes(recipe, data)) for recipe in recipes]
+    every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
+    values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
+    # a cell of base measure 0 is no test of a model
+    turns = folding.deal(seen if data.base is None else seen & (data.base > 0))
+    filled = np.full((len(every), *values.shape), np.nan)
+    for turn in range(folding.n_folds):
+        left, held = cells_left(values, turns, turn), turns == turn
+        rough = replace(settings, tol=max(settings.tol, ROUGH / int(left.sum())), ranked=False)
+        part, fits = observe(values, left, data.base), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
+            for recipe, sizes in offers:
+                fit = fit_recipe(part, HERE, recipe, rough, ProgressLine(None))
+                fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
+            for answer, fit in zip(filled, fits, strict=True):
+                answer[held] = values_of(fit)[held]
+    table = compared(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)
+    return every[table.best], table
+
+
+def cells_left(values: FloatArray, turns: IntArray, turn: int) -> BoolArray:
+    """Mark the observed cells that are not held out in a fold; refuse a fold without which X is 0."""
+    left: BoolArray = (turns >= 0) & (turns != turn)
+    if not (values[left] > 0).any():
+        raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
+    return left
+
+
+def compared(
+    values: FloatArray, turns: IntArray, names: Sequence[str], filled: FloatArray, criterion: str, folds: str
 ) -> CrossValidation:
-    """Hold out fold after fold, and score what each candidate fills in.
+    """Score the held-out cells that each candidate filled in (candidates x grid, NaN where it determines nothing).
 
     All candidates are scored on the same cells: those that each of them determines, apart from candidates that leave
     most cells undetermined.
     """
-    n_folds = int(turns.max()) + 1
-    filled = np.full((len(names), *values.shape), np.nan)
-    for turn in range(n_folds):
-        held, left = turns == turn, (turns >= 0) & (turns != turn)
-        if not (values[left] > 0).any():
-            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
-        for answer, tensor in zip(filled, fill(left), strict=True):
-            answer[held] = tensor[held]
     held_out = turns >= 0
     open_cells = np.isnan(filled[:, held_out])
     usable = open_cells.mean(axis=1) <= MOSTLY
@@ -143,7 +236,7 @@ def cross_validate(
     )
     best = min(range(len(scores)), key=lambda at: _merit(scores[at], criterion))
     scored = int(common.sum()) if usable.any() else 0
-    return CrossValidation(scores, best, n_folds, folds, int(held_out.sum()), scored, criterion)
+    return CrossValidation(scores, best, int(turns.max()) + 1, folds, int(held_out.sum()), scored, criterion)
 
 
 def _merit(score: Score, criterion: str) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from legendre.core.array_libraries import host
-from legendre.core.text_table import shape_name
+from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.base import Result
 from legendre.results.decomposition import Decomposition
@@ -16,7 +16,8 @@ from legendre.results.file import Archive, Arrays, packed_mask
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
-from legendre.tasks.complete.report import gaps_report
+
+NAMED = 8  # the number of slices that the summary names one by one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +105,20 @@ class Completion(Result):
 
     def summary(self) -> str:
         """Return a table of what was filled in, what could not be, and the fit."""
-        return gaps_report(self)
+        seen, missing = int(self.observed.sum()), int((~self.observed).sum())
+        # independent parameters leave no cell open, so that a full rank beside open cells was not computed
+        unknown = (self.determined is None or not self.determined.all()) and self.rank == self.n_params
+        rank = "rank not computed" if unknown else f"rank {self.rank} on the observed cells"
+        rows = [
+            ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
+            *_filled(self),
+            *(("nothing observed", text) for text in _slices(~self.observed, whole=True)),
+            ("parameters", f"{self.n_params}, {rank}"),
+        ]
+        if self.status is Status.UNDECIDED:
+            rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]
+        table = [] if self.cv is None else [self.cv.summary()]
+        return "\n\n".join([named_values("Completion", rows), *table, self.fit.summary()])
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the masks, the fit and the cross-validation."""
@@ -132,3 +146,30 @@ class Completion(Result):
         missing = int(np.count_nonzero(~self.observed))
         left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
+
+
+def _filled(done: Completion) -> list[tuple[str, str]]:
+    """Count the cells that were filled in, and those that are not determined, with their slices."""
+    numbers = ~np.isnan(host(done.values))
+    count = int((~done.observed & numbers).sum())
+    if done.determined is None:
+        return [("filled in", f"{count}, not checked whether they are determined")]
+    unknown = ~done.determined
+    if not unknown.any():
+        return [("filled in", str(count))]
+    kept = int((unknown & numbers).sum())
+    fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
+    lines = [f"{int(unknown.sum())} cells{fate}", *_slices(unknown, whole=False)]
+    return [("filled in", str(count)), *(("undetermined", line) for line in lines)]
+
+
+def _slices(cells: BoolArray, *, whole: bool) -> list[str]:
+    """Name, mode by mode, the slices with such cells unless all have some; with `whole` those with no other cells."""
+    lines = []
+    for mode, length in enumerate(cells.shape):
+        others = tuple(k for k in range(cells.ndim) if k != mode)
+        found = np.flatnonzero(cells.all(axis=others) if whole else cells.any(axis=others))
+        if len(found) and (whole or len(found) < length):
+            named = ", ".join(map(str, found[:NAMED])) + (", ..." if len(found) > NAMED else "")
+            lines.append(f"mode {mode}: {len(found)} of {length} slices ({named})")
+    return lines

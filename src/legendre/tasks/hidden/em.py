@@ -7,6 +7,7 @@ mode is the same in all cells of a box.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,29 +27,17 @@ from legendre.solvers.before.faces import features
 from legendre.solvers.loop import Step, run
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
-FLATTEST = 1e-6
-"""Curvatures (relative to G, so at most 1) below this tell nothing about how far to go."""
-LENGTHS = (1.0, 0.25, 0.0625)
-"""Shares of a Newton step that are tried."""
+FLATTEST = 1e-6  # curvatures (relative to G, so at most 1) below this count as this: they do not show how far to go
+LENGTHS = (1.0, 0.25, 0.0625)  # shares of a Newton step that are tried
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run from one start.
+    """One run from one start."""
 
-    Parameters
-    ----------
-    theta
-        Where it ended: natural parameters on all of B.
-    residual
-        ``max|eta - eta_hat|`` there, the gradient of the visible KL(P, Q): 0 at a stationary point.
-    history
-        The start and each step; the objective is the visible KL(P, Q), which never rises.
-    """
-
-    theta: FloatArray
-    residual: float
-    history: tuple[Step, ...]
+    theta: FloatArray  # natural parameters on all of B where it ended
+    residual: float  # ``max|eta - eta_hat|`` there, the gradient of the visible KL(P, Q): 0 at a stationary point
+    history: tuple[Step, ...]  # the start and each step; the objective is the visible KL(P, Q), which never rises
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,43 +57,29 @@ class HiddenModel(Solver):
     """Completed-maximisation, and all that stays the same from step to step.
 
     Which cells can vanish depends on the visible zeros alone.
-
-    Parameters
-    ----------
-    plan
-        The plan of a fit to X spread evenly over the hidden levels.
-    hidden
-        The hidden modes.
-    mass
-        P on the merged visible cells, with length 1 in the hidden modes.
-    within
-        What KL(P, Q) has more than KL between the merged tensors: the divergence inside the boxes.
-    max_iter, patience
-        The budget of steps, of which each lowers KL, be it by next to nothing.
     """
 
     name: ClassVar[str] = "expectation-maximisation"
     convex: ClassVar[bool] = False
-    plan: Plan
-    hidden: tuple[int, ...]
-    mass: FloatArray
-    within: float
+    plan: Plan  # of a fit to X spread evenly over the hidden levels
+    n_visible: int
+    mass: FloatArray  # P on the merged visible cells, with length 1 in the hidden modes
+    within: float  # KL(P, Q) less KL between the merged tensors: the divergence inside the boxes
     max_iter: int = 5000
-    patience: int = sys.maxsize
+    patience: int = sys.maxsize  # each step lowers KL, be it by next to nothing
 
     @classmethod
     def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
         """Plan the fit; `joint` is X spread evenly over the hidden levels."""
         plan = plan_on(joint, Cells(cells), Settings(tol=0.0))
-        hidden = tuple(range(n_visible, len(joint.shape)))
-        mass = plan.problem.mass.sum(axis=hidden, keepdims=True)
-        return cls(plan, hidden, mass, _divergence_within(joint, plan.problem, hidden))
+        mass = visible_sums(plan.problem.mass, n_visible, keepdims=True)
+        return cls(plan, n_visible, mass, _divergence_within(joint, plan.problem, n_visible))
 
     def expectation(self, point: Point) -> Completed:
         """E-step: share the data among the hidden levels by their posterior probability."""
         engine, problem = self.plan.target.engine, self.plan.target.problem
         q = np.exp(engine.log_probabilities(point))
-        visible = q.sum(axis=self.hidden, keepdims=True)
+        visible = visible_sums(q, self.n_visible, keepdims=True)
         inside = self.mass > 0
         ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=inside)
         target = Target(engine, problem.completed(q * ratio), 0.0)
@@ -142,15 +117,15 @@ class HiddenModel(Solver):
         if model.n_merged * model.n_params > limits.LARGEST_FEATURES:
             return None
         shape = model.quotient.merged_shape
-        n_hidden = int(np.prod([shape[k] for k in self.hidden]))
-        return features(model, np.ones(shape, dtype=np.bool_)).reshape(-1, n_hidden, model.n_params)
+        levels = math.prod(shape[self.n_visible :])
+        return features(model, np.ones(shape, dtype=np.bool_)).reshape(-1, levels, model.n_params)
 
     def _newton(self, now: Completed) -> Completed | None:
         """Take Newton's step for the visible KL, shortened if need be; ``None`` where it does not lower it.
 
         The Hessian is G less the information that the hidden modes keep to themselves: the covariance of the features
         given the visible cell, averaged over the data (Louis 1982). A step of expectation-maximisation leaves that out.
-        Where KL is not convex, the step goes down the axes of negative curvature, as far as their curvature tells.
+        Where KL is not convex, the step goes down the axes of negative curvature, as far as their curvature allows.
         """
         zeta_matrix = self._features
         if zeta_matrix is None:
@@ -208,14 +183,19 @@ def _state(trail: tuple[Completed, ...], before: FloatArray) -> State:
     return State(replace(now.point, objective=now.kl), memory=trail, step=moved)
 
 
-def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) -> float:
+def visible_sums(tensor: FloatArray, n_visible: int, *, keepdims: bool = False) -> FloatArray:
+    """Sum a tensor over its hidden modes, which come last."""
+    sums: FloatArray = tensor.sum(axis=tuple(range(n_visible, tensor.ndim)), keepdims=keepdims)
+    return sums
+
+
+def _divergence_within(joint: Dense, problem: Problem, n_visible: int) -> float:
     """``sum p log(p / r)`` over cells less the same over boxes, P being summed over the hidden modes."""
-    levels = int(np.prod([joint.shape[k] for k in hidden]))
-    first: Any = (..., *[0] * len(hidden))
+    levels = math.prod(joint.shape[n_visible:])
+    first: Any = (..., *[0] * (len(joint.shape) - n_visible))
     p = joint.values[first] / joint.total * levels
     inside = p > 0 if joint.support.mask is None else joint.support.mask[first] & (p > 0)
     ratio = p[inside] if joint.base is None else p[inside] / joint.base[first][inside]
-    mass = problem.mass.sum(axis=hidden)
-    measure = problem.model.weights.sum(axis=hidden) / levels
+    mass, measure = (visible_sums(part, n_visible) for part in (problem.mass, problem.model.weights / levels))
     full = mass > 0
     return float(p[inside] @ np.log(ratio)) - float(mass[full] @ np.log(mass[full] / measure[full]))

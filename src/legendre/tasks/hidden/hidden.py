@@ -14,7 +14,7 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
-from legendre.core.array_libraries import home_of
+from legendre.core.array_libraries import home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.sums.zeta import zeta
@@ -26,13 +26,11 @@ from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.query_arguments import generator_from
 from legendre.solvers.status import Status
-from legendre.tasks.hidden.em import HiddenModel, Run
+from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
 
-M_TOL = 1e-12
-"""How closely the last fit meets the completed data."""
-ROUGH = 1e-4
-"""All starts are followed until the gradient is this small, the best of them to the end."""
+M_TOL = 1e-12  # how closely the last fit meets the completed data
+ROUGH = 1e-4  # all starts are followed until the gradient is this small, the best of them to the end
 
 
 def hidden(
@@ -91,37 +89,46 @@ def hidden(
     generators = _generators(rng, restarts)
     home, data = home_of(X), in_memory(read(X, support, base), "hidden")
     data = replace(data, values=frozen(np.asarray(data.values, dtype=np.float64)))
-    _check_grid((*data.shape, *levels))
-    even = _shared(data, np.full((1,) * len(data.shape) + levels, 1.0 / math.prod(levels)))
-    cells = _cells(recipe, even, len(data.shape))
-    model = HiddenModel.of(even, cells, len(data.shape))
-    starts = (_start(cells, len(data.shape), generator) for generator in generators)
+    n_visible, n_cells = len(data.shape), math.prod((*data.shape, *levels))
+    if n_visible + len(levels) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
+        raise InvalidSetting(
+            f"visible and hidden modes together make {n_visible + len(levels)} modes and {n_cells:,} cells; at most "
+            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
+        )
+    even = _shared(data, np.full((1,) * n_visible + levels, 1.0 / math.prod(levels)))
+    cells = _cells(recipe, even, n_visible)
+    model = HiddenModel.of(even, cells, n_visible)
+    # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
+    ties = (cells[:, n_visible:] > 0).any(axis=1)
+    starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
     steps = model.max_iter if settings.max_iter is None else settings.max_iter
     runs = [model.run(start, max(settings.tol, ROUGH), steps) for start in starts]
     best = int(np.argmin([run.history[-1].objective for run in runs]))
     runs[best] = _continued(model, runs[best], settings.tol, steps)
     fit = replace(_last_fit(data, even, cells, runs[best].theta), home=home)
+    kl, log_likelihood = _visible_fit(data, fit)
+    cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
     result = HiddenDecomposition(
         fit=fit,
-        n_visible=len(data.shape),
+        n_visible=n_visible,
         runs=tuple(runs),
         best=best,
-        status=_status(fit, runs[best], settings.tol, steps),
+        status=fit.status if runs[best].residual <= settings.tol else cut_short,
         tol=settings.tol,
         recipe=repr(recipe),
-        data=data,
+        total=data.total,
+        kl=kl,
+        log_likelihood=log_likelihood,
     )
     if not result.converged:
-        text = (
-            f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of "
-            f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
-        )
-        warnings.warn(text, ConvergenceWarning, stacklevel=2)
+        where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
+        advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
+        warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
     return result
 
 
 def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:
-    """Make a source of random numbers for each start; of an integer the first few do not depend on their number."""
+    """Make a source of random numbers for each start; with an integer, start i does not depend on `restarts`."""
     if is_whole(rng, 0):
         return [np.random.default_rng([int(rng), i]) for i in range(restarts)]
     return generator_from(rng, InvalidSetting).spawn(restarts)
@@ -134,26 +141,21 @@ def _continued(model: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:
     return replace(more, history=(*run.history, *later))
 
 
-def _status(fit: Decomposition, run: Run, tol: float, max_iter: int) -> Status:
-    """Say how the best run ended, and with it the last fit."""
-    if run.residual <= tol:
-        return fit.status
-    return Status.OUT_OF_STEPS if len(run.history) > max_iter else Status.STALLED
-
-
-def _start(cells: IntArray, n_visible: int, generator: np.random.Generator) -> FloatArray:
-    """Draw the parameters that involve a hidden mode: were they equal, no step could ever tell its levels apart."""
-    ties = (cells[:, n_visible:] > 0).any(axis=1)
-    return np.where(ties, generator.normal(size=len(cells)), 0.0)
+def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
+    """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
+    q = visible_sums(host(fit.tensor()), len(data.shape)) / data.total
+    inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
+    p, q = data.values[inside] / data.total, q[inside]
+    with np.errstate(divide="ignore"):
+        return max(float(p @ np.log(p / q)), 0.0), data.total * float(p @ np.log(q))  # rounding may leave -1e-17
 
 
 def _shared(data: Dense, share: FloatArray) -> Dense:
     """Share X out among hidden levels; `share` has X's modes (maybe of length 1), then the hidden ones."""
-    n_hidden = share.ndim - len(data.shape)
     shape = (*data.shape, *share.shape[len(data.shape) :])
 
     def over(grid: AnyArray) -> AnyArray:
-        return np.broadcast_to(np.expand_dims(grid, tuple(range(-n_hidden, 0))), shape)
+        return np.broadcast_to(np.expand_dims(grid, tuple(range(grid.ndim, len(shape)))), shape)
 
     values = over(data.values) * share
     # Probabilities may be subnormal, and have no digits left then; in X's units they have none wherever X has none.
@@ -175,7 +177,7 @@ def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> D
 
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
-    if recipe.grows:
+    if recipe.growing is not None:
         raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")
     try:
         cells = recipe.select(joint)
@@ -204,11 +206,3 @@ def _sizes(sizes: int | Sequence[int]) -> tuple[int, ...]:
             f"sizes={sizes!r}: a hidden mode needs at least 2 levels, as an integer; a list has one for each mode."
         )
     return tuple(int(size) for size in listed)
-
-
-def _check_grid(shape: tuple[int, ...]) -> None:
-    if len(shape) > limits.MOST_AXES or math.prod(shape) > limits.LARGEST_HELD:
-        raise InvalidSetting(
-            f"visible and hidden modes together make {len(shape)} modes and {math.prod(shape):,} cells; at most "
-            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
-        )

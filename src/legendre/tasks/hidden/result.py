@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,16 +10,14 @@ import numpy as np
 from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray
-from legendre.data.dense import Dense
 from legendre.results.base import Result
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
-from legendre.tasks.hidden.em import Run
+from legendre.tasks.hidden.em import Run, visible_sums
 
-SAME = 1e-4
-"""Runs that end with a KL this close to the best count as having found the same minimum in the summary."""
+SAME = 1e-4  # runs that end with a KL this close to the best count as having found the same minimum in the summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,12 +27,13 @@ class HiddenDecomposition(Result):
     Attributes
     ----------
     fit
-        The `Decomposition` on the grid of visible and hidden modes, of X shared out by the posterior; theta and eta are
-        its.
+        The `Decomposition` of X shared out by the posterior, on visible and hidden modes; it has theta and eta.
     n_visible
         The number of visible modes, which come first.
-    kl
-        KL(P, Q) between X and the visible marginal of Q, in nats.
+    total
+        The sum of X over the support.
+    kl, log_likelihood
+        Between X and the visible marginal of Q: KL(P, Q) in nats, and ``sum of X log q``.
     residual, status, converged
         The largest entry of the gradient of that KL, how the best run ended, and whether the residual is at most tol: a
         stationary point, which need not be the global minimum.
@@ -55,17 +52,14 @@ class HiddenDecomposition(Result):
     status: Status
     tol: float
     recipe: str
-    data: Dense | None = None
-    stored: Mapping[str, float] = field(default_factory=dict)
+    total: float
+    kl: float
+    log_likelihood: float
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of X."""
         return self.fit.shape[: self.n_visible]
-
-    @property
-    def _modes(self) -> tuple[int, ...]:
-        return tuple(range(self.n_visible, len(self.fit.shape)))
 
     @property
     def theta(self) -> FloatArray:
@@ -92,42 +86,14 @@ class HiddenDecomposition(Result):
         """Upper bound of KL(P, Q) above its minimum: KL(P, Q) itself, for it is not convex in theta."""
         return self.kl
 
-    @property
-    def total(self) -> float:
-        """The sum of X over the support."""
-        return self.stored["total"] if self.data is None else self.data.total
-
-    @cached_property
-    def kl(self) -> float:
-        """KL(P, Q) of the visible modes, in nats."""
-        if self.data is None:
-            return self.stored["kl"]
-        p, q = self._observed(self.data)
-        with np.errstate(divide="ignore"):
-            return max(float(p @ np.log(p / q)), 0.0)  # rounding may leave -1e-17
-
-    @cached_property
-    def log_likelihood(self) -> float:
-        """``sum of X log q`` over the visible cells: the log-likelihood when X holds counts."""
-        if self.data is None:
-            return self.stored["log_likelihood"]
-        p, q = self._observed(self.data)
-        with np.errstate(divide="ignore"):
-            return self.data.total * float(p @ np.log(q))
-
-    def _observed(self, data: Dense) -> tuple[FloatArray, FloatArray]:
-        """P and Q on the visible cells that have data."""
-        inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
-        return data.values[inside] / data.total, host(self.tensor())[inside] / data.total
-
     def tensor(self, *, extend: bool = False) -> Any:
         """Return the visible marginal of Q in X's units and array library; `extend` as in `Decomposition.tensor`."""
-        return self.fit.home.bring(host(self.fit.tensor(extend=extend)).sum(axis=self._modes))
+        return self.fit.home.bring(visible_sums(host(self.fit.tensor(extend=extend)), self.n_visible))
 
     def posterior(self) -> Any:
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
         q: FloatArray = host(self.fit.tensor())
-        visible: FloatArray = q.sum(axis=self._modes, keepdims=True)
+        visible = visible_sums(q, self.n_visible, keepdims=True)
         return self.fit.home.bring(np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0))
 
     def summary(self) -> str:
@@ -150,14 +116,7 @@ class HiddenDecomposition(Result):
 
     def to_arrays(self) -> Arrays:
         """List the fit and the runs, and what cannot be computed again without X."""
-        arrays: Arrays = {
-            **self.fit.as_part("fit"),
-            **pack_plain(self),
-            "n_runs": len(self.runs),
-            "total": self.total,
-            "kl": self.kl,
-            "log_likelihood": self.log_likelihood,
-        }
+        arrays: Arrays = {**self.fit.as_part("fit"), **pack_plain(self), "n_runs": len(self.runs)}
         for i, run in enumerate(self.runs):
             arrays |= nested(f"run{i}", {"theta": run.theta, **pack_plain(run)})
         return arrays
@@ -171,12 +130,8 @@ class HiddenDecomposition(Result):
             said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
             raise arrays.unfit(said)
         parts = [arrays.part(f"run{i}") for i in range(n_runs)]
-        return cls(
-            fit=fit,
-            runs=tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts),
-            **plain,
-            stored={name: arrays.number(name) for name in ("total", "kl", "log_likelihood")},
-        )
+        runs = tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts)
+        return cls(fit=fit, runs=runs, **plain)
 
     def __repr__(self) -> str:
         hidden = shape_name(self.fit.shape[self.n_visible :])

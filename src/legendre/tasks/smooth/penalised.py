@@ -1,4 +1,7 @@
-"""The fit with all interactions, held back by a penalty: convex, with one answer whatever is missing."""
+"""The fit with all interactions, held back by a penalty: convex, with one answer whatever is missing.
+
+Its unknowns are the coefficients of log q in cosine waves.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +10,126 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.fft import dct, idct
 
-from legendre.core.types import FloatArray
+from legendre.core import limits
+from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
-from legendre.tasks.smooth.waves import Waves
 
 STEPS = 100
-CG_STEPS = 200
-"""Products per Newton step; a direction that is not exact costs another step, no more."""
-SUFFICIENT = 1e-4
-"""The share of the decrease that a step promises and must keep (Armijo)."""
-ROUNDING = 1e-11
-"""The objective is a sum of many terms; decreases below this share of it are lost in rounding."""
+CG_STEPS = 200  # products per Newton step; a direction that is not exact costs another step, no more
+SUFFICIENT = 1e-4  # the share of the promised decrease that a step must keep (Armijo)
+ROUNDING = 1e-11  # the objective is a sum of many terms; decreases below this share of it are lost in rounding
+
+
+@dataclass(frozen=True)
+class Waves:
+    """The cosine waves of a grid, orthonormal, and the variances of their coefficients.
+
+    A mode is level (the same for all its coordinates), free (coordinates have nothing to do with one another) or a walk
+    (neighbours are alike, as in a random walk). A term says which for each mode, and has a variance: that of log q,
+    cell by cell. The waves diagonalise all terms at once, so that the variance of a coefficient is a sum over terms of
+    products over modes.
+    """
+
+    shape: tuple[int, ...]
+
+    @cached_property
+    def matrices(self) -> tuple[FloatArray | None, ...]:
+        """The waves of each mode, one per row; ``None`` for a long mode."""
+        return tuple(_cosines(n) if n <= limits.LARGEST_COSINES else None for n in self.shape)
+
+    def to_cells(self, a: FloatArray) -> FloatArray:
+        """Sum the waves: from coefficients to cells. The adjoint is `to_waves`."""
+        for rows in self.matrices:
+            a = _transform(a, idct) if rows is None else _product(a, rows)
+        return a
+
+    def to_waves(self, h: FloatArray) -> FloatArray:
+        """Compute the coefficients of a function on the grid."""
+        for rows in self.matrices:
+            h = _transform(h, dct) if rows is None else _product(h, rows.T)
+        return h
+
+    @cached_property
+    def spectra(self) -> tuple[FloatArray, ...]:
+        """For each mode the variances of its waves when it is level, free or a walk, each with mean 1 over the cells.
+
+        One coordinate can be level only, and of two a walk is nothing else than free.
+        """
+        return tuple(_spectrum(n) for n in self.shape)
+
+    @cached_property
+    def terms(self) -> BoolArray:
+        """True for terms that have a variance: all but the constant one, or those of few modes if that is too many."""
+        kinds = [len(rows) for rows in self.spectra]
+        modes = np.zeros(kinds, dtype=np.int64)
+        for kind in np.indices(kinds, sparse=True):
+            modes += kind > 0
+        chosen: list[BoolArray] = [(modes > 0) & (modes <= most) for most in range(1, len(kinds) + 1)]
+        return max((terms for terms in chosen[1:] if terms.sum() <= limits.MOST_TERMS), key=np.sum, default=chosen[0])
+
+    def variances(self, tau: FloatArray) -> FloatArray:
+        """Sum over terms: the variance of each coefficient."""
+        for rows in self.spectra:
+            tau = _product(tau, rows)
+        return tau
+
+    def by_term(self, t: FloatArray) -> FloatArray:
+        """Sum over coefficients: the adjoint of `variances`."""
+        for rows in self.spectra:
+            t = _product(t, rows.T)
+        return t
+
+    def name(self, term: tuple[int, ...]) -> str:
+        """Name a term: the modes that are not level, with ~ for a walk.
+
+        Examples
+        --------
+        >>> Waves((4, 5, 6)).name((0, 1, 2))
+        '1 x 2~'
+        """
+        return " x ".join(f"{k}{'~' * (kind - 1)}" for k, kind in enumerate(term) if kind)
+
+
+def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Multiply the first mode by a matrix and make it the last one: after all modes, each is in its place again."""
+    product: FloatArray = (a.reshape(len(a), -1).T @ matrix).reshape(*a.shape[1:], matrix.shape[1])
+    return product
+
+
+def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
+    return np.moveaxis(by(a, norm="ortho", axis=0), 0, -1)
+
+
+def _cosines(n: int) -> FloatArray:
+    rows: FloatArray = np.cos(np.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n) * np.sqrt(2.0 / n)
+    rows[0] = np.sqrt(1.0 / n)
+    return rows
+
+
+def _spectrum(n: int) -> FloatArray:
+    wave = np.arange(1, n)
+    steps = 2.0 - 2.0 * np.cos(np.pi * wave / n)  # the squared steps of a wave from neighbour to neighbour
+    rows = np.zeros((min(n, 3), n))
+    rows[0, 0] = 1.0
+    rows[1:2, 1:] = 1.0
+    rows[2:, 1:] = 1.0 / steps
+    normal: FloatArray = n * rows / rows.sum(axis=1, keepdims=True)
+    return normal
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What the fit sees.
-
-    Parameters
-    ----------
-    waves
-        The coordinates.
-    p
-        X on the observed cells, scaled to sum to 1; 0 elsewhere.
-    measure
-        The base measure on the observed cells, 0 elsewhere.
-    n_cells
-        How many there are. P weighs as much as one count per observed cell.
-    """
+    """The data of the fit."""
 
     waves: Waves
-    p: FloatArray
-    measure: FloatArray
+    p: FloatArray  # X on the observed cells, scaled to sum to 1; 0 elsewhere
+    measure: FloatArray  # the base measure on the observed cells, 0 elsewhere
 
     @cached_property
     def n_cells(self) -> int:
-        """The number of observed cells."""
+        """The number of observed cells; P weighs as much as one count in each of them."""
         return int(np.count_nonzero(self.measure))
 
     def at(self, b: FloatArray, spread: FloatArray) -> PenalisedPoint:
@@ -59,23 +145,15 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class PenalisedPoint:
-    """The objective and what its derivatives need, at one b.
-
-    Parameters
-    ----------
-    spread
-        Standard deviations of the coefficients of the waves: log q = sum of spread * b * wave - psi.
-    h, q, psi, value
-        log q + psi at every cell, Q on the observed ones, and the objective.
-    """
+    """The objective and what its derivatives need, at one b: log q = sum of spread * b * wave - psi."""
 
     observed: Observed
-    spread: FloatArray
+    spread: FloatArray  # standard deviations of the coefficients of the waves
     b: FloatArray
-    h: FloatArray
-    q: FloatArray
+    h: FloatArray  # log q + psi at every cell
+    q: FloatArray  # Q on the observed cells
     psi: float
-    value: float
+    value: float  # the objective
 
     @cached_property
     def excess(self) -> FloatArray:
@@ -109,37 +187,26 @@ class PenalisedPoint:
         return y + self.spread * waves.to_waves(self.fisher(waves.to_cells(self.spread * y)))
 
     def solve(self, right: FloatArray, accuracy: float) -> FloatArray:
-        """Solve with the Hessian, by conjugate gradients; its diagonal is about that of evenly spread cells."""
+        """Solve with the Hessian by conjugate gradients until a share `accuracy` of the right-hand side is left.
+
+        The preconditioner is the Hessian's diagonal where cells are evenly spread.
+        """
         scale = 1.0 / (1.0 + self.spread**2 * (self.observed.n_cells / self.q.size))
-        return conjugate_gradients(self.curvature, right, scale, accuracy)
-
-
-def conjugate_gradients(
-    product: Callable[[FloatArray], FloatArray], right: FloatArray, scale: FloatArray, accuracy: float
-) -> FloatArray:
-    """Solve a positive definite system until the residual has fallen to a share of the right-hand side.
-
-    Examples
-    --------
-    >>> diagonal = np.array([2.0, 4.0])
-    >>> conjugate_gradients(lambda y: diagonal * y, np.array([2.0, 2.0]), np.ones(2), 1e-12).round(9).tolist()
-    [1.0, 0.5]
-    """
-    found, left = np.zeros_like(right), right.copy()
-    enough = accuracy * float(np.linalg.norm(right))
-    along = scaled = scale * left
-    size = float(np.vdot(left, scaled))
-    for _ in range(CG_STEPS):
-        if float(np.linalg.norm(left)) <= enough:
-            break
-        image = product(along)
-        step = size / float(np.vdot(along, image))
-        found += step * along
-        left -= step * image
-        scaled = scale * left
-        size, before = float(np.vdot(left, scaled)), size
-        along = scaled + (size / before) * along
-    return found
+        found, left = np.zeros_like(right), right.copy()
+        enough = accuracy * float(np.linalg.norm(right))
+        along = scaled = scale * left
+        size = float(np.vdot(left, scaled))
+        for _ in range(CG_STEPS):
+            if float(np.linalg.norm(left)) <= enough:
+                break
+            image = self.curvature(along)
+            step = size / float(np.vdot(along, image))
+            found += step * along
+            left -= step * image
+            scaled = scale * left
+            size, before = float(np.vdot(left, scaled)), size
+            along = scaled + (size / before) * along
+        return found
 
 
 def fit(
@@ -164,14 +231,12 @@ def fit(
 
 def _recorded(place: PenalisedPoint, iteration: int, length: float) -> Step:
     """Note a step; the objective and the gradient are those for a total of 1."""
-    n = place.observed.n_cells
-    norm = float(np.linalg.norm(place.gradient)) / n
-    return Step(iteration, place.value / n, place.residual, norm, length)
+    n, norm = place.observed.n_cells, float(np.linalg.norm(place.gradient))
+    return Step(iteration, place.value / n, place.residual, norm / n, length)
 
 
 def _line_search(place: PenalisedPoint, direction: FloatArray) -> tuple[PenalisedPoint, float]:
-    slope = float(np.vdot(place.gradient, direction))
-    length = 1.0
+    slope, length = float(np.vdot(place.gradient, direction)), 1.0
     while True:
         there = place.observed.at(place.b + length * direction, place.spread)
         allowed = place.value + SUFFICIENT * length * slope + ROUNDING * abs(place.value)

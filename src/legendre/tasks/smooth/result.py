@@ -18,8 +18,7 @@ from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
-NAMED = 8
-"""Terms that the summary names: those of the largest variance."""
+NAMED = 8  # terms that the summary names: those of the largest variance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
