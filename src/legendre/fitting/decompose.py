@@ -1,9 +1,9 @@
-"""The front door."""
+"""`decompose`: from a tensor and a basis to the nearest tensor of the model."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,14 +19,12 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.data.support import Support
 from legendre.fitting.adaptive.grow import grow, rankings_while_growing
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import ProgressLine, progress_line
 from legendre.results.decomposition import Decomposition
 from legendre.results.rounds import Round
-from legendre.solvers.loop import Callback
+from legendre.solvers.loop import Callback, Step
 from legendre.solvers.protocol import Solver
 
 
@@ -101,7 +99,7 @@ def decompose(
     growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    with _shown(settings.callback, progress) as line:
+    with _progress_line(settings.callback, progress) as line:
         settings = replace(settings, callback=line.step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
         data = read(X, support, base, rankings=rankings, watch=line.say)
@@ -115,22 +113,42 @@ def decompose(
     return fit if home is HERE else replace(fit, home=home)
 
 
+@dataclass(frozen=True)
+class ProgressLine:
+    """The function called after each step, and how to show any other text."""
+
+    step: Callback | None
+    say: Callable[[str], None] | None = None
+
+
 @contextmanager
-def _shown(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
-    """Show a line on the terminal, if asked."""
+def _progress_line(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
+    """Show on standard error how much of X has been read, then step and residual, while the block runs."""
     if not progress:
         yield ProgressLine(callback)
         return
-    with progress_line(callback) as line:
-        yield line
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("reading X", total=None)
+
+        def say(text: str) -> None:
+            display.update(task, description=text)
+
+        def show(step: Step) -> bool | None:
+            say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
+            return None if callback is None else callback(step)
+
+        yield ProgressLine(show, say)
 
 
 def _grown(
     data: Observation, home: Home, recipe: Adaptive, settings: Settings, line: ProgressLine, record: Record | None
 ) -> Decomposition:
-    """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    section = None if record is None else record.section("growth")
-    growth = grow(recipe, data, section, line.say)
+    """Grow the basis, then fit it exactly; keep the rounds, and what is needed to fit any part of it."""
+    growth = grow(recipe, data, None if record is None else record.section("growth"), line.say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.of(fit))
     again = replace(settings, max_iter=None, callback=None)
@@ -154,10 +172,11 @@ class PrefixFit:
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
     """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
+    mask = data.support.mask
     return {
         "shape of X": "x".join(map(str, data.shape)),
         "sum of X": f"{data.total!r}",
-        "support": _said_support(data.support),
+        "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
         "base": digest(data.base),
         "adaptive basis": repr(recipe) if recipe.grows else "none",
         "solver": "auto" if settings.solver is None else _said(settings.solver),
@@ -165,12 +184,6 @@ def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, s
     }
 
 
-def _said_support(support: Support) -> str:
-    if support.full:
-        return "all"
-    return digest(support.points if support.mask is None else np.packbits(support.mask))
-
-
 def _said(solver: Solver) -> str:
-    """Print a solver's settings, without its address in memory if that is all it prints."""
+    """Print a solver's settings, or its name where its repr is an address in memory."""
     return type(solver).__name__ if type(solver).__repr__ is object.__repr__ else repr(solver)

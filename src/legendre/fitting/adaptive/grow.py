@@ -1,15 +1,18 @@
-"""Growing a basis: what `adaptive` asks for."""
+"""Growing a basis round by round: forward to the size, then swaps, then backward to put the cells in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
+from legendre.core.cells import find
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import FloatArray, IntArray
@@ -17,29 +20,28 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
-from legendre.fitting.adaptive.rounds import Growing
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.progress import Say
+from legendre.fitting.adaptive.state import Grown
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
-"""Of each fold at least; and of all together, for beyond this whole numbers have gaps."""
+"""Of each fold at least; and of all together, since larger floating-point numbers are not exact counts."""
+PHASES = {"forward": "growing", "swap": "swapping", "backward": "ordering", "end": "grown"}
+"""What happens in each phase, for a line on the terminal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """Where growing ended: the cells, so that any first few are a good basis, a start for their fit, and the way."""
+    """The end of growing: the cells, so that any first few are a good basis, a start for their fit, and the rounds."""
 
     cells: IntArray
     theta: FloatArray
     rounds: tuple[Round, ...]
 
-    def pack(self) -> dict[str, Any]:
-        """List the parts as arrays."""
-        return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
-
-def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
+def grow(
+    recipe: Adaptive, data: Observation, record: Record | None = None, say: Callable[[str], None] | None = None
+) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
@@ -47,52 +49,141 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     if data.whole:
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
-    told = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
-    growth = _grow(coarse.recipe, coarse.data, record, told)
+    between = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
+    growth = _grow(coarse.recipe, coarse.data, record, between)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
 def rankings_while_growing(recipe: Adaptive) -> Rankings:
     """Name the slices of X that will be ranked while a basis grows, for an X of a given shape."""
-
-    def rankings(shape: tuple[int, ...]) -> dict[int, int]:
-        start, candidates = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
-        return most_of(start.rankings(shape), candidates.rankings(shape))
-
-    return rankings
+    start, candidates = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
+    return lambda shape: most_of(start.rankings(shape), candidates.rankings(shape))
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
+def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Callable[[str], None] | None) -> Growth:
+    """Grow, or go on from where the record stands, and keep it up to date."""
     search = _search(recipe, data, record)
-    if record is None:
-        growing = Growing.first(search, recipe.swaps)
-        while growing.advance():
-            if say is not None:
-                say(growing.told())
-        return Growth(*growing.result())
-    return _grow_on_record(search, recipe.swaps, record, say)
-
-
-def _grow_on_record(search: Search, swaps: int, record: Record, say: Say | None) -> Growth:
-    """Go on from where the record stands, and keep it up to date."""
-    ended = record.result()
-    if ended is not None:
-        with record.reading():
+    with nullcontext() if record is None else record.reading():
+        if record is not None and (ended := record.result()) is not None:
             return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
-    kept = record.take()
-    with record.reading():
-        growing = Growing.first(search, swaps) if kept is None else Growing.unpack(search, swaps, kept)
-    with record.kept(growing.pack):
+        kept = None if record is None else record.take()
+        stage = first_stage(search) if kept is None else unpack_stage(search, kept)
+    growing = Growing(search, recipe.swaps, stage)
+    with nullcontext() if record is None else record.kept(growing.pack):
         while growing.advance():
-            record.keep(growing.pack)
+            if record is not None:
+                record.keep(growing.pack)
             if say is not None:
-                say(growing.told())
-    growth = Growth(*growing.result())
-    record.close(growth.pack())
+                say(growing.progress())
+    growth = growing.result()
+    if record is not None:
+        record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
     return growth
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """How far growing has come."""
+
+    phase: Literal["forward", "swap", "backward", "end"]  # cells are added, added in place of others, or left out
+    fit: Grown  # the fit that changes from round to round
+    best: Grown  # the fit to beat in a swap, and to put in order afterwards
+    rounds: tuple[Round, ...] = ()  # so far, of growing or of leaving out
+    swaps: int = 0  # how many swaps have paid
+    dropped: tuple[IntArray, ...] = ()  # the cells that were left out in each round of putting them in order
+
+
+@dataclass(eq=False)
+class Growing:
+    """A basis that grows; `stage` changes in one assignment, so that an interrupt finds it whole."""
+
+    search: Search
+    swaps: int
+    stage: Stage
+
+    def advance(self) -> bool:
+        """Do one round; return whether there is more to do."""
+        steps = {"forward": self._forward, "swap": self._swap, "backward": self._backward}
+        self.stage = steps[self.stage.phase](self.stage)
+        return self.stage.phase != "end"
+
+    def progress(self) -> str:
+        """Describe the stage in a few words."""
+        fit = self.stage.fit
+        return f"{PHASES[self.stage.phase]}   {len(fit.cells)} of {self.search.most} parameters   KL = {fit.kl:.4g}"
+
+    def _forward(self, stage: Stage) -> Stage:
+        larger = self.search.larger(stage.fit)
+        if larger is not None:
+            return replace(stage, fit=larger, rounds=(*stage.rounds, larger.round()))
+        return self._next_swap(replace(stage, best=stage.fit))
+
+    def _next_swap(self, stage: Stage) -> Stage:
+        """Leave out the cells that are missed least, to make room for better ones; or end."""
+        if stage.swaps == self.swaps:
+            return self._settled(stage)
+        return replace(stage, phase="swap", fit=stage.best.shortened(self.search.least_missed(stage.best)))
+
+    def _swap(self, stage: Stage) -> Stage:
+        larger = self.search.larger(stage.fit)
+        if larger is not None:
+            return replace(stage, fit=larger)
+        if self.search.cost(stage.fit) >= self.search.cost(stage.best):
+            return self._settled(stage)
+        return self._next_swap(replace(stage, best=stage.fit, swaps=stage.swaps + 1))
+
+    def _settled(self, stage: Stage) -> Stage:
+        """Keep the order of growing, unless swaps have mixed it up."""
+        if not stage.swaps:
+            return replace(stage, phase="end")
+        return replace(stage, phase="backward", fit=stage.best, rounds=())
+
+    def _backward(self, stage: Stage) -> Stage:
+        """Leave out the least missed again and again, to order the cells by how long they stay."""
+        fit, gone = stage.fit, self.search.least_missed(stage.fit)
+        rounds, dropped = (*stage.rounds, fit.round()), (*stage.dropped, fit.cells[gone])
+        if not len(gone):
+            return replace(stage, phase="end", rounds=rounds, dropped=dropped)
+        return replace(stage, fit=fit.shortened(gone), rounds=rounds, dropped=dropped)
+
+    def result(self) -> Growth:
+        """Put the cells in order, so that any first few are a good basis."""
+        stage, best = self.stage, self.stage.best
+        if not stage.swaps:
+            return Growth(best.cells, best.point.theta, stage.rounds)
+        cells = np.concatenate([self.search.start, *(gone[::-1] for gone in reversed(stage.dropped))])
+        return Growth(cells, best.point.theta[find(cells, best.cells)], stage.rounds[::-1])
+
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which growing goes on."""
+        stage = self.stage
+        return {
+            "phase": stage.phase,
+            **stage.fit.pack(),
+            **({} if stage.best is stage.fit else stage.best.pack("best_")),
+            "rounds": pack_rounds(stage.rounds),
+            "swaps": stage.swaps,
+            **{f"dropped{i}": cells for i, cells in enumerate(stage.dropped)},
+        }
+
+
+def first_stage(search: Search) -> Stage:
+    """Begin with the start alone."""
+    fit = search.first()
+    return Stage("forward", fit, fit, (fit.round(),))
+
+
+def unpack_stage(search: Search, arrays: Mapping[str, Any]) -> Stage:
+    """Read what `Growing.pack` listed."""
+    fit = search.ground.unpack(arrays)
+    phase: Any = str(arrays["phase"])
+    best = search.ground.unpack(arrays, "best_") if "best_cells" in arrays else fit
+    dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
+    return Stage(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
+
+
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
+    """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else None
     search = Search.of(data, recipe.start, recipe.candidates, most)
     if record is not None:
