@@ -1,4 +1,4 @@
-"""The stages of a basis that grows, and both ways to an array."""
+"""The stages of a basis that grows, and how they are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Round:
-    """A stage on the way of an adaptive basis.
+    """One stage of growing an adaptive basis.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Round:
 
     @classmethod
     def of(cls, fit: Decomposition) -> Round:
-        """Describe a fit."""
+        """Measure a fit."""
         return cls.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
 
     @classmethod

@@ -21,7 +21,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.adaptive.state import Grown
+from legendre.fitting.adaptive.state import Ground, Grown
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
@@ -67,15 +67,19 @@ def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Callable[[s
         if record is not None and (ended := record.result()) is not None:
             return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
         kept = None if record is None else record.take()
-        stage = first_stage(search) if kept is None else unpack_stage(search, kept)
-    growing = Growing(search, recipe.swaps, stage)
-    with nullcontext() if record is None else record.kept(growing.pack):
-        while growing.advance():
+        if kept is None:
+            fit = search.first()
+            stage = Stage("forward", fit, fit, (fit.round(),))
+        else:
+            stage = Stage.unpack(search.ground, kept)
+    with nullcontext() if record is None else record.kept(lambda: stage.pack()):
+        while (stage := stage.next(search)).phase != "end":
             if record is not None:
-                record.keep(growing.pack)
+                record.keep(stage.pack)
             if say is not None:
-                say(growing.progress())
-    growth = growing.result()
+                place = f"{len(stage.fit.cells)} of {search.most} parameters"
+                say(f"{PHASES[stage.phase]}   {place}   KL = {stage.fit.kl:.4g}")
+    growth = stage.growth(search.start)
     if record is not None:
         record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
     return growth
@@ -92,100 +96,60 @@ class Stage:
     swaps: int = 0  # how many swaps have paid
     dropped: tuple[IntArray, ...] = ()  # the cells that were left out in each round of putting them in order
 
-
-@dataclass(eq=False)
-class Growing:
-    """A basis that grows; `stage` changes in one assignment, so that an interrupt finds it whole."""
-
-    search: Search
-    swaps: int
-    stage: Stage
-
-    def advance(self) -> bool:
-        """Do one round; return whether there is more to do."""
-        steps = {"forward": self._forward, "swap": self._swap, "backward": self._backward}
-        self.stage = steps[self.stage.phase](self.stage)
-        return self.stage.phase != "end"
-
-    def progress(self) -> str:
-        """Describe the stage in a few words."""
-        fit = self.stage.fit
-        return f"{PHASES[self.stage.phase]}   {len(fit.cells)} of {self.search.most} parameters   KL = {fit.kl:.4g}"
-
-    def _forward(self, stage: Stage) -> Stage:
-        larger = self.search.larger(stage.fit)
+    def next(self, search: Search) -> Stage:
+        """Do one round."""
+        if self.phase == "backward":
+            return self._with_fewer(search)
+        forward, larger = self.phase == "forward", search.larger(self.fit)
         if larger is not None:
-            return replace(stage, fit=larger, rounds=(*stage.rounds, larger.round()))
-        return self._next_swap(replace(stage, best=stage.fit))
-
-    def _next_swap(self, stage: Stage) -> Stage:
-        """Leave out the cells that are missed least, to make room for better ones; or end."""
-        if stage.swaps == self.swaps:
-            return self._settled(stage)
-        return replace(stage, phase="swap", fit=stage.best.shortened(self.search.least_missed(stage.best)))
-
-    def _swap(self, stage: Stage) -> Stage:
-        larger = self.search.larger(stage.fit)
-        if larger is not None:
-            return replace(stage, fit=larger)
-        if self.search.cost(stage.fit) >= self.search.cost(stage.best):
-            return self._settled(stage)
-        return self._next_swap(replace(stage, best=stage.fit, swaps=stage.swaps + 1))
-
-    def _settled(self, stage: Stage) -> Stage:
-        """Keep the order of growing, unless swaps have mixed it up."""
-        if not stage.swaps:
+            return replace(self, fit=larger, rounds=(*self.rounds, larger.round()) if forward else self.rounds)
+        stage = self
+        if forward or search.cost(self.fit) < search.cost(self.best):
+            stage = replace(self, best=self.fit, swaps=self.swaps + (not forward))
+            if stage.swaps < search.swaps:  # leave out the cells that are missed least, to make room for better ones
+                return replace(stage, phase="swap", fit=self.fit.shortened(search.least_missed(self.fit)))
+        if not stage.swaps:  # the cells are in the order of growing
             return replace(stage, phase="end")
         return replace(stage, phase="backward", fit=stage.best, rounds=())
 
-    def _backward(self, stage: Stage) -> Stage:
+    def _with_fewer(self, search: Search) -> Stage:
         """Leave out the least missed again and again, to order the cells by how long they stay."""
-        fit, gone = stage.fit, self.search.least_missed(stage.fit)
-        rounds, dropped = (*stage.rounds, fit.round()), (*stage.dropped, fit.cells[gone])
-        if not len(gone):
-            return replace(stage, phase="end", rounds=rounds, dropped=dropped)
-        return replace(stage, fit=fit.shortened(gone), rounds=rounds, dropped=dropped)
+        gone = search.least_missed(self.fit)
+        done = replace(self, rounds=(*self.rounds, self.fit.round()), dropped=(*self.dropped, self.fit.cells[gone]))
+        return replace(done, fit=self.fit.shortened(gone)) if len(gone) else replace(done, phase="end")
 
-    def result(self) -> Growth:
+    def growth(self, start: IntArray) -> Growth:
         """Put the cells in order, so that any first few are a good basis."""
-        stage, best = self.stage, self.stage.best
-        if not stage.swaps:
-            return Growth(best.cells, best.point.theta, stage.rounds)
-        cells = np.concatenate([self.search.start, *(gone[::-1] for gone in reversed(stage.dropped))])
-        return Growth(cells, best.point.theta[find(cells, best.cells)], stage.rounds[::-1])
+        if not self.swaps:
+            return Growth(self.best.cells, self.best.point.theta, self.rounds)
+        cells = np.concatenate([start, *(gone[::-1] for gone in reversed(self.dropped))])
+        return Growth(cells, self.best.point.theta[find(cells, self.best.cells)], self.rounds[::-1])
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which growing goes on."""
-        stage = self.stage
         return {
-            "phase": stage.phase,
-            **stage.fit.pack(),
-            **({} if stage.best is stage.fit else stage.best.pack("best_")),
-            "rounds": pack_rounds(stage.rounds),
-            "swaps": stage.swaps,
-            **{f"dropped{i}": cells for i, cells in enumerate(stage.dropped)},
+            "phase": self.phase,
+            **self.fit.pack(),
+            **({} if self.best is self.fit else self.best.pack("best_")),
+            "rounds": pack_rounds(self.rounds),
+            "swaps": self.swaps,
+            **{f"dropped{i}": cells for i, cells in enumerate(self.dropped)},
         }
 
-
-def first_stage(search: Search) -> Stage:
-    """Begin with the start alone."""
-    fit = search.first()
-    return Stage("forward", fit, fit, (fit.round(),))
-
-
-def unpack_stage(search: Search, arrays: Mapping[str, Any]) -> Stage:
-    """Read what `Growing.pack` listed."""
-    fit = search.ground.unpack(arrays)
-    phase: Any = str(arrays["phase"])
-    best = search.ground.unpack(arrays, "best_") if "best_cells" in arrays else fit
-    dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
-    return Stage(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
+    @classmethod
+    def unpack(cls, ground: Ground, arrays: Mapping[str, Any]) -> Stage:
+        """Read what `pack` listed."""
+        fit = ground.unpack(arrays)
+        best = ground.unpack(arrays, "best_") if "best_cells" in arrays else fit
+        dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
+        phase: Any = str(arrays["phase"])
+        return cls(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
 
 
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else None
-    search = Search.of(data, recipe.start, recipe.candidates, most)
+    search = replace(Search.of(data, recipe.start, recipe.candidates, most), swaps=recipe.swaps)
     if record is not None:
         record.claim(
             lambda: {
@@ -202,23 +166,18 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
         raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
     search = search.among_uncertain()
     if recipe.size == "cv":
-        _check_total(recipe, data.total)
+        if data.total >= MOST_EVENTS:
+            raise InvalidBasis(
+                f"{recipe!r}: X sums to {data.total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
+            )
+        if data.total < LEAST_EVENTS * recipe.folds:
+            raise InvalidBasis(
+                f"{recipe!r}: {data.total:.0f} events are too few for {recipe.folds} folds; there must be at least "
+                f"{LEAST_EVENTS} for each. Use adaptive('bic')."
+            )
         folds = None if record is None else record.section("folds")
         return replace(search, most=best_size(search, recipe.folds, folds))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
     return replace(search, least=penalty / (2.0 * data.total))
-
-
-def _check_total(recipe: Adaptive, total: float) -> None:
-    """Refuse what cannot be dealt out: too few events, or numbers too large to be counts."""
-    if total >= MOST_EVENTS:
-        raise InvalidBasis(
-            f"{recipe!r}: X sums to {total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
-        )
-    if total < LEAST_EVENTS * recipe.folds:
-        raise InvalidBasis(
-            f"{recipe!r}: {total:.0f} events are too few for {recipe.folds} folds; there must be at least "
-            f"{LEAST_EVENTS} for each. Use adaptive('bic')."
-        )

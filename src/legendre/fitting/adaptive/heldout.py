@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,7 @@ from legendre.data.dense import Dense
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import Ground, Grown
 
-PATIENCE = 5
-"""Rounds without a better score after which growing ends."""
+PATIENCE = 5  # rounds without a better score after which growing ends
 
 
 class Scored(NamedTuple):
@@ -26,23 +25,12 @@ class Scored(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
-class Race:
+class Race(NamedTuple):
     """Paths that grow side by side, one for each fold."""
 
     sizes: tuple[int, ...] = ()  # numbers of parameters, round by round
     scores: tuple[float, ...] = ()  # scores, summed over the folds
     stage: tuple[Scored, ...] = ()  # the last round
-
-    def then(self, stage: tuple[Scored, ...]) -> Race:
-        """Add a round of all paths."""
-        size, score = len(stage[0].fit.cells), sum(scored.score for scored in stage)
-        return Race((*self.sizes, size), (*self.scores, score), stage)
-
-    @property
-    def best(self) -> int:
-        """The round with the highest score."""
-        return int(np.argmax(self.scores))
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the race goes on."""
@@ -61,12 +49,13 @@ def best_size(search: Search, folds: int, record: Record | None = None) -> int:
         race, runs = _start(search, folds, None if record is None else record.take())
     with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
-            race = race.then(stage)
-            if len(race.scores) - 1 - race.best >= PATIENCE:
+            size, score = len(stage[0].fit.cells), sum(scored.score for scored in stage)
+            race = Race((*race.sizes, size), (*race.scores, score), stage)
+            if len(race.scores) - 1 - int(np.argmax(race.scores)) >= PATIENCE:
                 break
             if record is not None:
                 record.keep(race.pack)
-    size = race.sizes[race.best]
+    size = race.sizes[int(np.argmax(race.scores))]
     if record is not None:
         record.close({"size": size})
     return size

@@ -13,12 +13,9 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.state import Ground, Grown
 
-SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64
-"""Cells added in a round: a share of the basis, within bounds."""
-SWAPPED = 0.15
-"""The share of the cells that is left out in one go."""
-NEW = 1e-3
-"""A cell that the ones before it in the round explain up to this share of its variance is a near-duplicate."""
+SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64  # cells added in a round: a share of the basis, within bounds
+SWAPPED = 0.15  # the share of the cells that is left out in one go
+NEW = 1e-3  # a cell that the ones before it in the round explain up to this share of its variance is a near-duplicate
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +27,7 @@ class Search:
     candidates: BoolArray  # True for the cells that may be added
     most: int  # the largest number of parameters
     least: float = 0.0  # the gain in KL at which a parameter pays for itself
+    swaps: int = 0  # how many times at most cells are given back and chosen anew
 
     @classmethod
     def of(cls, data: Dense, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 KINDS = ("adjusted", "deviance", "pearson")
-EXACT = 1e-9
-"""Leverages this close to 1 are 1, but for the rounding error of the solve: mean and count are equal, always."""
+EXACT = 1e-9  # leverages this close to 1 are 1 up to rounding: the model fits such a count exactly, whatever it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +157,7 @@ class Inference(Storable):
     def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
         log_mu = self.fit.log_prob(cells) + float(np.log(self.fit.total))
         alive = log_mu > -np.inf
-        inside = self.fit.model.support.contains(cells)
-        out = np.where(inside & (kind != "adjusted"), 0.0, np.nan)
+        out = np.where(self.fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
         cells, log_mu = cells[alive], log_mu[alive]
         mu = np.exp(log_mu)
         out[alive] = _raw(kind, self.counts.at(cells), mu, log_mu)
@@ -229,10 +227,9 @@ def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
 
 def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
     """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
-    difference: FloatArray = n - mu
+    difference = n - mu
     if kind == "deviance":
-        signed: FloatArray = np.sign(difference) * np.sqrt(deviances(n, mu, log_mu))
-        return signed
+        return np.asarray(np.sign(difference) * np.sqrt(deviances(n, mu, log_mu)))
     with np.errstate(over="ignore"):
         return difference * np.exp(-0.5 * log_mu) if (mu == 0).any() else difference / np.sqrt(mu)
 
