@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.adaptive.grow import grow, rankings_while_growing
+from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
@@ -99,33 +100,28 @@ def decompose(
     growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    with _progress_line(settings.callback, progress) as line:
-        settings = replace(settings, callback=line.step)
+    with _progress_line(settings.callback, progress) as (step, say):
+        settings = replace(settings, callback=step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
-        data = read(X, support, base, rankings=rankings, watch=line.say)
+        data = read(X, support, base, rankings=rankings, watch=say)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         if growing is None:
             fit = fit_on(data, recipe, settings, start=start, record=record)
         else:
-            fit = _grown(data, home, growing, settings, line, record)
+            fit = _grown(data, home, growing, settings, say, record)
     warned(fit, stacklevel=3)
     return fit if home is HERE else replace(fit, home=home)
 
 
-@dataclass(frozen=True)
-class ProgressLine:
-    """The function called after each step, and how to show any other text."""
-
-    step: Callback | None
-    say: Callable[[str], None] | None = None
-
-
 @contextmanager
-def _progress_line(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
-    """Show on standard error how much of X has been read, then step and residual, while the block runs."""
+def _progress_line(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback | None, Say | None]]:
+    """Show on standard error how much of X has been read, then step and residual, while the block runs.
+
+    The block gets the function to call after each step, and one that shows any text.
+    """
     if not progress:
-        yield ProgressLine(callback)
+        yield callback, None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -141,33 +137,23 @@ def _progress_line(callback: Callback | None, progress: bool) -> Iterator[Progre
             say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
             return None if callback is None else callback(step)
 
-        yield ProgressLine(show, say)
+        yield show, say
 
 
 def _grown(
-    data: Observation, home: Home, recipe: Adaptive, settings: Settings, line: ProgressLine, record: Record | None
+    data: Observation, home: Home, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the rounds, and what is needed to fit any part of it."""
-    growth = grow(recipe, data, None if record is None else record.section("growth"), line.say)
+    growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    path = (*growth.rounds[:-1], Round.of(fit))
-    again = replace(settings, max_iter=None, callback=None)
-    return replace(fit, recipe=repr(recipe), path=path, part=PrefixFit(data, home, growth.cells, again))
+    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
+    part = partial(_fit_first, data, home, growth.cells, replace(settings, max_iter=None, callback=None))
+    return replace(fit, recipe=repr(recipe), path=path, part=part)
 
 
-@dataclass(frozen=True, eq=False)
-class PrefixFit:
-    """Fits the first cells of a basis that was grown."""
-
-    data: Observation
-    home: Home
-    cells: IntArray
-    settings: Settings
-
-    def __call__(self, n_params: int) -> Decomposition:
-        """Fit the first `n_params`."""
-        fit = fit_on(self.data, Cells(self.cells[:n_params]), self.settings)
-        return replace(warned(fit), home=self.home)
+def _fit_first(data: Observation, home: Home, cells: IntArray, settings: Settings, n_params: int) -> Decomposition:
+    """Fit the first cells of a basis that was grown."""
+    return replace(warned(fit_on(data, Cells(cells[:n_params]), settings)), home=home)
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:

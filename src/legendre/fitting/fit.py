@@ -41,9 +41,9 @@ def fit_on(
     plan = plan_on(data, recipe, settings)
     theta = _start(start, plan)
     if record is not None:
-        basis, eta_hat = plan.problem.model.basis, plan.problem.eta_hat
-        steps = {"basis": f"{len(basis)} cells {digest(basis)}", "X as the basis sees it": digest(eta_hat)}
-        record.claim(lambda: steps | {"start": digest(theta)})
+        basis, eta_hat = plan.problem.model.basis, digest(plan.problem.eta_hat)
+        claims = {"basis": f"{len(basis)} cells {digest(basis)}", "X as the basis sees it": eta_hat}
+        record.claim(lambda: claims | {"start": digest(theta)})
     outcome = _run(plan, theta, record)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start)
@@ -59,11 +59,7 @@ def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
 
 
 def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
-    """Run the solvers one after the other until one converges.
-
-    theta has an entry for every parameter, the outcome one for every independent parameter (or for all of them, if
-    scaling found it).
-    """
+    """Run the solvers until one converges; theta of all parameters becomes that of the independent ones, or of all."""
     max_iter, callback = plan.settings.max_iter, plan.settings.callback
     if plan.whole is not None:
         if record is not None:

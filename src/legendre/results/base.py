@@ -14,7 +14,7 @@ from legendre.core.files import write_arrays
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, labelled, nested
+from legendre.results.file import VERSION, Archive, Arrays, nested
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -46,33 +46,24 @@ class Storable(ABC):
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
-        write_arrays(path, labelled(self.format, self.to_arrays()))
+        arrays = self.to_arrays()
+        names = np.array(sorted(arrays))  # so that a missing array is noticed
+        write_arrays(path, {"format": self.format, "version": VERSION, "names": names, **arrays})
 
 
 class Result(Storable):
-    """What the result of every fit has."""
+    """What the result of every fit has.
 
-    if TYPE_CHECKING:  # fields of some results and properties of others; a dataclass would take these as defaults
+    Fields of some results and properties of others: the `shape` of X; `theta` and `eta` on the basis; `residual`, how
+    far the fit is from the exact condition, ``max|eta - eta_hat|`` unless the result says otherwise; `gap`, an upper
+    bound of what is minimised above its minimum; `status` and `history`.
+    """
 
-        @property
-        def shape(self) -> tuple[int, ...]:
-            """The shape of X."""
+    if TYPE_CHECKING:  # a dataclass would take these as defaults
 
         @property
         def theta(self) -> FloatArray:
             """Natural parameters on B."""
-
-        @property
-        def eta(self) -> FloatArray:
-            """Expectations on B, eq. (3)."""
-
-        @property
-        def residual(self) -> float:
-            """How far the fit is from the exact condition; ``max|eta - eta_hat|`` unless the result says otherwise."""
-
-        @property
-        def gap(self) -> float:
-            """Upper bound of what is minimised above its minimum."""
 
         @property
         def status(self) -> Status:

@@ -23,9 +23,8 @@ from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
-from legendre.results.on_grid import OnGrid
-from legendre.results.on_list import OnList
-from legendre.results.rounds import Round, pack_rounds, read_path
+from legendre.results.on_grid import OnGrid, OnList
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -109,11 +108,10 @@ class Decomposition(ModelResult):
     @cached_property
     def distribution(self) -> OnGrid | OnCliques:
         """Q in the form in which it answers questions; what one answer computes is kept for the next."""
-        if self.model.support.points is not None:
-            return OnList(self.model, self.theta, self.psi, self.alive)
         if self.model.space.form == "cliques" and self.alive is None:
             return OnCliques(self.model, self.theta)
-        return OnGrid(self.model, self.theta, self.psi, self.alive)
+        form = OnGrid if self.model.support.points is None else OnList
+        return form(self.model, self.theta, self.psi, self.alive)
 
     @cached_property
     def vanishing_cells(self) -> IntArray:
@@ -134,8 +132,7 @@ class Decomposition(ModelResult):
         Parameters
         ----------
         extend
-            False: 0 outside the support, except that cells that were NaN get the model's value. True: the model's
-            value everywhere.
+            True: the model's value everywhere. False: 0 outside the support, except in cells that were NaN.
 
         Notes
         -----
@@ -269,9 +266,9 @@ class Decomposition(ModelResult):
     def to_arrays(self) -> file.Arrays:
         """List what cannot be computed again without X."""
         plain = file.pack_plain(self)
-        plain["gap"] = plain.pop("newton_gap")
         return {
             **file.pack_model(self.model, self.point),
+            "gap": plain.pop("newton_gap"),
             **plain,
             "eta_hat": self.eta_hat,
             "recession": self.recession,
@@ -284,9 +281,10 @@ class Decomposition(ModelResult):
 
     @classmethod
     def from_arrays(cls, arrays: file.Archive) -> Self:
-        """Put the decomposition together again; the model is merged anew."""
-        model = file.unpack_model(arrays)
-        alive, plain = file.unpack_face(arrays, model), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        """Rebuild the decomposition."""
+        model, plain = file.unpack_model(arrays), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        listed = model.space.form == "list"
+        alive = arrays.mask("alive", (model.space.n_cells,) if listed else model.quotient.merged_shape)
         if not 0 < plain["total"] < np.inf:
             raise arrays.unfit(f"total is {plain['total']:g}")
         return cls(
@@ -297,6 +295,6 @@ class Decomposition(ModelResult):
             alive=alive,
             recession=arrays.floats("recession", model.n_params),
             missing=arrays.mask("missing", model.support.shape),
-            path=read_path(arrays),
+            path=unpack_rounds(arrays.floats("path", None, 5, finite=False)) if "path" in arrays else (),
             stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
         )

@@ -32,11 +32,6 @@ class Unreadable(Exception):
     """The arrays are not what the file says they are."""
 
 
-def labelled(name: str, arrays: Arrays) -> Arrays:
-    """Add the format, its version, and the names of all arrays, so that a missing one is noticed."""
-    return {"format": name, "version": VERSION, "names": np.array(sorted(arrays)), **arrays}
-
-
 def nested(name: str, arrays: Arrays) -> Arrays:
     """Put the name of a part before the names of its arrays."""
     return {f"{name}.{key}": array for key, array in arrays.items()}
@@ -223,12 +218,6 @@ def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
     if base is None and "base" in arrays:
         base = arrays.floats("base", *shape, finite=False)
     return Model.of(Support(shape, arrays.mask("support", shape), points), base, basis)
-
-
-def unpack_face(arrays: Archive, model: Model) -> BoolArray | None:
-    """Read which merged cells carry probability."""
-    shape = (model.space.n_cells,) if model.space.form == "list" else model.quotient.merged_shape
-    return arrays.mask("alive", shape)
 
 
 def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) -> Point:

@@ -1,7 +1,7 @@
-"""Questions to a Q on a grid: full grids, masks, base measures.
+"""Questions to a Q on a grid (full, masked, with a base measure) or on a list of cells.
 
 On a full grid without a base measure all cells of a merged box have the same probability, so that the merged grid
-answers; elsewhere Q is formed, some rows at a time where that is enough.
+answers; elsewhere Q is formed, some rows at a time where that is enough, or on the cells of the list.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.results.query import called, impossible, summed, values_of
+from legendre.results.query import called, impossible, returned, summed, values_of
 
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
@@ -120,9 +120,9 @@ class OnGrid:
             box = np.unravel_index(first_of(log_q, float(log_q.max())), log_q.shape)
             # corners of boxes come in the order of the boxes
             return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, box, strict=True))
-        peak = max(float(log_q.max()) for _, log_q in self._log_blocks())
-        rows, log_q = next(block for block in self._log_blocks() if block[1].max() >= peak - TIE)
-        place = np.unravel_index(first_of(log_q, peak), log_q.shape)
+        least = max(float(q.max()) for _, q in self._blocks()) * math.exp(-TIE)
+        rows, q = next(block for block in self._blocks() if block[1].max() >= least)
+        place = np.unravel_index(int(np.argmax(q >= least)), q.shape)
         return rows.start + int(place[0]), *(int(i) for i in place[1:])
 
     def sum_of_squares(self) -> float:
@@ -137,12 +137,6 @@ class OnGrid:
         for rows in rows_of(self.model.support.shape):
             yield rows, grid_rows(self.model, density, rows, self.model.support.mask)
 
-    def _log_blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        for rows, q in self._blocks():
-            with np.errstate(divide="ignore"):
-                log_q = np.log(q)
-            yield rows, log_q
-
     def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
         """Copy each box's value to its cells, on a grid of some modes only."""
         shape, quotient = self.model.support.shape, self.model.quotient
@@ -154,13 +148,60 @@ class OnGrid:
         return grid
 
 
+@dataclass(frozen=True, eq=False)
+class OnList(OnGrid):
+    """A member of a model whose sample space is a list of cells."""
+
+    @property
+    def _points(self) -> IntArray:
+        points = self.model.support.points
+        assert points is not None
+        return points
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        fixed = list(at)
+        points = self._points[(self._points[:, fixed] == [at[k] for k in fixed]).all(axis=1)] if at else self._points
+        log_q = self.log_prob(points)
+        if at:
+            peak = float(log_q.max(initial=-np.inf))
+            if peak == -np.inf:
+                raise impossible(at)
+            log_q -= peak
+        q = np.exp(log_q)
+        q = q / q.sum() if at else q
+        shape = tuple(self.model.support.shape[k] for k in kept)
+        check_room(math.prod(shape), 8, f"a table over the modes {kept}", "Ask for fewer modes.")
+        if not kept:
+            return np.asarray(q.sum())
+        flat = np.ravel_multi_index(tuple(points[:, k].astype(np.int64) for k in kept), shape)
+        return np.bincount(flat, q, math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+
+    def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+        """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
+        columns = tuple(self._points.T.astype(np.int64))
+        shape, q = self.model.support.shape, np.exp(self.log_prob(self._points))
+        values = returned(f(*columns), q.shape) if callable(f) else values_of(f, shape)[columns]
+        return summed(q, values, cells=self._points)
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells of the list."""
+        return self._points[draw(np.exp(self.log_prob(self._points)), n, generator)].astype(np.int64)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order where several are."""
+        log_q = self.log_prob(self._points)
+        return tuple(int(i) for i in self._points[first_of(log_q, float(log_q.max()))])
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over the list."""
+        return float(np.sum(np.exp(2.0 * self.log_prob(self._points))))
+
+
 def grid_rows(
     model: Model, density: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0
 ) -> FloatArray:
-    """Q on some rows of the grid, from the density of the merged cells; 0 where `visible` is False.
-
-    A base measure is multiplied with the density here, and then with the unit.
-    """
+    """Q on some rows of the grid, from the density of the merged cells; a base measure is applied, times the unit."""
     q: FloatArray = model.quotient.spread(density, rows)
     if model.base is not None:
         q *= model.base[rows]

@@ -24,6 +24,8 @@ from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import Ground, Grown
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
+Say = Callable[[str], None]  # shows a text on the terminal
+
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Of each fold at least; and of all together, since larger floating-point numbers are not exact counts."""
 PHASES = {"forward": "growing", "swap": "swapping", "backward": "ordering", "end": "grown"}
@@ -39,9 +41,7 @@ class Growth:
     rounds: tuple[Round, ...]
 
 
-def grow(
-    recipe: Adaptive, data: Observation, record: Record | None = None, say: Callable[[str], None] | None = None
-) -> Growth:
+def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
 
     Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
@@ -60,7 +60,7 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
     return lambda shape: most_of(start.rankings(shape), candidates.rankings(shape))
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Callable[[str], None] | None) -> Growth:
+def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     """Grow, or go on from where the record stands, and keep it up to date."""
     search = _search(recipe, data, record)
     with nullcontext() if record is None else record.reading():

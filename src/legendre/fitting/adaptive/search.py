@@ -43,10 +43,7 @@ class Search:
         return cls(Ground.of(data), cells, allowed, every if most is None else most)
 
     def among_uncertain(self) -> Search:
-        """Leave out cells with none or all of the counts above them.
-
-        Their parameters would rule events out for ever, which is too much to conclude from a sample.
-        """
+        """Leave out cells with none or all of the counts above them: no sample shows that an event is impossible."""
         eta_hat = self.ground.eta_hat
         return replace(self, candidates=self.candidates & (eta_hat > 0) & (eta_hat < 1))
 

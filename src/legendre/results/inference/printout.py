@@ -10,7 +10,6 @@ from legendre.core.arguments import is_whole
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import aligned, named_values, shape_name, shortened
-from legendre.core.types import IntArray
 from legendre.results.inference.wald import INFINITE, OPEN
 from legendre.results.report import count_name
 from legendre.solvers.status import Status
@@ -72,18 +71,15 @@ def _parameter_lines(tests: Inference, rows: int) -> list[str]:
 
 
 def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
-    cell, theta, reason = _named(tests.fit.basis[i]), tests.fit.theta[i], tests.reasons[i]
+    index, theta, reason = tests.fit.basis[i], tests.fit.theta[i], tests.reasons[i]
+    cell = cell_name(index)
+    if len(index) > MANY:
+        cell = "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
     if reason:
         limit = np.copysign(np.inf, tests.fit.recession[i]) if reason == INFINITE else theta
         return cell, f"{limit:.4f}", "-", "-", "-", ""
     p = float(tests.p_values[i])
     return cell, f"{theta:.4f}", f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", shown(p), stars(p)
-
-
-def _named(cell: IntArray) -> str:
-    if len(cell) <= MANY:
-        return cell_name(cell)
-    return "{" + ", ".join(f"{k}: {cell[k]}" for k in np.flatnonzero(cell)) + "}"
 
 
 def stars(p: float) -> str:

@@ -196,18 +196,9 @@ def infer(fit: Decomposition) -> Inference:
     counts = counts_of(fit)
     df = fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
-    return Inference(
-        fit=fit,
-        counts=counts,
-        g2=g2,
-        x2=x2,
-        df=df,
-        g2_p_value=chi_square_p(g2, df),
-        x2_p_value=chi_square_p(x2, df),
-        log_likelihood=counts.log_likelihood(),
-        aic=-2.0 * poisson + 2.0 * (fit.rank + 1),
-        bic=-2.0 * poisson + float(np.log(fit.total)) * (fit.rank + 1),
-    )
+    g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
+    aic, bic = (price * (fit.rank + 1) - 2.0 * poisson for price in (2.0, float(np.log(fit.total))))
+    return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
 
 
 def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
@@ -215,14 +206,10 @@ def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
     alive = arrays.mask("alive", shape)
     if alive is not None and int(alive.sum()) != len(n):
         raise arrays.unfit(f"{len(n)} counts for {int(alive.sum())} cells")
-    return Counts(
-        n=n,
-        mu=arrays.floats("mu", len(n)),
-        rest=arrays.number("rest"),
-        alive=alive,
-        cells=arrays.integers("cells", len(n), len(shape)) if alive is None else None,
-        logs=arrays.floats("logs", len(n)) if alive is None else None,
-    )
+    mu, rest = arrays.floats("mu", len(n)), arrays.number("rest")
+    if alive is not None:
+        return Counts(n, mu, rest, alive)
+    return Counts(n, mu, rest, None, arrays.integers("cells", len(n), len(shape)), arrays.floats("logs", len(n)))
 
 
 def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:

@@ -50,11 +50,9 @@ def information(fit: Decomposition) -> Information:
             "Tests of fit and Pearson or deviance residuals have no such limit."
         )
     model = fit.model.on_face(fit.alive)
-    columns = independent(model)
-    free = np.ones(fit.n_params, dtype=np.bool_)
+    columns, small, free = independent(model), model, np.ones(fit.n_params, dtype=np.bool_)
     if len(columns) < fit.n_params:
-        free = ~(unseen_directions(model, model.alive) != 0).any(axis=0)
-    small = model if len(columns) == fit.n_params else model.with_columns(columns)
+        small, free = model.with_columns(columns), ~(unseen_directions(model, model.alive) != 0).any(axis=0)
     engine = engine_for(small)
     factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total
