@@ -60,7 +60,7 @@ def decompose(
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
     solver
-        ``"auto"`` (by structure and size; `plan` tells which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
+        ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
         solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol

@@ -57,8 +57,8 @@ class Decomposition(ModelResult):
 
     Notes
     -----
-    `kl` and `rmse` read X when they are first asked for. A small X is copied; one of half a million cells or more is
-    held by reference: ask before you change it.
+    `kl` and `rmse` read X when they are first used. A small X is copied; one of half a million cells or more is held by
+    reference: use them before you change it.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class Decomposition(ModelResult):
 
         Notes
         -----
-        A cell outside the support that no parameter tells apart from observed ones takes their value, and where
+        A cell outside the support that no parameter distinguishes from observed ones takes their value, and where
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """

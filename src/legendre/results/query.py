@@ -1,4 +1,4 @@
-"""What a caller asks of Q: arguments are checked here, and Q answers in the form that its sample space has."""
+"""Marginals, conditionals, expectations and samples of Q: arguments are checked here, before Q computes them."""
 
 from __future__ import annotations
 
