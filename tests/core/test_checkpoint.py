@@ -31,7 +31,7 @@ from legendre.core.sums.linalg import factorise
 from legendre.data.dense import observe
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.preconditioner import Vecchia
-from legendre.fitting.adaptive.scores import pick
+from legendre.fitting.adaptive.search import pick
 from legendre.model.problem import Problem
 from legendre.solvers.loop import Outcome, run
 from legendre.solvers.protocol import Solver, Target

@@ -14,8 +14,7 @@ import legendre as ld
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.heldout import deal, scored_path
-from legendre.fitting.adaptive.scores import bernoulli_divergence, pick
-from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.search import Search, bernoulli_divergence, pick
 from legendre.fitting.adaptive.state import Ground
 
 
@@ -78,7 +77,7 @@ def test_the_loss_of_a_parameter_is_wald(rng: np.random.Generator) -> None:
     X = p.tensor() * (1 + 1e-4 * rng.normal(size=(4, 4)))
     larger = np.concatenate([cells, [[2, 2]]])
     null, without = ld.decompose(X, larger), ld.decompose(X, cells)
-    state = Ground.of(observe(X)).state(larger, null.theta, None)
+    state = Ground.of(observe(X)).unpack({"cells": larger, "theta": null.theta})
     assert state.losses()[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
 
 
@@ -87,7 +86,7 @@ def test_a_dependent_parameter_is_not_missed() -> None:
     X, cells = [[1.0, 2.0], [0.0, 3.0]], np.array([[0, 1], [1, 0], [1, 1]])
     fit = ld.decompose(X, cells, support=mask)
     assert fit.rank == 2
-    state = Ground.of(observe(X, mask)).state(cells, fit.theta, None)
+    state = Ground.of(observe(X, mask)).unpack({"cells": cells, "theta": fit.theta})
     assert sorted(state.losses() > 0) == [False, True, True]
 
 
@@ -166,10 +165,10 @@ def test_cv_scores_are_held_out_likelihoods() -> None:
     assert_array_equal(sum(folds), counts)
     search = Search.of(data, "empty", None, None)
     fit, score = next(iter(scored_path(search, folds[0])))
-    assert fit.n_params == 0
+    assert len(fit.cells) == 0
     assert score == pytest.approx(-folds[0].sum() * np.log(20))
     path = list(scored_path(search, folds[0]))
-    n = path[1].fit.n_params
+    n = len(path[1].fit.cells)
     grown = ld.decompose(counts - folds[0], ld.adaptive(n, swaps=0))
     logs = np.log(grown.tensor() / grown.total)
     assert path[1].score == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)

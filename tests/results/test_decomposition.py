@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import NAMED, SMALL, Case
+from legendre.core.array_libraries import HERE
+from legendre.results.tensor import FittedTensor
 from oracles import below, distribution, divergence, fisher_matrix
 from strategies import problems
 
@@ -395,3 +397,23 @@ def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
 def test_the_status_is_its_own_message() -> None:
     assert {status.name for status in ld.Status if status.converged} == {"CONVERGED", "AT_BOUNDARY", "UNDECIDED"}
     assert all(status.value.endswith(".") for status in ld.Status)
+
+
+@pytest.mark.parametrize("with_base", [False, True])
+def test_all_forms_in_which_x_is_compared_with_q_agree(with_base: bool, rng: np.random.Generator) -> None:
+    X, base = rng.gamma(2.0, size=(4, 3, 5)), rng.gamma(2.0, size=(4, 3, 5))
+    fit = ld.decompose(X, "B1 + B2(2)", base=base if with_base else None)
+    q, rows, every = FittedTensor(fit, None), slice(1, 3), np.argwhere(np.ones(X.shape, dtype=bool))
+    expected = fit.tensor()
+    assert_allclose(q.rows(rows), expected[rows], rtol=1e-13)
+    assert_allclose(q.rows_on(HERE, rows), expected[rows], rtol=1e-13)
+    assert_allclose(np.exp(q.log_prob(every)) * fit.total, expected.ravel(), rtol=1e-12)
+    if not with_base:  # X is then a list or a dask array, which take no base measure
+        assert_allclose(q.on_blocks().on((1, 0, 2), (2, 3, 3)) * fit.total, expected[1:3, :, 2:], rtol=1e-12)
+        assert q.sum_of_squares() == pytest.approx(float(((expected / fit.total) ** 2).sum()), rel=1e-12)
+
+
+def test_the_error_of_a_grid_with_more_cells_than_float64_counts() -> None:
+    """3000 modes of two levels: 2^3000 cells, of which two hold data."""
+    X = ld.from_rows(np.array([[0] * 3000, [1] * 3000]))
+    assert 0 <= ld.decompose(X, "B1").rmse < 1e-300

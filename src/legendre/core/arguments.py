@@ -44,3 +44,10 @@ def entries(value: object) -> list[Any] | None:
         return list(value)
     except TypeError:  # an array without modes
         return None
+
+
+def generator_from(rng: int | np.random.Generator | None, error: type[Exception]) -> np.random.Generator:
+    """Read a source of random numbers."""
+    if not (rng is None or isinstance(rng, np.random.Generator) or is_whole(rng, 0)):
+        raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
+    return np.random.default_rng(rng)

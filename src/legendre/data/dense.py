@@ -27,7 +27,7 @@ from legendre.data.checks import (
     scan,
     support_mask,
 )
-from legendre.data.observation import Observation, Rankings, beyond_memory
+from legendre.data.observation import Comparable, Observation, Rankings, beyond_memory
 from legendre.data.support import Support
 
 TOGETHER = 32
@@ -157,6 +157,16 @@ class Dense(Observation):
                 log_ratio -= np.log(self.base[rows][inside])
             own += float(x @ log_ratio)
         return own
+
+    def squared_error(self, q: Comparable) -> float:
+        """Sum ``((X - Q) / total)^2``, relative to the total so that no square overflows or vanishes."""
+        square = 0.0
+        for rows in rows_of(self.shape):
+            difference = (self.values[rows] - q.rows(rows)) / self.total
+            if self.missing is not None:
+                difference = difference[~self.missing[rows]]
+            square += float(np.vdot(difference, difference))
+        return square
 
 
 def observe(

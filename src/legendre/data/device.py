@@ -17,7 +17,7 @@ from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, cells_of, observe
-from legendre.data.observation import Observation
+from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
 
 
@@ -153,8 +153,12 @@ class Remote(Observation):
             own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
         return own
 
-    def squared_error(self, rows: slice, q: Any) -> float:
-        """Sum ``(X - q)^2`` over the cells of some rows that are numbers, relative to the total."""
+    def squared_error(self, q: Comparable) -> float:
+        """Sum ``((X - Q) / total)^2`` on the device."""
+        return sum(self._error_of_rows(rows, q.rows_on(self.home, rows)) for rows in rows_of(self.shape))
+
+    def _error_of_rows(self, rows: slice, q: Any) -> float:
+        """Sum ``((X - q) / total)^2`` over the cells of some rows that are numbers."""
         xp = self.home.xp
         difference = (xp.astype(self.array[rows, ...], xp.float64) - q) / self.total
         if self.missing is not None:

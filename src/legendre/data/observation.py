@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
@@ -14,6 +14,9 @@ from legendre.core.memory import size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
+
+if TYPE_CHECKING:
+    from legendre.data.dask.per_block import FittedModel
 
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
 """From the shape of X to how many largest entries of each slice of which modes will be asked for."""
@@ -25,6 +28,30 @@ class Entries(NamedTuple):
     cells: IntArray
     values: AnyArray
     even: float
+
+
+class Comparable(Protocol):
+    """Q, in every form in which some kind of X is compared with it."""
+
+    def rows(self, rows: slice, /) -> FloatArray:
+        """Return Q in X's units on some rows of the grid; 0 outside the support."""
+        ...
+
+    def rows_on(self, home: Home, rows: slice, /) -> Any:
+        """Return the same as an array of another library, on its device."""
+        ...
+
+    def log_prob(self, cells: IntArray, /) -> FloatArray:
+        """Return log q of some cells (k x N)."""
+        ...
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of q^2 over all cells."""
+        ...
+
+    def on_blocks(self) -> FittedModel:
+        """Return Q as a function of the rectangle of the grid that is wanted, to be sent to other machines."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +96,11 @@ class Observation(ABC):
         """The non-zero entries, where X is held as a list of them."""
         return None
 
+    @property
+    def n_numbers(self) -> int:
+        """The number of cells of X that are numbers, in Omega or not."""
+        return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
+
     def here(self) -> Observation:
         """Return X in memory, every cell of it, if its grid is within limits (see `beyond_memory`); else X as it is."""
         return self
@@ -110,6 +142,10 @@ class Observation(ABC):
     @abstractmethod
     def negentropy(self) -> float:
         """Return the sum of ``p log(p / r)``."""
+
+    @abstractmethod
+    def squared_error(self, q: Comparable) -> float:
+        """Sum ``((X - Q) / total)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:

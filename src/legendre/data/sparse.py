@@ -16,7 +16,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense
-from legendre.data.observation import Entries, Observation, beyond_memory
+from legendre.data.observation import Comparable, Entries, Observation, beyond_memory
 from legendre.data.support import Support
 
 
@@ -134,6 +134,17 @@ class Sparse(Observation):
     def each(self) -> float:
         """The probability that the pseudo-count gives to each cell; it may underflow to 0."""
         return math.exp(math.log(self.even / self.total) - math.log(self.support.n_cells)) if self.even else 0.0
+
+    def squared_error(self, q: Comparable) -> float:
+        """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is the pseudo-count's share or 0."""
+        p, there = self.values / self.total + self.each, np.exp(q.log_prob(self.cells))
+        square = float(np.vdot(p - there, p - there))
+        if self.support.full:
+            # the squares of what is left add up to no more than its square: a bound where the difference cancels
+            left = 1.0 - float(there.sum())
+            square += min(max(q.sum_of_squares() - float(np.vdot(there, there)), 0.0), max(left, 0.0) ** 2)
+            square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
+        return max(square, 0.0)
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:

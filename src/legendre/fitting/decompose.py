@@ -1,11 +1,12 @@
-"""The front door."""
+"""`decompose`: from a tensor and a basis to the nearest tensor of the model."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,14 +20,12 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.data.support import Support
-from legendre.fitting.adaptive.grow import grow, rankings_while_growing
+from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import ProgressLine, progress_line
 from legendre.results.decomposition import Decomposition
 from legendre.results.rounds import Round
-from legendre.solvers.loop import Callback
+from legendre.solvers.loop import Callback, Step
 from legendre.solvers.protocol import Solver
 
 
@@ -61,7 +60,7 @@ def decompose(
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
     solver
-        ``"auto"`` (by structure and size; `plan` tells which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
+        ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
         solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol
@@ -101,12 +100,13 @@ def decompose(
     growing = recipe.growing
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    with shown(settings.callback, progress) as line:
+    with shown(settings.callback, progress) as (step, say):
+        settings = replace(settings, callback=step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
-        data = read(X, support, base, rankings=rankings, watch=line.say)
+        data = read(X, support, base, rankings=rankings, watch=say)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
-        fit = fit_recipe(data, home, recipe, settings, line, start=start, record=record)
+        fit = fit_recipe(data, home, recipe, settings, say, start=start, record=record)
     return warned(fit, stacklevel=3)
 
 
@@ -115,7 +115,7 @@ def fit_recipe(
     home: Home,
     recipe: Basis,
     settings: Settings,
-    line: ProgressLine,
+    say: Say | None = None,
     *,
     start: ArrayLike | None = None,
     record: Record | None = None,
@@ -128,60 +128,65 @@ def fit_recipe(
         X, and the array library that results go back to.
     recipe, settings, start, record
         As in `fit_on`.
-    line
-        Called at each step, in place of the callback of the settings, see `shown`.
+    say
+        Shows a text while a basis grows, see `shown`.
     """
-    settings = replace(settings, callback=line.step)
     if (growing := recipe.growing) is not None:
-        fit = _grown(data, home, growing, settings, line, record)
+        fit = _grown(data, home, growing, settings, say, record)
     else:
         fit = fit_on(data, recipe, settings, start=start, record=record)
     return fit if home is HERE else replace(fit, home=home)
 
 
 @contextmanager
-def shown(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
-    """Show a line on the terminal, if `progress` is true; what it yields calls the callback too."""
+def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback | None, Say | None]]:
+    """Show on standard error how much of X has been read, then step and residual, while the block runs.
+
+    The block gets the function to call after each step, and one that shows any text.
+    """
     if not progress:
-        yield ProgressLine(callback)
+        yield callback, None
         return
-    with progress_line(callback) as line:
-        yield line
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("reading X", total=None)
+
+        def say(text: str) -> None:
+            display.update(task, description=text)
+
+        def show(step: Step) -> bool | None:
+            say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
+            return None if callback is None else callback(step)
+
+        yield show, say
 
 
 def _grown(
-    data: Observation, home: Home, recipe: Adaptive, settings: Settings, line: ProgressLine, record: Record | None
+    data: Observation, home: Home, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
 ) -> Decomposition:
-    """Grow the basis, then fit it exactly; keep the way, and the means to fit any part of it."""
-    section = None if record is None else record.section("growth")
-    growth = grow(recipe, data, section, line.say)
+    """Grow the basis, then fit it exactly; keep the rounds, and what is needed to fit any part of it."""
+    growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    path = (*growth.rounds[:-1], Round.of(fit))
-    again = replace(settings, max_iter=None, callback=None)
-    return replace(fit, recipe=repr(recipe), path=path, part=PrefixFit(data, home, growth.cells, again))
+    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
+    part = partial(_fit_first, data, home, growth.cells, replace(settings, max_iter=None, callback=None))
+    return replace(fit, recipe=repr(recipe), path=path, part=part)
 
 
-@dataclass(frozen=True, eq=False)
-class PrefixFit:
-    """Fits the first cells of a basis that was grown."""
-
-    data: Observation
-    home: Home
-    cells: IntArray
-    settings: Settings
-
-    def __call__(self, n_params: int) -> Decomposition:
-        """Fit the first `n_params`."""
-        fit = fit_on(self.data, Cells(self.cells[:n_params]), self.settings)
-        return replace(warned(fit), home=self.home)
+def _fit_first(data: Observation, home: Home, cells: IntArray, settings: Settings, n_params: int) -> Decomposition:
+    """Fit the first cells of a basis that was grown."""
+    return replace(warned(fit_on(data, Cells(cells[:n_params]), settings)), home=home)
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
     """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
+    mask = data.support.mask
     return {
         "shape of X": "x".join(map(str, data.shape)),
         "sum of X": f"{data.total!r}",
-        "support": _said_support(data.support),
+        "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
         "base": digest(data.base),
         "adaptive basis": "none" if recipe.growing is None else repr(recipe),
         "solver": "auto" if settings.solver is None else _said(settings.solver),
@@ -189,12 +194,6 @@ def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, s
     }
 
 
-def _said_support(support: Support) -> str:
-    if support.full:
-        return "all"
-    return digest(support.points if support.mask is None else np.packbits(support.mask))
-
-
 def _said(solver: Solver) -> str:
-    """Print a solver's settings, without its address in memory if that is all it prints."""
+    """Print a solver's settings, or its name where its repr is an address in memory."""
     return type(solver).__name__ if type(solver).__repr__ is object.__repr__ else repr(solver)

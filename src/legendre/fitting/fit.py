@@ -14,12 +14,11 @@ from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, independence, plan_on
-from legendre.model.problem import Problem
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import Face
 from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
@@ -42,7 +41,9 @@ def fit_on(
     plan = plan_on(data, recipe, settings)
     theta = _start(start, plan)
     if record is not None:
-        record.claim(lambda: _claims(plan.problem, theta))
+        basis, eta_hat = plan.problem.model.basis, digest(plan.problem.eta_hat)
+        claims = {"basis": f"{len(basis)} cells {digest(basis)}", "X as the basis sees it": eta_hat}
+        record.claim(lambda: claims | {"start": digest(theta)})
     outcome = _run(plan, theta, record)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start)
@@ -58,20 +59,14 @@ def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
 
 
 def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
-    """Run the solvers one after the other until one converges.
-
-    theta has an entry for every parameter, the outcome one for every independent parameter (or for all of them, if
-    scaling found it).
-    """
+    """Run the solvers until one converges; theta of all parameters becomes that of the independent ones, or of all."""
     max_iter, callback = plan.settings.max_iter, plan.settings.callback
     if plan.whole is not None:
         if record is not None:
             record.claim(lambda: {"max_iter": "not set" if max_iter is None else "set"})
         if max_iter is None:
-            scaling, part = (
-                Scaling(max_iter=limits.DEPENDENT_CYCLES),
-                None if record is None else record.section("whole"),
-            )
+            scaling = Scaling(max_iter=limits.DEPENDENT_CYCLES)
+            part = None if record is None else record.section("whole")
             outcome = run(scaling, plan.whole, theta, scaling.max_iter, callback, part)
             if outcome.status in (Status.CONVERGED, Status.STOPPED):
                 return outcome
@@ -79,16 +74,6 @@ def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
                 part.close(pack_outcome(outcome), now=False)
     start = theta if len(plan.columns) == len(theta) else theta[plan.columns]
     return run_in_turn(plan.solvers, plan.target, start, max_iter=max_iter, callback=callback, record=record)
-
-
-def _claims(problem: Problem, theta: FloatArray) -> dict[str, str]:
-    """Name what decides the steps of a fit: of X it knows the expectations alone."""
-    basis = problem.model.basis
-    return {
-        "basis": f"{len(basis)} cells {digest(basis)}",
-        "X as the basis sees it": digest(problem.eta_hat),
-        "start": digest(theta),
-    }
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
@@ -107,9 +92,14 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
 
 def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     problem, face, data = plan.problem, plan.face, plan.problem.data
+    point: Point = outcome.point
+    if len(point.theta) < len(problem.eta_hat):  # put the parameters that were held at 0 back in
+        theta = np.zeros(len(problem.eta_hat))
+        theta[plan.columns] = point.theta
+        point = engine_for(problem.model.on_face(face.alive)).at(theta)
     return Decomposition(
         model=problem.model,
-        point=_on_all(problem, face, plan.columns, outcome.point),
+        point=Point(frozen(point.theta), frozen(point.eta), point.psi),
         eta_hat=problem.eta_hat,
         total=data.total,
         alive=face.alive,
@@ -126,19 +116,11 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     )
 
 
-def _on_all(problem: Problem, face: Face, columns: IntArray, point: Point) -> Point:
-    """Put the parameters that were held at 0 back in."""
-    if len(point.theta) < len(problem.eta_hat):
-        theta = np.zeros(len(problem.eta_hat))
-        theta[columns] = point.theta
-        point = engine_for(problem.model.on_face(face.alive)).at(theta)
-    return Point(frozen(point.theta), frozen(point.eta), point.psi)
-
-
 def _status(outcome: Outcome, face: Face) -> Status:
-    """Judge; where it was not known beforehand, a positive distribution with the data's expectations is the proof.
+    """Decide how the fit ended; whether cells vanish may not have been known before it.
 
-    Such a one stands behind the gap of a solver that solves its systems exactly, see `State`.
+    A positive distribution with the data's expectations proves that none do; a solver that solves its systems exactly
+    has computed one for its gap, see `State`.
     """
     if outcome.status is not Status.CONVERGED:
         return outcome.status

@@ -1,4 +1,4 @@
-"""What was asked, and all that is decided before the first step: problem, face, rank, engine, solvers, price."""
+"""Settings, and all that is decided before the first step: problem, face, rank, engine, solvers, cost."""
 
 from __future__ import annotations
 
@@ -29,20 +29,13 @@ from legendre.solvers.scaling import Scaling
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How to fit: what `decompose` and the tasks read from their arguments, checked.
+    """How to fit: the arguments of `decompose` and the tasks, checked.
 
-    Parameters
-    ----------
-    solver
-        ``None`` leaves the choice to `solvers.choose`.
-    tol, max_iter, callback
-        As in `decompose`.
-    ranked
-        False: large sets of margins are taken as they are. Scaling does not need to know which parameters are
-        independent, and finding out takes longer.
+    With ``ranked = False`` large sets of margins are taken as they are: scaling does not need to know which parameters
+    are independent, and finding out takes longer.
     """
 
-    solver: Solver | None = None
+    solver: Solver | None = None  # None leaves the choice to `solvers.choose`
     tol: float = 1e-10
     max_iter: int | None = None
     callback: Callback | None = None
@@ -68,10 +61,10 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A problem, the face it lives on, its independent parameters, an engine and the solvers that will run.
+    """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
 
     Print it to see what a fit will cost. `whole` is the problem with all of its parameters, where some are dependent
-    but the basis is a set of margins: scaling needs no matrix and does not mind, so that it is tried first.
+    but the basis is a set of margins: scaling, which takes dependent parameters, is then tried first.
     """
 
     recipe: Basis
@@ -131,35 +124,32 @@ def plan(
 def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     """Plan for a tensor that has been read."""
     problem = Problem.of(data, recipe.select(data))
-    model = problem.model
     face = Face(None, np.zeros(len(problem.eta_hat))) if problem.surely_attained else find_face(problem)
-    every = np.arange(len(model.basis))
+    every, on_face = np.arange(len(problem.model.basis)), problem.model.on_face(face.alive)
     if settings.solver is None and not settings.ranked and _scales(problem):
-        target = Target(engine_for(model.on_face(face.alive)), problem.reduced(face.alive, every), settings.tol)
+        target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
-    on_face = model.on_face(face.alive)
     # on a full grid without a base measure no parameter depends on the others
     columns = every if on_face.space.measure is None else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
     engine = engine_for(reduced.model, products=solvers[-1].needs_products)
-    dependent = settings.solver is None and len(columns) < len(every) and _scales(problem)
     target, whole = Target(engine, reduced, settings.tol), None
-    if dependent:
+    if settings.solver is None and len(columns) < len(every) and _scales(problem):
         all_of_it = problem.reduced(face.alive, every)
         whole = Target(engine_for(all_of_it.model), all_of_it, settings.tol)
     return Plan(recipe, problem, face, columns, target, tuple(solvers), settings, whole)
 
 
 def _scales(problem: Problem) -> bool:
-    """Tell whether the basis is a set of margins large enough that scaling pays."""
+    """Return whether the basis is a set of margins large enough that scaling pays."""
     large = problem.merged.known and problem.model.n_params >= limits.SCALING_FROM
     return large and margins_that_are_the_model(problem.model) is not None
 
 
 def independence(problem: Problem) -> FloatArray:
-    """Return theta of the best product over modes: where a sweep is costly, steps are spared by what costs none.
+    """Return theta of the best product over modes: a start that costs no sweep and saves steps.
 
     A mode's factor is constant between the cells that B has on its axis; one that would vanish somewhere stays at 1.
     """

@@ -14,16 +14,15 @@ from legendre.core.files import write_arrays
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, labelled, nested
+from legendre.results.file import VERSION, Archive, Arrays, nested
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
 
 class Storable(ABC):
-    """Something that sums itself up in text and can be written to a file, which `legendre.load` reads."""
+    """A result with a summary in text that can be written to a file, which `legendre.load` reads."""
 
-    format: ClassVar[str]
-    """What a file says that it holds."""
+    format: ClassVar[str]  # the name of this kind of result in a file
 
     @abstractmethod
     def summary(self) -> str:
@@ -31,15 +30,15 @@ class Storable(ABC):
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
-        """List what a file must hold, by name; not the format itself."""
+        """List what a file must hold, by name, without the format."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the result together again; what is missing or of the wrong kind is refused."""
+        """Rebuild the result; what is missing or of the wrong kind is refused."""
 
     def as_part(self, name: str) -> Arrays:
-        """List the same as part of another result's file."""
+        """List the same for the file of a result that contains this one."""
         return nested(name, {"format": self.format, **self.to_arrays()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -47,33 +46,20 @@ class Storable(ABC):
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
-        write_arrays(path, labelled(self.format, self.to_arrays()))
+        arrays = self.to_arrays()
+        names = np.array(sorted(arrays))  # so that a missing array is noticed
+        write_arrays(path, {"format": self.format, "version": VERSION, "names": names, **arrays})
 
 
 class Result(Storable):
     """What the result of every fit has.
 
-    Attributes
-    ----------
-    theta, eta
-        Natural parameters and expectations on the basis.
-    residual
-        How far the fit is from the exact condition, ``max|eta - eta_hat|`` unless the result says otherwise.
-    gap
-        Upper bound of what is minimised above its minimum.
-    status, converged
-        How the fit ended; converged when the residual is at most tol.
-    n_iter, history
-        The number of steps, and one `Step` for each, the start first.
-    n_params
-        The size of the basis.
+    Fields of some results and properties of others: the `shape` of X; `theta` and `eta` on the basis; `residual`, how
+    far the fit is from the exact condition, ``max|eta - eta_hat|`` unless the result says otherwise; `gap`, an upper
+    bound of what is minimised above its minimum; `status` and `history`.
     """
 
-    if TYPE_CHECKING:  # fields of some results and properties of others; a dataclass would take these as defaults
-
-        @property
-        def shape(self) -> tuple[int, ...]:
-            """The shape of X."""
+    if TYPE_CHECKING:  # a dataclass would take these as defaults
 
         @property
         def theta(self) -> FloatArray:
@@ -89,7 +75,7 @@ class Result(Storable):
 
         @property
         def gap(self) -> float:
-            """Upper bound of what is minimised above its minimum."""
+            """An upper bound of what is minimised above its minimum."""
 
         @property
         def status(self) -> Status:
@@ -105,7 +91,7 @@ class Result(Storable):
 
     @property
     def n_params(self) -> int:
-        """|B|."""
+        """The size of the basis."""
         return len(self.theta)
 
     @property

@@ -1,4 +1,4 @@
-"""The result: what was asked, how it ended, and the certificate. Everything else is a view of it."""
+"""The result of `decompose`: the fit, how it ended, its certificate, and all that can be computed from it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.sums.quotient import n_cells
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.data.device import Remote
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
-from legendre.results import on_device as remote
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.inference.result import Inference, infer
-from legendre.results.rounds import Round, pack_rounds, read_path
+from legendre.results.on_cliques import OnCliques
+from legendre.results.on_grid import OnGrid, OnList
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -57,8 +57,8 @@ class Decomposition(ModelResult):
 
     Notes
     -----
-    `kl` and `rmse` read X when they are first asked for. A small X is copied; one of half a million cells or more is
-    held by reference: ask before you change it.
+    `kl` and `rmse` read X when they are first used. A small X is copied; one of half a million cells or more is held by
+    reference: use them before you change it.
 
     Examples
     --------
@@ -103,14 +103,15 @@ class Decomposition(ModelResult):
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
-        if isinstance(self.data, Remote):
-            return remote.rmse(self, self.data)
-        return self.stored["rmse"] if self.data is None else tensors.rmse_from(self, self.data)
+        return self.stored["rmse"] if self.data is None else tensors.rmse(self, self.data)
 
     @cached_property
-    def distribution(self) -> query.Distribution:
-        """Q in the form in which it answers questions; what it lays out for one of them is kept for the next."""
-        return query.distribution_of(self.model, self.theta, self.psi, self.alive)
+    def distribution(self) -> OnGrid | OnCliques:
+        """Q in the form in which it answers questions; what one answer computes is kept for the next."""
+        if self.model.space.form == "cliques" and self.alive is None:
+            return OnCliques(self.model, self.theta)
+        form = OnGrid if self.model.support.points is None else OnList
+        return form(self.model, self.theta, self.psi, self.alive)
 
     @cached_property
     def vanishing_cells(self) -> IntArray:
@@ -122,9 +123,8 @@ class Decomposition(ModelResult):
         """The number of cells that vanish; where boxes are counted they need not be listed."""
         if self.alive is None or self.model.base is not None:
             return len(self.vanishing_cells)
-        gone = self.model.alive & ~self.alive
-        full = self.model.support.full
-        return n_cells(self.model.quotient, gone) if full else round(float(self.model.weights[gone].sum()))
+        model, gone = self.model, self.model.alive & ~self.alive
+        return n_cells(model.quotient, gone) if model.support.full else round(float(model.weights[gone].sum()))
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
@@ -132,25 +132,23 @@ class Decomposition(ModelResult):
         Parameters
         ----------
         extend
-            False: 0 outside the support, except that cells that were NaN get the model's value. True: the model's
-            value everywhere.
+            True: the model's value everywhere. False: 0 outside the support, except in cells that were NaN.
 
         Notes
         -----
-        A cell outside the support that no parameter tells apart from observed ones takes their value, and where
+        A cell outside the support that no parameter distinguishes from observed ones takes their value, and where
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
         if self.home.remote:
-            return remote.tensor(self, extend=extend)
+            return tensors.tensor_on_device(self, extend=extend)
         return self.home.bring(tensors.tensor(self, extend=extend))
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the first `n_params` cells of an adaptive basis."""
         if self.part is None:
-            raise InvalidSetting(
-                "this basis was not grown by adaptive(...), or X is not at hand; fit a part of it anew."
-            )
+            reason = "this basis was not grown by adaptive(...), or X is not at hand"
+            raise InvalidSetting(f"{reason}; fit a part of it anew.")
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
         return self.part(n_params)
@@ -178,12 +176,7 @@ class Decomposition(ModelResult):
         return self.home.bring(query.marginal(self.distribution, modes, given))
 
     def condition(self, given: Mapping[int, int]) -> Any:
-        """Return Q given that some modes have certain indices: probabilities over the other modes.
-
-        Parameters
-        ----------
-        given
-            ``{mode: index, ...}``, as in `marginal`.
+        """Return Q given that some modes have certain indices, ``{mode: index, ...}``: over the other modes.
 
         Examples
         --------
@@ -273,9 +266,9 @@ class Decomposition(ModelResult):
     def to_arrays(self) -> file.Arrays:
         """List what cannot be computed again without X."""
         plain = file.pack_plain(self)
-        plain["gap"] = plain.pop("newton_gap")
         return {
             **file.pack_model(self.model, self.point),
+            "gap": plain.pop("newton_gap"),
             **plain,
             "eta_hat": self.eta_hat,
             "recession": self.recession,
@@ -288,9 +281,10 @@ class Decomposition(ModelResult):
 
     @classmethod
     def from_arrays(cls, arrays: file.Archive) -> Self:
-        """Put the decomposition together again; the model is merged anew."""
-        model = file.unpack_model(arrays)
-        alive, plain = file.unpack_face(arrays, model), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        """Rebuild the decomposition."""
+        model, plain = file.unpack_model(arrays), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        listed = model.space.form == "list"
+        alive = arrays.mask("alive", (model.space.n_cells,) if listed else model.quotient.merged_shape)
         if not 0 < plain["total"] < np.inf:
             raise arrays.unfit(f"total is {plain['total']:g}")
         return cls(
@@ -301,6 +295,6 @@ class Decomposition(ModelResult):
             alive=alive,
             recession=arrays.floats("recession", model.n_params),
             missing=arrays.mask("missing", model.support.shape),
-            path=read_path(arrays),
+            path=unpack_rounds(arrays.floats("path", None, 5, finite=False)) if "path" in arrays else (),
             stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
         )

@@ -1,14 +1,14 @@
-"""The file format: results as named arrays of one npz file, and every array checked on its way back.
+"""The file format: a result as named arrays of one npz file, each checked when it is read.
 
-A file says what it holds (``format``) and which version of the format it has. A result inside another one, such as the
-fit of a completion, has its name and a dot before the names of its arrays: ``fit.theta``.
+A file names what it holds (``format``) and the version of the format. A result inside another one, such as the fit of a
+completion, has its name and a dot before the names of its arrays: ``fit.theta``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,32 +23,23 @@ from legendre.model.model import Model
 from legendre.solvers.loop import Step, pack_history, unpack_history
 from legendre.solvers.status import Status
 
-VERSION = 2
-"""Version 1, of decompositions only, had neither eta nor psi: both are computed again from theta."""
+VERSION = 2  # version 1, of decompositions only, had neither eta nor psi: both are computed again from theta
 
-Arrays = dict[str, Any]
-"""What goes into a file, by name."""
+Arrays = dict[str, Any]  # what goes into a file, by name
 
 
 class Unreadable(Exception):
     """The arrays are not what the file says they are."""
 
 
-def labelled(name: str, arrays: Arrays) -> Arrays:
-    """Add the format, its version, and the names of all arrays, so that none can be lost unnoticed."""
-    return {"format": name, "version": VERSION, "names": np.array(sorted(arrays)), **arrays}
-
-
 def nested(name: str, arrays: Arrays) -> Arrays:
-    """Name the arrays of a part of a result."""
+    """Put the name of a part before the names of its arrays."""
     return {f"{name}.{key}": array for key, array in arrays.items()}
 
 
 def packed_integer(n: int) -> int | str:
-    """Write an integer that NumPy has not as hexadecimal text.
+    """Write an integer beyond 64 bits as hexadecimal text.
 
-    Examples
-    --------
     >>> packed_integer(5), packed_integer(2**64)
     (5, '0x10000000000000000')
     """
@@ -62,10 +53,8 @@ def packed_mask(name: str, mask: BoolArray | None) -> Arrays:
 
 @dataclass(frozen=True, eq=False)
 class Archive:
-    """The arrays of a file, or of a part of it, each checked when it is taken out.
+    """The arrays of a file, or of a part of it, each checked when it is read.
 
-    Examples
-    --------
     >>> Archive({"fit.theta": np.ones(2)}, "a saved completion").part("fit").floats("theta", 2).tolist()
     [1.0, 1.0]
     >>> Archive({"theta": np.ones(2)}, "a saved completion").floats("theta", 3)
@@ -76,18 +65,12 @@ where (3) is expected.
     """
 
     arrays: Mapping[str, AnyArray]
-    what: str
-    prefix: str = ""
-    read: Callable[[Archive], Any] | None = None
-    """Makes a result of a part that holds one, whatever its kind; from `legendre.load`."""
+    what: str  # what the file holds, in words
+    prefix: str = ""  # of the names of this part
+    read: Callable[[Archive], Any] | None = None  # makes a result of any kind of a part; from `legendre.load`
 
     def __contains__(self, name: str) -> bool:
         return self.prefix + name in self.arrays
-
-    @property
-    def version(self) -> int:
-        """The version of the format."""
-        return int(self.arrays["version"])
 
     def check_whole(self) -> None:
         """Refuse a file of a newer version, or one that lacks an array that was written."""
@@ -118,45 +101,44 @@ where (3) is expected.
         return [key.removeprefix(self.prefix) for key in self.arrays if key.startswith(self.prefix)]
 
     def damaged(self, why: str) -> Unreadable:
-        """Say that an array is missing or of the wrong kind."""
+        """Make the error for an array that is missing or of the wrong kind."""
         return Unreadable(f"{self.what}, but a damaged one ({why}).")
 
     def unfit(self, why: str) -> Unreadable:
-        """Say that arrays contradict each other."""
+        """Make the error for arrays that contradict each other."""
         return Unreadable(f"{self.what}, but its parts do not fit together: {why}.")
 
     def array(self, name: str, kinds: str, shape: Sequence[int | None] | None) -> AnyArray:
-        """Take out an array of some kinds of numbers; ``None`` in the shape, or for it, stands for any length."""
+        """Read an array of some kinds of numbers; ``None`` in the shape, or for it, stands for any length."""
         full = self.prefix + name
         if full not in self.arrays:
             raise self.damaged(f"'{full}' is missing")
         found = self.arrays[full]
         if found.dtype.kind not in kinds:
             raise self.damaged(f"'{full}' has dtype {found.dtype}")
-        if shape is not None and (
-            found.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, found.shape, strict=True))
-        ):
-            wanted = " x ".join("any" if n is None else str(n) for n in shape) or "one number"
+        sides = found.shape if shape is None else shape
+        if len(sides) != found.ndim or any(n not in (None, m) for n, m in zip(sides, found.shape, strict=True)):
+            wanted = " x ".join("any" if n is None else str(n) for n in sides) or "one number"
             raise self.unfit(f"{full} has shape {found.shape}, where ({wanted}) is expected")
         return frozen(found)
 
     def floats(self, name: str, *shape: int | None, finite: bool = True) -> FloatArray:
-        """Take out an array of real numbers."""
+        """Read an array of real numbers."""
         found = self.array(name, "f", shape).astype(np.float64, copy=False)
         if finite and not np.isfinite(found).all():
             raise self.unfit(f"{self.prefix}{name} is not finite everywhere")
         return found
 
     def integers(self, name: str, *shape: int | None) -> IntArray:
-        """Take out an array of integers."""
+        """Read an array of integers."""
         return self.array(name, "iu", shape)
 
     def number(self, name: str) -> float:
-        """Take out one number, finite or not."""
+        """Read one number, finite or not."""
         return float(self.array(name, "fiu", ()))
 
     def whole(self, name: str) -> int:
-        """Take out one integer of any size, see `packed_integer`."""
+        """Read one integer of any size, see `packed_integer`."""
         found = self.array(name, "iuU", ())
         try:
             return int(str(found), 0)
@@ -164,15 +146,15 @@ where (3) is expected.
             raise self.damaged(f"'{self.prefix}{name}' is no integer but {str(found)!r}") from None
 
     def text(self, name: str) -> str:
-        """Take out a text."""
+        """Read a text."""
         return str(self.array(name, "U", ()))
 
     def texts(self, name: str, count: int) -> list[str]:
-        """Take out several texts."""
+        """Read several texts."""
         return [str(text) for text in self.array(name, "U", (count,))]
 
     def mask(self, name: str, shape: tuple[int, ...]) -> BoolArray | None:
-        """Take out a mask, if there is one."""
+        """Read a mask, if there is one."""
         if name not in self:
             return None
         size, stored = math.prod(shape), self.array(name, "u", (None,))
@@ -181,28 +163,27 @@ where (3) is expected.
         return np.unpackbits(stored, count=size).reshape(shape).astype(np.bool_)
 
     def needed_mask(self, name: str, shape: tuple[int, ...]) -> BoolArray:
-        """Take out a mask that must be there."""
-        found = self.mask(name, shape)
-        if found is None:
+        """Read a mask that must be there."""
+        if (found := self.mask(name, shape)) is None:
             raise self.damaged(f"'{self.prefix}{name}' is missing")
         return found
 
     def status(self) -> Status:
-        """Take out how the fit ended."""
+        """Read how the fit ended."""
         name = self.text("status")
         if name not in Status.__members__:
             raise self.damaged(f"'{name}' is no status")
         return Status[name]
 
     def history(self, name: str = "history") -> tuple[Step, ...]:
-        """Take out the steps; there is at least the start."""
+        """Read the steps, of which there is at least the start."""
         rows = self.floats(name, None, 4, finite=False)
         if not len(rows):
             raise self.unfit(f"{self.prefix}{name} is empty")
         return unpack_history(rows)
 
     def shape(self, name: str = "shape") -> tuple[int, ...]:
-        """Take out the shape of a tensor."""
+        """Read the shape of a tensor."""
         found = tuple(int(n) for n in self.integers(name, None))
         if not found or min(found) < 1:
             raise self.unfit(f"{self.prefix}{name} is {found}")
@@ -211,23 +192,20 @@ where (3) is expected.
 
 def pack_model(model: Model, point: Point) -> Arrays:
     """Write a model and a member of it."""
-    arrays: Arrays = {
+    some = {"base": model.base, "points": model.support.points}
+    return {
         "shape": np.array(model.support.shape, dtype=np.int64),
         "basis": model.basis,
         "theta": point.theta,
         "eta": point.eta,
         "psi": point.psi,
         **packed_mask("support", model.support.mask),
+        **{name: array for name, array in some.items() if array is not None},
     }
-    if model.base is not None:
-        arrays["base"] = model.base
-    if model.support.points is not None:
-        arrays["points"] = model.support.points
-    return arrays
 
 
 def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
-    """Merge the model anew."""
+    """Read a model."""
     shape = arrays.shape()
     basis = arrays.integers("basis", None, len(shape))
     if len(inside_grid(basis, shape)) < len(basis):
@@ -242,16 +220,10 @@ def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
     return Model.of(Support(shape, arrays.mask("support", shape), points), base, basis)
 
 
-def unpack_face(arrays: Archive, model: Model) -> BoolArray | None:
-    """Read which merged cells carry probability."""
-    listed = model.space.form == "list"
-    return arrays.mask("alive", (model.space.n_cells,) if listed else model.quotient.merged_shape)
-
-
 def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) -> Point:
     """Read the member of the model; where only theta was written, the rest is computed."""
     theta = arrays.floats("theta", model.n_params)
-    if arrays.version < 2:
+    if int(arrays.arrays["version"]) < 2:
         return engine_for(model.on_face(alive)).at(theta)
     return Point(theta, arrays.floats("eta", model.n_params), arrays.number("psi"))
 
@@ -264,19 +236,19 @@ PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {
     "tuple[Step, ...]": (pack_history, Archive.history),
     "float | None": (lambda x: x, lambda arrays, name: arrays.number(name) if name in arrays else None),
 }
-"""By the type of a dataclass's field: how it is written, and how it is read."""
+"""How a field of a dataclass is written and read, by its type."""
 
 
 def pack_plain(value: Any) -> Arrays:
     """Write the fields of a dataclass that are numbers, texts, a status or steps; ``None`` is left out."""
-    pairs = ((part.name, PLAIN[str(part.type)], getattr(value, part.name)) for part in _plain(type(value)))
-    return {name: write(content) for name, (write, _), content in pairs if content is not None}
+    parts = {name: (kind, getattr(value, name)) for name, kind in _plain(type(value)).items()}
+    return {name: PLAIN[kind][0](content) for name, (kind, content) in parts.items() if content is not None}
 
 
 def read_plain(cls: Any, arrays: Archive) -> dict[str, Any]:
     """Read the same fields."""
-    return {part.name: PLAIN[str(part.type)][1](arrays, part.name) for part in _plain(cls)}
+    return {name: PLAIN[kind][1](arrays, name) for name, kind in _plain(cls).items()}
 
 
-def _plain(cls: Any) -> list[Field[Any]]:
-    return [part for part in fields(cls) if part.type in PLAIN]
+def _plain(cls: Any) -> dict[str, str]:
+    return {part.name: str(part.type) for part in fields(cls) if part.type in PLAIN}

@@ -1,4 +1,4 @@
-"""Questions to a Q where no grid can be formed: messages between the tables of the cliques answer them exactly."""
+"""Questions to a Q whose grid cannot be formed, answered exactly by messages between the tables of the cliques."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import unique_cells
+from legendre.core.cells import find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
@@ -23,28 +23,19 @@ from legendre.model.space import cliques_of
 from legendre.results.on_grid import TIE, OnGrid
 
 RARE = 1e-200
-"""Events of less probability are conditioned on in a model of their own: the margins have lost digits there."""
+"""Margins lose digits for events of less probability, so that Q given such an event is computed as a model."""
 
 
 @dataclass(frozen=True, eq=False)
 class OnCliques:
     """A member of a model on a full grid of any order; the messages are passed once and kept.
 
-    Parameters
-    ----------
-    model
-        A model on a full grid without a base measure whose cliques' tables fit.
-    theta
-        Parameters on its basis.
-
-    Examples
-    --------
     >>> q = OnCliques(Model.of(Support((2, 3)), None, np.array([[1, 0]])), np.log([3.0]))
     >>> q.marginal([0], {}).round(12).tolist(), q.marginal([1], {0: 1}).round(12).tolist()
     ([0.25, 0.75], [0.333333333333, 0.333333333333, 0.333333333333])
     """
 
-    model: Model
+    model: Model  # on a full grid without a base measure, and the tables of its cliques fit
     theta: FloatArray
 
     @cached_property
@@ -70,12 +61,13 @@ class OnCliques:
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        shape = [self.model.support.shape[k] for k in kept]
-        if not self._answers([*kept, *at]) and self.model.space.formable:
+        size, modes = math.prod(self.model.support.shape[k] for k in kept), [*kept, *at]
+        fits = self._table_of(modes) is not None or self._tables_with(modes).tree.fits
+        if not fits and self.model.space.formable:
             return self._grid.marginal(kept, at)
-        if math.prod(shape) > limits.LARGEST_ANSWER:
+        if size > limits.LARGEST_ANSWER:
             raise InvalidQuery(
-                f"the joint distribution of {len(shape)} modes has {size_name(math.prod(shape))} cells; at most "
+                f"the joint distribution of {len(kept)} modes has {size_name(size)} cells; at most "
                 f"{limits.LARGEST_ANSWER:,} are given. Ask for fewer modes, or for log_prob or samples."
             )
         return self._given(kept, at) if at else self._joint(kept)
@@ -84,22 +76,16 @@ class OnCliques:
     def _grid(self) -> OnGrid:
         return OnGrid(self.model, self.theta, self.beliefs[0])
 
-    def _answers(self, modes: list[int]) -> bool:
-        """Tell whether a table over these modes can be had from cliques."""
-        return self._table_of(modes) is not None or self._tables_with(modes).tree.fits
-
     def _table_of(self, modes: Sequence[int]) -> int | None:
         """Return the clique that holds all of some modes, if one does."""
-        coupled = {k for k in modes if self.model.quotient.merged_shape[k] > 1}
-        tree = self.tables.tree
+        coupled, tree = {k for k in modes if self.model.quotient.merged_shape[k] > 1}, self.tables.tree
         if not coupled:
             return -1
         home = int(tree.home[min(coupled, key=lambda k: int(tree.turn[k]))])
         return home if coupled <= set(tree.cliques[home].modes) else None
 
     def _given(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
-        """Condition within one clique's table where that is enough; elsewhere in a model of the modes left."""
-        rest = [k for k in range(len(self.model.support.shape)) if k not in at]
+        """Condition within one clique's table where that is enough; elsewhere in a model of the other modes."""
         if not kept:
             return np.ones(())
         if self._table_of([*kept, *at]) is not None:
@@ -107,10 +93,11 @@ class OnCliques:
             joint = self._joint([*at, *kept])[tuple(at.values())] if levels <= limits.LARGEST_ANSWER else np.zeros(1)
             if float(joint.sum()) > RARE:
                 return np.asarray(joint / joint.sum())
+        rest = [k for k in range(len(self.model.support.shape)) if k not in at]
         return self.given(at).marginal([rest.index(k) for k in kept], {})
 
     def _joint(self, modes: list[int]) -> FloatArray:
-        """Sum out all but some modes: a tree in which these are in one clique does it."""
+        """Sum out all but some modes, on a tree in which these are in one clique."""
         quotient = self.model.quotient
         coupled = [k for k in modes if quotient.merged_shape[k] > 1]
         merged = self._merged_joint(coupled).reshape([quotient.merged_shape[k] for k in modes])
@@ -148,16 +135,13 @@ class OnCliques:
         return math.exp(propagate(self.tables, 2.0 * self.theta)[0] - 2.0 * self.beliefs[0])
 
     def given(self, event: Mapping[int, int]) -> OnCliques:
-        """Fix some modes: what is left is a member of a model on the other modes, theta of equal cells added up."""
+        """Fix some modes: Q on the others is a member of a model, in which theta of equal cells is added up."""
+        basis, fixed = self.model.basis, list(event)
         rest = [k for k in range(len(self.model.support.shape)) if k not in event]
-        fixed = list(event)
-        basis = self.model.basis
         reached = (basis[:, fixed] <= [event[k] for k in fixed]).all(axis=1) & basis[:, rest].any(axis=1)
         left = basis[reached][:, rest]
         kept = unique_cells(left)
-        place = {cell.tobytes(): i for i, cell in enumerate(kept)}
-        where = np.array([place[cell.tobytes()] for cell in left], dtype=np.int64)
-        theta = np.bincount(where, weights=self.theta[reached], minlength=len(kept)).astype(np.float64)
+        theta = np.bincount(find(left, kept), weights=self.theta[reached], minlength=len(kept)).astype(np.float64)
         return OnCliques(Model.of(Support(tuple(self.model.support.shape[k] for k in rest)), None, kept), theta)
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
@@ -177,10 +161,9 @@ class OnCliques:
         return np.ascontiguousarray(boxes.T)
 
     def most_probable(self) -> tuple[int, ...]:
-        """Find the most probable cell: each mode's best level given the best of all others; of equals the first."""
+        """Find the most probable cell, the first in C order of equal ones: fix the modes whose best level is unique."""
         q, cell = self, dict.fromkeys(range(len(self.model.support.shape)), 0)
-        left = list(cell)
-        peak: float | None = None
+        left, peak = list(cell), math.inf
         while left:
             peak, levels = q._best_levels(peak)
             unsure = next((i for i, (_, alone) in enumerate(levels) if not alone), len(left) - 1)
@@ -188,20 +171,15 @@ class OnCliques:
             cell |= {left[i]: level for i, level in settled.items()}
             left = left[unsure + 1 :]
             if left:
-                peak -= q._constant(settled)
+                below = [settled.get(i, 0) for i in range(q.model.basis.shape[1])]
+                peak -= float(q.theta[(q.model.basis <= below).all(axis=1)].sum())  # what the settled modes alone add
                 q = q.given(settled)
         return tuple(cell.values())
 
-    def _constant(self, event: Mapping[int, int]) -> float:
-        """Add up theta of what fixed modes alone decide."""
-        fixed = np.zeros(self.model.basis.shape[1], dtype=np.int64)
-        fixed[list(event)] = list(event.values())
-        return float(self.theta[(self.model.basis <= fixed).all(axis=1)].sum())
-
-    def _best_levels(self, peak: float | None) -> tuple[float, list[tuple[int, bool]]]:
+    def _best_levels(self, peak: float) -> tuple[float, list[tuple[int, bool]]]:
         """Return the largest sum of theta, and for each mode the first level that attains it, and if it alone does."""
         largest, parts = largest_sum(self.tables, self.tables.sums_below(self.theta))
-        peak = largest if peak is None else min(peak, largest + TIE)  # rounding may have moved it
+        peak = largest if peak == math.inf else min(peak, largest + TIE)  # rounding may have moved it
         levels = []
         for k, home in enumerate(self.tables.tree.home):
             if home < 0:

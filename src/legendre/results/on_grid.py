@@ -1,7 +1,7 @@
-"""Questions to a Q on a grid: full grids, masks, base measures.
+"""Questions to a Q on a grid (full, masked, with a base measure) or on a list of cells.
 
 On a full grid without a base measure all cells of a merged box have the same probability, so that the merged grid
-answers; elsewhere Q is formed, some rows at a time where that is enough.
+answers; elsewhere Q is formed, some rows at a time where that is enough, or on the cells of the list.
 """
 
 from __future__ import annotations
@@ -15,34 +15,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.results.query_arguments import called, impossible, values_of
+from legendre.results.query import called, impossible, returned, summed, values_of
 
-TIE = 1e-12
-"""Log probabilities closer than this are equal: what parts them is the rounding error of the running sums."""
+TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
 @dataclass(frozen=True, eq=False)
 class OnGrid:
-    """A member of a model on a grid.
+    """A member of a model on a grid."""
 
-    Parameters
-    ----------
-    model, theta, psi
-        The model on its whole sample space, the parameters and their normaliser.
-    alive
-        True for the merged cells that carry probability; ``None`` when all of Omega does.
-    """
-
-    model: Model
+    model: Model  # on its whole sample space
     theta: FloatArray
     psi: float
-    alive: BoolArray | None = None
+    alive: BoolArray | None = None  # True for the merged cells that carry probability; None when all of Omega does
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Add up theta below each cell (n x N); ``-inf`` outside the support and where Q vanishes."""
@@ -61,33 +51,30 @@ class OnGrid:
         """``log(q_v / r_v)`` on every merged cell; ``-inf`` where no cell carries probability."""
         log_q = self.model.space.below(self.theta)
         log_q -= self.psi
-        if self.alive is not None:
-            log_q[~self.alive] = -np.inf
-        elif self.model.measure is not None:
-            log_q[~self.model.alive] = -np.inf
+        if self.alive is not None or self.model.measure is not None:
+            log_q[~(self.model.alive if self.alive is None else self.alive)] = -np.inf
         return log_q
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        order = len(self.model.support.shape)
         in_order = sorted(kept)
+        others = tuple(k for k in range(len(self.model.support.shape)) if k not in kept)
         if at:
-            rest = [k for k in range(order) if k not in at]
+            rest = sorted({*kept, *others} - {*at})
             grid = self._condition(at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
         elif self.model.measure is None:
             grid = np.exp(self.log_density())
-            for k in reversed([k for k in range(order) if k not in kept]):
+            for k in reversed(others):
                 grid = np.tensordot(grid, self.model.quotient.lengths[k], axes=(k, 0))
             grid = self._spread(np.asarray(grid), in_order)
         else:
             grid = np.zeros([self.model.support.shape[k] for k in in_order])
-            others = tuple(k for k in range(order) if k not in kept)
             for rows, q in self._blocks():
                 grid[rows if 0 in kept else ...] += q.sum(axis=others)
         return np.array(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
 
     def _condition(self, at: Mapping[int, int]) -> FloatArray:
-        """Give Q on the modes left when the others are fixed; in the log domain, so that rare events are no trouble."""
+        """Give Q on the modes left when the others are fixed; by logarithms, so that rare events do not underflow."""
         model = self.model
         every = range(len(model.support.shape))
         boxes = tuple(int(model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None) for k in every)
@@ -116,10 +103,10 @@ class OnGrid:
         shape, quotient = self.model.support.shape, self.model.quotient
         if self.model.measure is not None:
             q = np.concatenate([q.ravel() for _, q in self._blocks()])
-            return _unravelled(draw(q, n, generator), shape)
+            return np.stack(np.unravel_index(draw(q, n, generator), shape), axis=1).astype(np.int64)
         q = np.exp(self.log_density())
         q *= self.model.weights
-        boxes = _unravelled(draw(q.ravel(), n, generator), quotient.merged_shape)
+        boxes = np.stack(np.unravel_index(draw(q.ravel(), n, generator), q.shape), axis=1)
         cells = np.empty((n, len(shape)), dtype=np.int64)
         for k, (cut, length) in enumerate(zip(quotient.cuts, shape, strict=True)):
             ends = np.append(cut[1:], length)
@@ -127,15 +114,15 @@ class OnGrid:
         return cells
 
     def most_probable(self) -> tuple[int, ...]:
-        """Find the most probable cell, the first in C order where several are."""
+        """Find the most probable cell, the first in C order of equal ones."""
         if self.model.measure is None:
             log_q = self.log_density()
             box = np.unravel_index(first_of(log_q, float(log_q.max())), log_q.shape)
             # corners of boxes come in the order of the boxes
             return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, box, strict=True))
-        peak = max(float(log_q.max()) for _, log_q in self._log_blocks())
-        rows, log_q = next(block for block in self._log_blocks() if block[1].max() >= peak - TIE)
-        place = np.unravel_index(first_of(log_q, peak), log_q.shape)
+        least = max(float(q.max()) for _, q in self._blocks()) * math.exp(-TIE)
+        rows, q = next(block for block in self._blocks() if block[1].max() >= least)
+        place = np.unravel_index(int(np.argmax(q >= least)), q.shape)
         return rows.start + int(place[0]), *(int(i) for i in place[1:])
 
     def sum_of_squares(self) -> float:
@@ -144,27 +131,11 @@ class OnGrid:
             return math.exp(engine_for(self.model).at(2.0 * self.theta).psi - 2.0 * self.psi)
         return float(np.sum(self.model.weights * np.exp(2.0 * self.log_density())))
 
-    def rows(self, density: FloatArray, rows: slice, shown: BoolArray | None, unit: float = 1.0) -> FloatArray:
-        """Q on some rows of the grid, from the density of the merged cells; 0 where `shown` is False."""
-        q: FloatArray = np.array(self.model.quotient.spread(density, rows), dtype=np.float64)
-        if self.model.base is not None:
-            q *= self.model.base[rows]
-            q *= unit
-        if shown is not None:
-            q[~shown[rows]] = 0.0
-        return q
-
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Q, some rows of the first mode at a time."""
         density = np.exp(self.log_density())
         for rows in rows_of(self.model.support.shape):
-            yield rows, self.rows(density, rows, self.model.support.mask)
-
-    def _log_blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        for rows, q in self._blocks():
-            with np.errstate(divide="ignore"):
-                log_q = np.log(q)
-            yield rows, log_q
+            yield rows, grid_rows(self.model, density, rows, self.model.support.mask)
 
     def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
         """Copy each box's value to its cells, on a grid of some modes only."""
@@ -177,30 +148,80 @@ class OnGrid:
         return grid
 
 
+@dataclass(frozen=True, eq=False)
+class OnList(OnGrid):
+    """A member of a model whose sample space is a list of cells."""
+
+    @property
+    def _points(self) -> IntArray:
+        points = self.model.support.points
+        assert points is not None
+        return points
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        fixed = list(at)
+        points = self._points[(self._points[:, fixed] == [at[k] for k in fixed]).all(axis=1)] if at else self._points
+        log_q = self.log_prob(points)
+        if at:
+            peak = float(log_q.max(initial=-np.inf))
+            if peak == -np.inf:
+                raise impossible(at)
+            log_q -= peak
+        q = np.exp(log_q)
+        q = q / q.sum() if at else q
+        shape = tuple(self.model.support.shape[k] for k in kept)
+        check_room(math.prod(shape), 8, f"a table over the modes {kept}", "Ask for fewer modes.")
+        if not kept:
+            return np.asarray(q.sum())
+        flat = np.ravel_multi_index(tuple(points[:, k].astype(np.int64) for k in kept), shape)
+        return np.bincount(flat, q, math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+
+    def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
+        """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
+        columns = tuple(self._points.T.astype(np.int64))
+        shape, q = self.model.support.shape, np.exp(self.log_prob(self._points))
+        values = returned(f(*columns), q.shape) if callable(f) else values_of(f, shape)[columns]
+        return summed(q, values, cells=self._points)
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells of the list."""
+        return self._points[draw(np.exp(self.log_prob(self._points)), n, generator)].astype(np.int64)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order where several are."""
+        log_q = self.log_prob(self._points)
+        return tuple(int(i) for i in self._points[first_of(log_q, float(log_q.max()))])
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over the list."""
+        return float(np.sum(np.exp(2.0 * self.log_prob(self._points))))
+
+
+def grid_rows(
+    model: Model, density: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0
+) -> FloatArray:
+    """Q on some rows of the grid, from the density of the merged cells; a base measure is applied, times the unit."""
+    q: FloatArray = model.quotient.spread(density, rows)
+    if model.base is not None:
+        q *= model.base[rows]
+        q *= unit
+    if visible is not None:
+        q[~visible[rows]] = 0.0
+    return q
+
+
 def check_formed(shape: tuple[int, ...], name: str, way_out: str) -> None:
     """Refuse to form what does not fit in memory, or has more modes than an array can."""
     n_cells = math.prod(shape)
     if len(shape) > limits.MOST_AXES:
-        raise InvalidQuery(
-            f"{name}: Q has {size_name(n_cells)} cells in {len(shape)} modes, and is never formed. {way_out}"
-        )
+        where = f"{size_name(n_cells)} cells in {len(shape)} modes"
+        raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
     check_room(n_cells, 8, f"{name}: an array", way_out)
 
 
-def summed(q: FloatArray, values: AnyArray, start: int = 0) -> float:
-    """Sum ``q f`` over a table of probabilities; `start` is the number of its first row, for an error to name."""
-    bad = np.argwhere(~np.isfinite(values) & (q > 0))
-    if len(bad):
-        place, value = [bad[0][0] + start, *bad[0][1:]], values[tuple(bad[0])]
-        raise InvalidQuery(
-            f"expectation: f{cell_name(place)} = {value}; f must be finite wherever Q is positive. "
-            "Cells of probability 0 do not count."
-        )
-    return float(np.sum(q * np.where(q > 0, values, 0.0)))
-
-
 def first_of(log_q: FloatArray, peak: float) -> int:
-    """Return the place of the first entry that is as large as the peak, but for rounding."""
+    """Return the position of the first entry that equals the peak up to rounding."""
     return int(np.argmax(log_q >= peak - TIE))
 
 
@@ -209,7 +230,3 @@ def draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
     cumulated = np.cumsum(q)
     found: IntArray = np.searchsorted(cumulated, generator.random(n) * cumulated[-1], side="right").astype(np.int64)
     return found
-
-
-def _unravelled(flat: IntArray, shape: tuple[int, ...]) -> IntArray:
-    return np.stack(np.unravel_index(flat, shape), axis=1).astype(np.int64)

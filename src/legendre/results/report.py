@@ -1,4 +1,4 @@
-"""What a decomposition says of itself in text."""
+"""A decomposition in text: one line, or a table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from legendre.core.text_table import named_values, shape_name, shortened
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
-LONG = 10**12
-"""Numbers of cells from here on are written as powers of ten."""
+LONG = 10**12  # numbers of cells from here on are written as powers of ten
 
 
 def count_name(n: int) -> str:
@@ -21,7 +20,7 @@ def count_name(n: int) -> str:
 
 
 def one_line(fit: Decomposition) -> str:
-    """Say in one line: shape, parameters, how it ended, the certificate."""
+    """Write shape, parameters, how the fit ended and the certificate in one line."""
     return (
         f"<Decomposition of {_shape(fit)}: {fit.n_params} parameters, {fit.status.name} after {fit.n_iter} steps, "
         f"max|eta - eta_hat| = {fit.residual:.1e}>"
@@ -29,7 +28,7 @@ def one_line(fit: Decomposition) -> str:
 
 
 def summary(fit: Decomposition) -> str:
-    """Tabulate what was asked, what came out, and how sure it is."""
+    """Tabulate the problem, the fit and its certificate."""
     dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),
@@ -54,9 +53,7 @@ def _shape(fit: Decomposition) -> str:
 
 
 def _support(fit: Decomposition) -> str:
-    size, inside, alive = math.prod(fit.shape), fit.model.support.n_cells, fit.model.n_alive
-    merged = f", merged into {count_name(alive)}"
+    size, inside = math.prod(fit.shape), fit.model.support.n_cells
     missing = f", {int(fit.missing.sum())} missing" if fit.missing is not None else ""
-    if size >= LONG:
-        return f"{size_name(inside)} of {size_name(size)} cells{missing}{merged}"
-    return f"{inside} of {size} cells{missing}{merged}"
+    cells = f"{inside} of {size}" if size < LONG else f"{size_name(inside)} of {size_name(size)}"
+    return f"{cells} cells{missing}, merged into {count_name(fit.model.n_alive)}"

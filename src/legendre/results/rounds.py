@@ -1,23 +1,18 @@
-"""The stages of a basis that grows, and both ways to an array."""
+"""The stages of a basis that grows, and how they are stored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from legendre.core.types import AnyArray, FloatArray
-from legendre.results.file import Archive
-
-if TYPE_CHECKING:
-    from legendre.results.decomposition import Decomposition
 
 
 @dataclass(frozen=True)
 class Round:
-    """A stage on the way of an adaptive basis.
+    """One stage of growing an adaptive basis.
 
     Parameters
     ----------
@@ -35,11 +30,6 @@ class Round:
     bic: float
 
     @classmethod
-    def of(cls, fit: Decomposition) -> Round:
-        """Describe a fit."""
-        return cls.measured(fit.n_params, fit.kl, fit.rmse, fit.total)
-
-    @classmethod
     def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
         """Add the criteria to the size of a basis and how well it fits."""
         deviance = 2.0 * total * kl
@@ -54,8 +44,3 @@ def pack_rounds(path: Sequence[Round]) -> FloatArray:
 def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
     """Read rounds from rows."""
     return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
-
-
-def read_path(arrays: Archive) -> tuple[Round, ...]:
-    """Read the rounds of a file, if there are any."""
-    return unpack_rounds(arrays.floats("path", None, len(fields(Round)), finite=False)) if "path" in arrays else ()

@@ -1,22 +1,25 @@
-"""Q as a tensor, and how far it is from X."""
+"""Q as a tensor, in memory or on X's device, in the forms in which X is compared with it."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import sys
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legendre.core.array_libraries import Home
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import rows_of
+from legendre.core.sums import device_sums
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.dask import per_block
-from legendre.data.dask.observation import Blocks
-from legendre.data.dense import in_memory
-from legendre.data.observation import Entries, Observation
-from legendre.results.on_grid import OnGrid, check_formed
+from legendre.data.dask.per_block import FittedModel
+from legendre.data.observation import Observation
+from legendre.results.on_grid import check_formed, grid_rows
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -24,6 +27,50 @@ if TYPE_CHECKING:
 LEVEL = 1e-6
 """A direction of recession that comes from a linear program changes a cell by about 1, or by rounding error."""
 WAY_OUT = "Ask for log_prob, marginal, sample or most_probable."
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTensor:
+    """Q in X's units, some rows at a time; `Observation.squared_error` compares X with it."""
+
+    fit: Decomposition
+    visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
+    brought: dict[Home, Any] = field(default_factory=dict)  # the density of the merged cells on other devices
+
+    @cached_property
+    def _density(self) -> FloatArray:
+        """Q over the base measure on the merged cells, in X's units where there is no base measure.
+
+        Where there is one, X's unit over that of the base may leave the range of float64.
+        """
+        density = merged_density(self.fit)
+        return density * self.fit.total if self.fit.model.base is None else density
+
+    def rows(self, rows: slice) -> FloatArray:
+        """Return Q on some rows of the grid."""
+        return grid_rows(self.fit.model, self._density, rows, self.visible, self.fit.total)
+
+    def rows_on(self, home: Home, rows: slice) -> Any:
+        """Return the same as an array of another library, on its device; only the merged grid is transferred."""
+        if home not in self.brought:
+            self.brought[home] = home.bring(self._density)
+        q = device_sums.spread(home, self.brought[home], self.fit.model.quotient, rows)
+        if self.fit.model.base is not None:
+            q = q * home.bring(self.fit.model.base[rows]) * self.fit.total
+        return q if self.visible is None else home.xp.where(home.bring(self.visible[rows]), q, home.xp.zeros_like(q))
+
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Return log q of some cells (k x N)."""
+        return self.fit.distribution.log_prob(cells)
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of q^2 over all cells."""
+        return self.fit.distribution.sum_of_squares()
+
+    def on_blocks(self) -> FittedModel:
+        """Return Q as a function of the rectangle of the grid that is wanted."""
+        fit = self.fit
+        return FittedModel(fit.basis, fit.theta, fit.psi, fit.total, fit.model.quotient, fit.alive)
 
 
 def merged_density(fit: Decomposition) -> FloatArray:
@@ -40,40 +87,39 @@ def merged_density(fit: Decomposition) -> FloatArray:
 
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
-    """Q in X's units."""
+    """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
     check_formed(fit.shape, "tensor", WAY_OUT)
-    out = np.zeros(fit.shape)
-    if fit.model.support.points is not None and not extend:
-        out[tuple(fit.model.support.points.T)] = np.exp(fit.distribution.log_prob(fit.model.support.points)) * fit.total
+    out, points = np.zeros(fit.shape), fit.model.support.points
+    if points is not None and not extend:
+        out[tuple(points.T)] = np.exp(fit.distribution.log_prob(points)) * fit.total
         return out
-    visible = None if extend else shown(fit)
-    (density, unit), grid = in_units(fit), _on_grid(fit)
+    q = _in_units(fit, extend)
     for rows in rows_of(fit.shape):
-        out[rows] = grid.rows(density, rows, visible, unit)
+        out[rows] = q.rows(rows)
     return out
 
 
-def _on_grid(fit: Decomposition) -> OnGrid:
-    return OnGrid(fit.model, fit.theta, fit.psi, fit.alive)
+def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
+    """Compute the same on the device of X."""
+    q = _in_units(fit, extend)
+    return fit.home.xp.concat([q.rows_on(fit.home, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
 
 
-def in_units(fit: Decomposition) -> tuple[FloatArray, float]:
-    """Return the density and the unit that makes it X's; without a base measure the density has it already.
-
-    With one, X's unit over that of the base may leave the range of float64.
-    """
-    density = merged_density(fit)
-    return (density * fit.total, 1.0) if fit.model.base is None else (density, fit.total)
+def _in_units(fit: Decomposition, extend: bool) -> FittedTensor:
+    mask = None if extend else fit.model.support.mask
+    return FittedTensor(fit, mask if mask is None or fit.missing is None else mask | fit.missing)
 
 
-def shown(fit: Decomposition) -> BoolArray | None:
-    """Mark the cells that are not 0 for being outside the support; ``None`` when all are."""
-    mask = fit.model.support.mask
-    return mask if mask is None or fit.missing is None else mask | fit.missing
+def rmse(fit: Decomposition, data: Observation) -> float:
+    """Root mean square of X - Q in X's units, over every cell of X that is a number."""
+    square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
+    if n < sys.float_info.max:
+        return math.sqrt(square / n) * data.total
+    return math.exp(0.5 * (math.log(square) - math.log(n))) * data.total if square > 0 else 0.0
 
 
 def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
-    """Read cells (k x N, or one cell) that a caller asks about."""
+    """Read a caller's cells (k x N, or one cell)."""
     index = np.atleast_2d(np.asarray(cells))
     if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
         raise InvalidBasis(f"cells must be integers, k x {len(shape)}; got shape {index.shape}, dtype {index.dtype}.")
@@ -97,40 +143,5 @@ def eta_tensor(fit: Decomposition) -> FloatArray:
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.")
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
-    density, mask, grid = merged_density(fit), fit.model.support.mask, _on_grid(fit)
-    q = np.concatenate([grid.rows(density, rows, mask) for rows in rows_of(fit.shape)])
-    return zeta_adjoint(q)
-
-
-def rmse_from(fit: Decomposition, data: Observation) -> float:
-    """Root mean square of X - Q in X's units, over every cell of X that is a number."""
-    if data.entries is not None:
-        return _rmse_from_entries(fit, data, data.entries)
-    if isinstance(data, Blocks):
-        law = per_block.FittedModel(fit.basis, fit.theta, fit.psi, data.total, fit.model.quotient, fit.alive)
-        return float(np.sqrt(data.distance(law) / math.prod(fit.shape))) * data.total
-    dense = in_memory(data, "rmse")
-    (density, unit), mask, grid = in_units(fit), dense.support.mask, _on_grid(fit)
-    square, count = 0.0, 0
-    for rows in rows_of(dense.shape):
-        # relative to the total, so that no square overflows or vanishes
-        difference = (dense.values[rows] - grid.rows(density, rows, mask, unit)) / dense.total
-        if dense.missing is not None:
-            difference = difference[~dense.missing[rows]]
-        square += float(np.vdot(difference, difference))
-        count += difference.size
-    return float(np.sqrt(square / count)) * dense.total
-
-
-def _rmse_from_entries(fit: Decomposition, data: Observation, entries: Entries) -> float:
-    """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is a pseudo-count's share or 0."""
-    n_cells, total = math.prod(data.shape), data.total
-    each = math.exp(math.log(entries.even / total) - math.log(n_cells)) if entries.even else 0.0
-    p, q = entries.values / total + each, np.exp(fit.distribution.log_prob(entries.cells))
-    square = float(np.vdot(p - q, p - q))
-    if data.support.full:
-        # the squares of what is left add up to no more than its square: a bound where the difference cancels
-        left = max(1.0 - float(q.sum()), 0.0)
-        square += min(max(fit.distribution.sum_of_squares() - float(np.vdot(q, q)), 0.0), left**2)
-        square += each * (entries.even / total - 2.0 * (1.0 - float(q.sum())) - each * len(q))
-    return math.exp(0.5 * (math.log(square) - math.log(n_cells))) * total if square > 0 else 0.0
+    density, mask = merged_density(fit), fit.model.support.mask
+    return zeta_adjoint(np.concatenate([grid_rows(fit.model, density, rows, mask) for rows in rows_of(fit.shape)]))

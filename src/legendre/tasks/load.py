@@ -1,4 +1,4 @@
-"""Reading back what `save` wrote: a result of any kind."""
+"""Reading a result of any kind that `save` wrote."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from legendre.data.dask import per_block as pieces
 from legendre.data.dask.first_pass import Ranking, Survey, rank, survey
 from legendre.data.dask.scheduling import Say, over_blocks
 from legendre.data.dense import Dense, cells_of
-from legendre.data.observation import Observation, beyond_memory
+from legendre.data.observation import Comparable, Observation, beyond_memory
 from legendre.data.support import Support
 
 T = TypeVar("T")
@@ -109,9 +109,9 @@ class Blocks(Observation):
     def _negentropy(self) -> float:
         return float(self._ask(pieces.negentropy, operator.add, {"total": self.total}))
 
-    def distance(self, law: pieces.FittedModel) -> float:
+    def squared_error(self, q: Comparable) -> float:
         """Sum ``(p - q)^2`` over all cells: one pass."""
-        return float(self._ask(pieces.squares, operator.add, {"law": law}))
+        return float(self._ask(pieces.squares, operator.add, {"law": q.on_blocks()}))
 
     def _ask(self, ask: Callable[..., T], join: Callable[[T, T], T], told: dict[str, Any]) -> T:
         return over_blocks(self.array, ask, join, told, self.watch)

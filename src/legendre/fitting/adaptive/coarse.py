@@ -17,17 +17,16 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
 from legendre.core.sums.quotient import Quotient, volumes
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
-from legendre.data.sparse import Sparse
 from legendre.data.support import Support
 from legendre.results.rounds import Round
 
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """A tensor of boxes, and where their corners stand in the grid."""
+    """A tensor of boxes, the recipe in terms of their corners, and where the corners are in the grid."""
 
     data: Dense
     recipe: Adaptive
@@ -39,7 +38,7 @@ class Coarse:
         return np.stack(columns, axis=1).astype(np.int64)
 
     def rounds(self, rounds: tuple[Round, ...], data: Observation) -> tuple[Round, ...]:
-        """Tell of rounds what they are on the grid: the entropy of X within boxes adds to KL; RMSE is not known."""
+        """Restate rounds for the whole grid: the entropy of X within boxes adds to KL; RMSE is not known."""
         within = data.negentropy() - self.data.negentropy()
         deviance = 2.0 * data.total * within
         return tuple(
@@ -65,24 +64,18 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
         )
     if named is None:
         quotient = _quantiles(data, quotient)
-    corners = [None if cells is None else Cells(quotient.boxes(cells)) for cells in (start, named)]
-    first, candidates = corners
-    return Coarse(_merged(data, quotient), replace(recipe, start=first or "empty", candidates=candidates), quotient)
+    candidates = None if named is None else Cells(quotient.boxes(named))
+    on_corners = replace(recipe, start=Cells(quotient.boxes(start)), candidates=candidates)
+    return Coarse(_merged(data, quotient), on_corners, quotient)
 
 
 def _merged(data: Observation, quotient: Quotient) -> Dense:
     """Sum X over boxes; the base measure of a box is its number of cells of Omega."""
     weights, values = _cells_in(data.support, quotient), data.merged(quotient)
-    inside: BoolArray | None = weights > 0
-    inside = None if inside is None or inside.all() else inside
-    return Dense(
-        support=Support(quotient.merged_shape, inside),
-        base=frozen(weights),
-        missing=None,
-        total=data.total,
-        positive=bool((values > 0).all() if inside is None else (values[inside] > 0).all()),
-        values=frozen(values),
-    )
+    inside = weights > 0
+    support = Support(quotient.merged_shape, None if inside.all() else inside)
+    positive = bool((values[inside] > 0).all())
+    return Dense(support, frozen(weights), None, data.total, positive, values=frozen(values))
 
 
 def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
@@ -93,8 +86,8 @@ def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
 
 
 def _quantiles(data: Observation, fixed: Quotient) -> Quotient:
-    """Cut each mode where the mass piles up: as finely as the number of boxes allows, alike in all modes."""
-    finest = _finest(data)
+    """Cut each mode into pieces of about equal mass: as finely as the number of boxes allows, alike in all modes."""
+    finest = Quotient(data.shape, tuple(_levels(data, k) for k in range(len(data.shape))))
     margins = data.margins(finest)
     low, high = 1, min(max(finest.merged_shape), limits.COARSE_BOXES)
     while low < high:
@@ -106,26 +99,20 @@ def _quantiles(data: Observation, fixed: Quotient) -> Quotient:
     return _cut(margins, finest, fixed, low)
 
 
-def _finest(data: Observation) -> Quotient:
-    """Cut each mode at every level; a long one where a list of entries has a level."""
-    cuts = []
-    for k, length in enumerate(data.shape):
-        if length > limits.LONG_MODE and isinstance(data, Sparse):
-            cuts.append(np.unique(np.append(data.cells[:, k], 0)))
-        else:
-            cuts.append(np.arange(length))
-    return Quotient(data.shape, tuple(cut.astype(np.int64) for cut in cuts))
+def _levels(data: Observation, mode: int) -> IntArray:
+    """List the levels of a mode; of a long one, where X is a list of entries, those that occur."""
+    if data.entries is None or data.shape[mode] <= limits.LONG_MODE:
+        return np.arange(data.shape[mode])
+    return np.unique(np.append(data.entries.cells[:, mode], 0)).astype(np.int64)
 
 
 def _cut(margins: list[FloatArray], finest: Quotient, fixed: Quotient, pieces: int) -> Quotient:
-    """Cut each mode into at most so many pieces of about equal mass, and where `fixed` has its cuts."""
+    """Cut each mode into at most `pieces` intervals of about equal mass, and where `fixed` has its cuts."""
     cuts = []
-    for margin, every, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
-        if pieces >= len(margin):
-            own = every
-        else:
+    for margin, own, kept in zip(margins, finest.cuts, fixed.cuts, strict=True):
+        if pieces < len(margin):
             share = np.cumsum(margin) / margin.sum()
             ends = np.searchsorted(share, np.arange(1, pieces) / pieces, side="left") + 1
-            own = every[ends[ends < len(margin)]]
+            own = own[ends[ends < len(margin)]]
         cuts.append(np.union1d(kept, own).astype(np.int64))
     return Quotient(fixed.shape, tuple(cuts))

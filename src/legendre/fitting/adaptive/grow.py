@@ -1,15 +1,18 @@
-"""Growing a basis: what `adaptive` asks for."""
+"""Growing a basis round by round: forward to the size, then swaps, then backward to put the cells in order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
+from legendre.core.cells import find
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.types import FloatArray, IntArray
@@ -17,26 +20,25 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen
 from legendre.fitting.adaptive.heldout import best_size
-from legendre.fitting.adaptive.rounds import Growing
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.progress import Say
+from legendre.fitting.adaptive.state import Ground, Grown
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
+Say = Callable[[str], None]  # shows a text on the terminal
+
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
-"""Of each fold at least; and of all together, for beyond this whole numbers have gaps."""
+"""Of each fold at least; and of all together, since larger floating-point numbers are not exact counts."""
+PHASES = {"forward": "growing", "swap": "swapping", "backward": "ordering", "end": "grown"}
+"""What happens in each phase, for a line on the terminal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """Where growing ended: the cells, so that any first few are a good basis, a start for their fit, and the way."""
+    """The end of growing: the cells, so that any first few are a good basis, a start for their fit, and the rounds."""
 
     cells: IntArray
     theta: FloatArray
     rounds: tuple[Round, ...]
-
-    def pack(self) -> dict[str, Any]:
-        """List the parts as arrays."""
-        return {"cells": self.cells, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
 
 def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
@@ -47,54 +49,107 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     if data.whole:
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
-    told = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
-    growth = _grow(coarse.recipe, coarse.data, record, told)
+    between = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
+    growth = _grow(coarse.recipe, coarse.data, record, between)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
 def rankings_while_growing(recipe: Adaptive) -> Rankings:
     """Name the slices of X that will be ranked while a basis grows, for an X of a given shape."""
-
-    def rankings(shape: tuple[int, ...]) -> dict[int, int]:
-        start, candidates = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
-        return most_of(start.rankings(shape), candidates.rankings(shape))
-
-    return rankings
+    start, candidates = as_basis(recipe.start), as_basis(recipe.candidates or "empty")
+    return lambda shape: most_of(start.rankings(shape), candidates.rankings(shape))
 
 
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
+    """Grow, or go on from where the record stands, and keep it up to date."""
     search = _search(recipe, data, record)
-    if record is None:
-        growing = Growing.first(search, recipe.swaps)
-        while growing.advance():
-            if say is not None:
-                say(growing.told())
-        return Growth(*growing.result())
-    return _grow_on_record(search, recipe.swaps, record, say)
-
-
-def _grow_on_record(search: Search, swaps: int, record: Record, say: Say | None) -> Growth:
-    """Go on from where the record stands, and keep it up to date."""
-    ended = record.result()
-    if ended is not None:
-        with record.reading():
+    with nullcontext() if record is None else record.reading():
+        if record is not None and (ended := record.result()) is not None:
             return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
-    kept = record.take()
-    with record.reading():
-        growing = Growing.first(search, swaps) if kept is None else Growing.unpack(search, swaps, kept)
-    with record.kept(growing.pack):
-        while growing.advance():
-            record.keep(growing.pack)
+        kept = None if record is None else record.take()
+        if kept is None:
+            fit = search.first()
+            stage = Stage("forward", fit, fit, (fit.round(),))
+        else:
+            stage = Stage.unpack(search.ground, kept)
+    with nullcontext() if record is None else record.kept(lambda: stage.pack()):
+        while (stage := stage.next(search)).phase != "end":
+            if record is not None:
+                record.keep(stage.pack)
             if say is not None:
-                say(growing.told())
-    growth = Growth(*growing.result())
-    record.close(growth.pack())
+                place = f"{len(stage.fit.cells)} of {search.most} parameters"
+                say(f"{PHASES[stage.phase]}   {place}   KL = {stage.fit.kl:.4g}")
+    growth = stage.growth(search.start)
+    if record is not None:
+        record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
     return growth
 
 
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """How far growing has come."""
+
+    phase: Literal["forward", "swap", "backward", "end"]  # cells are added, added in place of others, or left out
+    fit: Grown  # the fit that changes from round to round
+    best: Grown  # the fit to beat in a swap, and to put in order afterwards
+    rounds: tuple[Round, ...] = ()  # so far, of growing or of leaving out
+    swaps: int = 0  # how many swaps have paid
+    dropped: tuple[IntArray, ...] = ()  # the cells that were left out in each round of putting them in order
+
+    def next(self, search: Search) -> Stage:
+        """Do one round."""
+        if self.phase == "backward":
+            return self._with_fewer(search)
+        forward, larger = self.phase == "forward", search.larger(self.fit)
+        if larger is not None:
+            return replace(self, fit=larger, rounds=(*self.rounds, larger.round()) if forward else self.rounds)
+        stage = self
+        if forward or search.cost(self.fit) < search.cost(self.best):
+            stage = replace(self, best=self.fit, swaps=self.swaps + (not forward))
+            if stage.swaps < search.swaps:  # leave out the cells that are missed least, to make room for better ones
+                return replace(stage, phase="swap", fit=self.fit.shortened(search.least_missed(self.fit)))
+        if not stage.swaps:  # the cells are in the order of growing
+            return replace(stage, phase="end")
+        return replace(stage, phase="backward", fit=stage.best, rounds=())
+
+    def _with_fewer(self, search: Search) -> Stage:
+        """Leave out the least missed again and again, to order the cells by how long they stay."""
+        gone = search.least_missed(self.fit)
+        done = replace(self, rounds=(*self.rounds, self.fit.round()), dropped=(*self.dropped, self.fit.cells[gone]))
+        return replace(done, fit=self.fit.shortened(gone)) if len(gone) else replace(done, phase="end")
+
+    def growth(self, start: IntArray) -> Growth:
+        """Put the cells in order, so that any first few are a good basis."""
+        if not self.swaps:
+            return Growth(self.best.cells, self.best.point.theta, self.rounds)
+        cells = np.concatenate([start, *(gone[::-1] for gone in reversed(self.dropped))])
+        return Growth(cells, self.best.point.theta[find(cells, self.best.cells)], self.rounds[::-1])
+
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which growing goes on."""
+        return {
+            "phase": self.phase,
+            **self.fit.pack(),
+            **({} if self.best is self.fit else self.best.pack("best_")),
+            "rounds": pack_rounds(self.rounds),
+            "swaps": self.swaps,
+            **{f"dropped{i}": cells for i, cells in enumerate(self.dropped)},
+        }
+
+    @classmethod
+    def unpack(cls, ground: Ground, arrays: Mapping[str, Any]) -> Stage:
+        """Read what `pack` listed."""
+        fit = ground.unpack(arrays)
+        best = ground.unpack(arrays, "best_") if "best_cells" in arrays else fit
+        dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
+        phase: Any = str(arrays["phase"])
+        return cls(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
+
+
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
+    """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else None
-    search = Search.of(data, recipe.start, recipe.candidates, most)
+    search = replace(Search.of(data, recipe.start, recipe.candidates, most), swaps=recipe.swaps)
     if record is not None:
         record.claim(
             lambda: {
@@ -111,23 +166,18 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
         raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
     search = search.among_uncertain()
     if recipe.size == "cv":
-        _check_total(recipe, data.total)
+        if data.total >= MOST_EVENTS:
+            raise InvalidBasis(
+                f"{recipe!r}: X sums to {data.total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
+            )
+        if data.total < LEAST_EVENTS * recipe.folds:
+            raise InvalidBasis(
+                f"{recipe!r}: {data.total:.0f} events are too few for {recipe.folds} folds; there must be at least "
+                f"{LEAST_EVENTS} for each. Use adaptive('bic')."
+            )
         folds = None if record is None else record.section("folds")
         return replace(search, most=best_size(search, recipe.folds, folds))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
     return replace(search, least=penalty / (2.0 * data.total))
-
-
-def _check_total(recipe: Adaptive, total: float) -> None:
-    """Refuse what cannot be dealt out: too few events, or numbers too large to be counts."""
-    if total >= MOST_EVENTS:
-        raise InvalidBasis(
-            f"{recipe!r}: X sums to {total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
-        )
-    if total < LEAST_EVENTS * recipe.folds:
-        raise InvalidBasis(
-            f"{recipe!r}: {total:.0f} events are too few for {recipe.folds} folds; there must be at least "
-            f"{LEAST_EVENTS} for each. Use adaptive('bic')."
-        )

@@ -1,6 +1,6 @@
-"""Where a growing basis stands: cells, theta, eta, and on demand the Fisher factor; no finished result on the way.
+"""The state of a growing basis: cells, theta, eta, and on demand the Fisher factor, in place of finished results.
 
-Faces and rank are not searched for between rounds. Two rules, decided cell by cell, take out what surely vanishes; the
+Faces and rank are not computed between rounds. Two rules, applied cell by cell, take out what surely vanishes; the
 factor drops dependent parameters; the last fit, an ordinary one, does the rest.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.sums.linalg import factorise
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -30,30 +30,18 @@ from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import Evaluation, Target
 
 ROUGH_TOL, ROUGH_STEPS = 1e-6, 10
-"""Fits on the way need not be exact, but what is left of a residual must not pass for a gain of a cell nearby."""
+"""Fits between rounds need not be exact, but a residual that is left must not look like the gain of a cell nearby."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What stays the same while a basis grows.
-
-    Parameters
-    ----------
-    data
-        X in memory.
-    p, eta_hat
-        X as probabilities on the whole grid, and their sums at or above each cell.
-    negentropy
-        The sum of ``p log(p / r)``: what KL(P, Q) has beyond the objective.
-    seen
-        The number of cells with data at or above each cell; ``None`` when X is positive on the support.
-    """
+    """X and sums of it: what stays the same while a basis grows."""
 
     data: Dense
-    p: FloatArray
-    eta_hat: FloatArray
-    negentropy: float
-    seen: FloatArray | None
+    p: FloatArray  # X as probabilities on the whole grid
+    eta_hat: FloatArray  # sums of p at or above each cell
+    negentropy: float  # the sum of p log(p / r): KL(P, Q) less the objective
+    seen: FloatArray | None  # the number of cells with data at or above each cell; None when X > 0 on the support
 
     @classmethod
     def of(cls, data: Dense) -> Ground:
@@ -62,32 +50,32 @@ class Ground:
         seen = None if data.positive else zeta_adjoint((p > 0).astype(np.float64))
         return cls(data, p, zeta_adjoint(p), data.negentropy(), seen)
 
-    def state(self, cells: IntArray, theta: FloatArray, dead: BoolArray | None) -> Grown:
-        """Evaluate theta on some cells, with some cells of the support left out for good."""
+    def unpack(self, arrays: Mapping[str, Any], prefix: str = "") -> Grown:
+        """Evaluate a state that `Grown.pack` listed: the same bits, without the steps that led there."""
+        cells = arrays[f"{prefix}cells"]
+        dead = self.vanishing(cells)
         target = self._target(cells, dead)
-        return Grown(self, cells, target, target.at(theta), dead)
+        return Grown(self, cells, target, target.at(arrays[f"{prefix}theta"]), dead)
 
     def fitted(self, cells: IntArray, theta: FloatArray, dead: BoolArray | None) -> Grown:
         """Fit some cells, starting from theta; from 0 where that does not lead there."""
         target, solver = self._target(cells, dead), Natural(polish=False)
-        ends = [run(solver, target, theta, ROUGH_STEPS)]
-        if ends[0].history[-1].residual > ROUGH_TOL:
-            # what is left of theta where parameters have become dependent may be a bad place to start from
-            ends.append(run(solver, target, np.zeros(len(cells)), solver.max_iter))
-        best = min(ends, key=lambda end: end.history[-1].residual)
-        return Grown(self, cells, target, best.point, dead)
+        end = run(solver, target, theta, ROUGH_STEPS)
+        if end.history[-1].residual > ROUGH_TOL:
+            # where parameters have become dependent, theta may be a bad start
+            again = run(solver, target, np.zeros(len(cells)), solver.max_iter)
+            end = min(end, again, key=lambda end: end.history[-1].residual)
+        return Grown(self, cells, target, end.point, dead)
 
     def _target(self, cells: IntArray, dead: BoolArray | None) -> Target:
-        shape, data = self.p.shape, self.data
-        few = self.p.size <= limits.ONE_BLOCK  # merging takes longer than it saves
-        quotient = self._every_cell if few else Quotient.of(shape, cells)
-        weights, mass, positions = self._weights(dead), self.p, cells
-        if not few:
+        data, weights = self.data, self._weights(dead)
+        quotient, positions, mass = self._every_cell, cells, self.p
+        if self.p.size > limits.ONE_BLOCK:  # below, merging takes longer than it saves
+            quotient = Quotient.of(self.p.shape, cells)
             positions, mass = quotient.boxes(cells), quotient.merge(self.p)
             weights = None if weights is None else quotient.merge(weights)
         model = Model(data.support, data.base, cells, Grid(quotient, positions, weights))
-        eta_hat: FloatArray = self.eta_hat[tuple(cells.T)]
-        problem = Problem(data, model, eta_hat, MergedData(data, model, given=mass))
+        problem = Problem(data, model, self.eta_hat[tuple(cells.T)], MergedData(data, model, given=mass))
         return Target(engine_for(model, products=True), problem, ROUGH_TOL)
 
     @cached_property
@@ -107,7 +95,7 @@ class Ground:
         return weights
 
     def vanishing(self, cells: IntArray, known: int = 0, dead: BoolArray | None = None) -> BoolArray | None:
-        """Mark the cells that surely vanish in the limit under a basis; the first `known` of its cells are done.
+        """Mark the cells that surely vanish in the limit under a basis; `dead` has those of its first `known` cells.
 
         Let n_u be the number of cells with data at or above u. (i) ``n_u = 0``: all above u vanishes. (ii) u below w,
         both in B or u the bottom, ``n_u = n_w``: what is above u but not above w vanishes.
@@ -115,14 +103,13 @@ class Ground:
         if self.seen is None:
             return None
         out = np.zeros(self.p.shape, dtype=np.bool_) if dead is None else dead.copy()
-        corners = np.concatenate([np.zeros((1, cells.shape[1]), dtype=np.int64), cells])
+        corners = _with_bottom(cells)
         counts = self.seen[tuple(corners.T)]
         for i in range(known + 1, len(corners)):
             if counts[i] == 0:
                 out[_above(corners[i])] = True
                 continue
-            alike = np.flatnonzero(counts[: i + 1] == counts[i])[:-1]
-            for j in alike.tolist():
+            for j in np.flatnonzero(counts[:i] == counts[i]).tolist():
                 low, high = (j, i) if (corners[j] <= corners[i]).all() else (i, j)
                 if (corners[low] <= corners[high]).all():
                     kept = out[_above(corners[high])].copy()
@@ -134,7 +121,7 @@ class Ground:
         """Mark the cells of a basis that keep others empty, see `vanishing`: their parameters run to infinity."""
         if self.seen is None:
             return np.zeros(len(cells), dtype=np.bool_)
-        corners = np.concatenate([np.zeros((1, cells.shape[1]), dtype=np.int64), cells])
+        corners = _with_bottom(cells)
         counts = self.seen[tuple(corners.T)]
         out: BoolArray = counts == 0
         for i in np.flatnonzero(~out).tolist():
@@ -149,37 +136,19 @@ def _above(u: IntArray) -> tuple[slice, ...]:
     return tuple(slice(int(i), None) for i in u)
 
 
+def _with_bottom(cells: IntArray) -> IntArray:
+    return np.concatenate([np.zeros((1, cells.shape[1]), dtype=np.int64), cells])
+
+
 @dataclass(frozen=True, eq=False)
 class Grown:
-    """A basis and its fit, to `ROUGH_TOL`.
-
-    Parameters
-    ----------
-    ground
-        What stays the same.
-    cells
-        The basis, k x N.
-    target, point
-        The problem on these cells, and where its fit ended: theta, eta and psi.
-    dead
-        Cells of the grid that vanish.
-    """
+    """A basis and its fit, to `ROUGH_TOL`."""
 
     ground: Ground
-    cells: IntArray
-    target: Target
-    point: Evaluation
-    dead: BoolArray | None
-
-    @property
-    def n_params(self) -> int:
-        """|B|."""
-        return len(self.cells)
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters."""
-        return self.point.theta
+    cells: IntArray  # the basis, k x N
+    target: Target  # the problem on these cells
+    point: Evaluation  # where its fit ended: theta, eta and psi
+    dead: BoolArray | None  # cells of the grid that vanish
 
     @cached_property
     def kl(self) -> float:
@@ -193,10 +162,8 @@ class Grown:
         merged = np.exp(self.target.engine.log_probabilities(self.point))
         if merged.shape == ground.p.shape:
             return merged
-        weights = model.weights
-        density = np.divide(merged, weights, out=np.zeros_like(merged), where=weights > 0)
-        q: FloatArray = model.quotient.spread(density)
-        measure = ground._weights(self.dead)
+        density = np.divide(merged, model.weights, out=np.zeros_like(merged), where=model.weights > 0)
+        q, measure = model.quotient.spread(density), ground._weights(self.dead)
         return q if measure is None else q * measure
 
     @cached_property
@@ -206,50 +173,36 @@ class Grown:
             return self.target.engine.eta_everywhere(self.point)
         return zeta_adjoint(self.q)
 
-    @cached_property
-    def factor(self) -> Factor:
-        """The factorised Fisher matrix."""
-        return factorise(self.target.engine.fisher(self.point), self.ground.data.support.n_cells)
-
     def losses(self) -> FloatArray:
         """Return how much KL would rise, to second order, if one parameter were 0 and the others moved to make up.
 
         That is ``theta_u^2 / (2 (G^-1)_uu)``, half of Wald's statistic for each observation. A parameter that diverges
-        keeps cells empty, and is worth more than any expansion can tell: infinite.
+        keeps cells empty, where no expansion holds: its loss is infinite.
         """
-        variance = self.factor.inverse_diagonal()
-        finite = np.divide(self.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
+        factor = factorise(self.target.engine.fisher(self.point), self.ground.data.support.n_cells)
+        variance = factor.inverse_diagonal()
+        finite = np.divide(self.point.theta**2, 2.0 * variance, out=np.zeros_like(variance), where=variance > 0)
         return np.where(self.ground.pinned(self.cells), np.inf, finite)
 
     def round(self) -> Round:
-        """Say how large the basis is and how well it fits."""
+        """Measure the size of the basis and how well it fits."""
         data = self.ground.data
         difference = data.values / data.total - self.q
         if data.missing is not None:
             difference = difference[~data.missing]
         rmse = float(np.sqrt(np.mean(difference**2))) * data.total
-        return Round.measured(self.n_params, self.kl, rmse, data.total)
+        return Round.measured(len(self.cells), self.kl, rmse, data.total)
 
     def pack(self, prefix: str = "") -> dict[str, Any]:
-        """List what tells one state of a search from the others."""
-        return {f"{prefix}cells": self.cells, f"{prefix}theta": self.theta}
+        """List the arrays that `Ground.unpack` needs."""
+        return {f"{prefix}cells": self.cells, f"{prefix}theta": self.point.theta}
 
+    def extended(self, new: IntArray) -> Grown:
+        """Add cells and fit again."""
+        cells, theta = np.concatenate([self.cells, new]), np.concatenate([self.point.theta, np.zeros(len(new))])
+        return self.ground.fitted(cells, theta, self.ground.vanishing(cells, len(self.cells), self.dead))
 
-def unpack_state(ground: Ground, arrays: Mapping[str, Any], prefix: str = "") -> Grown:
-    """Evaluate a state of a search again: the same bits, without the steps that led there."""
-    cells = arrays[f"{prefix}cells"]
-    return ground.state(cells, arrays[f"{prefix}theta"], ground.vanishing(cells))
-
-
-def extended(state: Grown, new: IntArray) -> Grown:
-    """Add cells and fit again."""
-    cells = np.concatenate([state.cells, new])
-    theta = np.concatenate([state.theta, np.zeros(len(new))])
-    return state.ground.fitted(cells, theta, state.ground.vanishing(cells, len(state.cells), state.dead))
-
-
-def shortened(state: Grown, gone: IntArray) -> Grown:
-    """Leave cells out and fit again."""
-    left = np.delete(np.arange(state.n_params), gone)
-    cells = state.cells[left]
-    return state.ground.fitted(cells, state.theta[left], state.ground.vanishing(cells))
+    def shortened(self, gone: IntArray) -> Grown:
+        """Leave cells out, by position, and fit again."""
+        cells = np.delete(self.cells, gone, axis=0)
+        return self.ground.fitted(cells, np.delete(self.point.theta, gone), self.ground.vanishing(cells))

@@ -13,50 +13,26 @@ from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.sparse import Sparse
+from legendre.data.observation import Entries
 from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
-WHOLE = 2.0**53
-"""Numbers in double precision have no fractions from here on."""
-TINY = float(np.finfo(np.float64).tiny)
-"""Means below this have lost digits: their logarithms are exact all the same."""
+WHOLE = 2.0**53  # numbers in double precision have no fractions from here on
+TINY = float(np.finfo(np.float64).tiny)  # means below this have lost digits, but their logarithms have not
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts and their means on the cells that can be positive: all of them, or those with data.
+    """Counts and their means, in C order, on the cells of Omega that do not vanish; or on the entries of a list."""
 
-    Parameters
-    ----------
-    n
-        The counts of the listed cells.
-    mu
-        Their means, ``N q``.
-    rest
-        The sum of the means of all other cells that can be positive; their counts are 0.
-    alive
-        True on the listed cells, which come in C order, where a grid of X's shape was read: these are all cells of
-        Omega but those that vanish. ``None`` where X is a list of entries.
-    cells
-        The listed cells, k x N, where X is a list of entries.
-    logs
-        Logarithms of the means, where means may be too small for float64.
-    """
-
-    n: FloatArray
-    mu: FloatArray
-    rest: float = 0.0
-    alive: BoolArray | None = None
-    cells: IntArray | None = None
-    logs: FloatArray | None = None
-
-    @property
-    def total(self) -> float:
-        """N."""
-        return float(self.n.sum())
+    n: FloatArray  # the counts
+    mu: FloatArray  # their means, N q
+    rest: float = 0.0  # the sum of the means of all other cells that can be positive; their counts are 0
+    alive: BoolArray | None = None  # marks the cells of `n` where X is a grid; None where X is a list of entries
+    cells: IntArray | None = None  # the cells of `n`, k x N, where X is a list of entries
+    logs: FloatArray | None = None  # logarithms of the means, where means may be too small for float64
 
     @cached_property
     def log_mu(self) -> FloatArray:
@@ -91,7 +67,7 @@ class Counts:
         """Multinomial: N is given."""
         from scipy.special import gammaln
 
-        total = self.total
+        total = float(self.n.sum())
         ways = float(gammaln(total + 1) - gammaln(self.n + 1).sum())
         return ways + self._cross() - total * float(np.log(total))
 
@@ -102,7 +78,7 @@ class Counts:
         return self._cross() - float(self.mu.sum() + gammaln(self.n + 1).sum()) - self.rest
 
     def _cross(self) -> float:
-        """``sum n log(mu)``, where 0 counts have no part in it."""
+        """``sum n log(mu)`` over positive counts."""
         seen = self.n > 0
         return float(self.n[seen] @ self.log_mu[seen])
 
@@ -120,8 +96,6 @@ def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
 def chi_square_p(statistic: float, df: int) -> float:
     """Probability that a chi-square variable is at least as large as a statistic; NaN without degrees of freedom.
 
-    Examples
-    --------
     >>> round(chi_square_p(3.841459, 1), 6), chi_square_p(1e6, 2**2000)
     (0.05, 1.0)
     """
@@ -146,8 +120,8 @@ def counts_of(fit: Decomposition) -> Counts:
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "
             f"max|eta - eta_hat| = {fit.residual:.2e}. {fit.status.value}"
         )
-    if isinstance(fit.data, Sparse):
-        return _of_entries(fit, fit.data)
+    if fit.data.entries is not None:
+        return _of_entries(fit, fit.data.entries)
     data = in_memory(fit.data, "inference")
     alive = support = fit.model.support.on_grid()
     _check(data.values, support, lambda place: place)
@@ -157,35 +131,31 @@ def counts_of(fit: Decomposition) -> Counts:
     return Counts(data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive], alive=alive)
 
 
-def _of_entries(fit: Decomposition, data: Sparse) -> Counts:
+def _of_entries(fit: Decomposition, data: Entries) -> Counts:
     """Take the entries, and what Q leaves to all other cells as one sum."""
     if data.even:
         raise InvalidTensor(
             f"inference needs counts, but X has a pseudo-count of {data.even:g} spread over its cells. Fit without it."
         )
     _check(data.values, np.ones(len(data.values), dtype=np.bool_), lambda place: data.cells[place[0]])
-    n = data.values.astype(np.float64)
     logs = fit.log_prob(data.cells) + float(np.log(fit.total))
     mu = np.exp(logs)
-    rest = max(fit.total - float(mu.sum()), 0.0) if data.support.full else 0.0
-    return Counts(n, mu, rest, cells=data.cells, logs=logs)
+    rest = max(fit.total - float(mu.sum()), 0.0) if fit.model.support.full else 0.0
+    return Counts(data.values.astype(np.float64), mu, rest, cells=data.cells, logs=logs)
 
 
 def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ...]], object]) -> None:
     """Refuse entries that are not counts; `cell_of` finds the cell of an entry."""
     if values.dtype.kind != "f":
         return
-    huge = np.argwhere(inside & (values >= WHOLE))
-    if len(huge):
-        place = tuple(huge[0])
+    for place in map(tuple, np.argwhere(inside & (values >= WHOLE))):
         raise InvalidTensor(
             f"inference needs counts, but X{cell_name(cell_of(place))} = {values[place]:g}: from 2**53 on every "
             "floating-point number is whole, so that X may hold anything. Fit the counts in their own unit, or as "
             "integers."
         )
     broken = np.argwhere(inside & (values != np.rint(values)))
-    if len(broken):
-        place = tuple(broken[0])
+    for place in map(tuple, broken):
         raise InvalidTensor(
             f"inference needs counts, whole numbers >= 0, but X{cell_name(cell_of(place))} = {values[place]:g} "
             f"({len(broken)} of {int(inside.sum())} cells are not whole). If X was rescaled, fit the counts instead."

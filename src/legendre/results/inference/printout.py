@@ -10,7 +10,6 @@ from legendre.core.arguments import is_whole
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import aligned, named_values, shape_name, shortened
-from legendre.core.types import IntArray
 from legendre.results.inference.wald import INFINITE, OPEN
 from legendre.results.report import count_name
 from legendre.solvers.status import Status
@@ -18,10 +17,8 @@ from legendre.solvers.status import Status
 if TYPE_CHECKING:
     from legendre.results.inference.result import Inference
 
-MANY = 12
-"""Cells of more modes are named by their coordinates other than 0."""
-LARGE = 1e12
-"""Statistics from here on are written with six digits."""
+MANY = 12  # cells of more modes are named by their coordinates other than 0
+LARGE = 1e12  # statistics from here on are written with six digits
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
@@ -61,28 +58,23 @@ def _chi_square(statistic: float, df: int, p: float) -> str:
 
 
 def _parameter_lines(tests: Inference, rows: int) -> list[str]:
-    chosen = _chosen(tests, rows)
-    table = [("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())]
-    lines = aligned(table, "<>>>><")
+    """Write all parameters, or those with the largest z, in the order of the basis."""
+    largest = np.argsort(-np.nan_to_num(np.abs(tests.z), nan=-1.0), kind="stable")
+    chosen = np.sort(largest[:rows])
+    lines = aligned([("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())], "<>>>><")
     lines.insert(1, "-" * max(map(len, lines)))
-    left = tests.fit.n_params - len(chosen)
-    if left:
+    if left := tests.fit.n_params - len(chosen):
         lines.append(f"... and {left} more with smaller |z|")
     counted = [(tests.reasons.count(reason), reason) for reason in (INFINITE, OPEN)]
     notes = [f"{count} without s.e.: {reason}." for count, reason in counted if count]
     return [*lines, LEGEND, *notes]
 
 
-def _chosen(tests: Inference, rows: int) -> IntArray:
-    """Take all parameters, or those that stand out, in the order of the basis."""
-    if tests.fit.n_params <= rows:
-        return np.arange(tests.fit.n_params)
-    loudest = np.argsort(-np.nan_to_num(np.abs(tests.z), nan=-1.0), kind="stable")
-    return np.sort(loudest[:rows])
-
-
 def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
-    cell, theta, reason = _named(tests.fit.basis[i]), tests.fit.theta[i], tests.reasons[i]
+    index, theta, reason = tests.fit.basis[i], tests.fit.theta[i], tests.reasons[i]
+    cell = cell_name(index)
+    if len(index) > MANY:
+        cell = "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
     if reason:
         limit = np.copysign(np.inf, tests.fit.recession[i]) if reason == INFINITE else theta
         return cell, f"{limit:.4f}", "-", "-", "-", ""
@@ -90,17 +82,9 @@ def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
     return cell, f"{theta:.4f}", f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", shown(p), stars(p)
 
 
-def _named(cell: IntArray) -> str:
-    if len(cell) <= MANY:
-        return cell_name(cell)
-    return "{" + ", ".join(f"{k}: {cell[k]}" for k in np.flatnonzero(cell)) + "}"
-
-
 def stars(p: float) -> str:
     """Mark a p-value as statisticians do.
 
-    Examples
-    --------
     >>> [stars(p) for p in (0.2, 0.03, 0.002, 1e-9)]
     ['', '*', '**', '***']
     """
@@ -108,10 +92,8 @@ def stars(p: float) -> str:
 
 
 def shown(p: float) -> str:
-    """Write a p-value: what is below the resolution of float64 is only said to be so.
+    """Write a p-value; one below the resolution of float64 as an upper bound.
 
-    Examples
-    --------
     >>> [shown(p) for p in (0.034567, 1e-20)]
     ['0.0346', '<2e-16']
     """

@@ -82,11 +82,10 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
         if not hasattr(fit, "inference"):
             raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.")
     counts, others = counts_of(small), counts_of(large)
-    g2 = counts.g2() - others.g2()
     _check_same_table(small, large, counts, others)
     _check_nested(small, large)
     df = _rank_on_face(large.basis, small) - small.rank
-    statistic = max(g2, 0.0)  # rounding may leave -1e-13
+    statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
 
@@ -100,11 +99,10 @@ def _rank_on_face(basis: IntArray, fit: Decomposition) -> int:
     support = fit.model.support
     if fit.alive is None:
         return _rank(basis, support)
-    # boxes that both bases cut: each lies in one box of the fit, and carries probability where that does
+    # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
     model = Model.of(support, None, unique_cells(np.concatenate([basis, fit.basis])))
-    check_room(
-        model.n_merged, 24, "likelihood_ratio: a grid merged along both bases", "Compare bases with fewer cells."
-    )
+    merged = "likelihood_ratio: a grid merged along both bases"
+    check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
     return len(independent(face.with_columns(find(basis, model.basis))))

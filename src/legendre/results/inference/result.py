@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 KINDS = ("adjusted", "deviance", "pearson")
-EXACT = 1e-9
-"""Leverages this close to 1 are 1, but for the rounding error of the solve: mean and count are equal, always."""
+EXACT = 1e-9  # leverages this close to 1 are 1 up to rounding: the model fits such a count exactly, whatever it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ class Inference(Storable):
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, |B| x 2: as many standard errors to each side as `level` asks for.
+        """Return Wald intervals of theta, |B| x 2: as many standard errors to each side as `level` needs.
 
         Examples
         --------
@@ -158,8 +157,7 @@ class Inference(Storable):
     def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
         log_mu = self.fit.log_prob(cells) + float(np.log(self.fit.total))
         alive = log_mu > -np.inf
-        inside = self.fit.model.support.contains(cells)
-        out = np.where(inside & (kind != "adjusted"), 0.0, np.nan)
+        out = np.where(self.fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
         cells, log_mu = cells[alive], log_mu[alive]
         mu = np.exp(log_mu)
         out[alive] = _raw(kind, self.counts.at(cells), mu, log_mu)
@@ -198,18 +196,9 @@ def infer(fit: Decomposition) -> Inference:
     counts = counts_of(fit)
     df = fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
-    return Inference(
-        fit=fit,
-        counts=counts,
-        g2=g2,
-        x2=x2,
-        df=df,
-        g2_p_value=chi_square_p(g2, df),
-        x2_p_value=chi_square_p(x2, df),
-        log_likelihood=counts.log_likelihood(),
-        aic=-2.0 * poisson + 2.0 * (fit.rank + 1),
-        bic=-2.0 * poisson + float(np.log(fit.total)) * (fit.rank + 1),
-    )
+    g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
+    aic, bic = (price * (fit.rank + 1) - 2.0 * poisson for price in (2.0, float(np.log(fit.total))))
+    return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
 
 
 def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
@@ -217,22 +206,17 @@ def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
     alive = arrays.mask("alive", shape)
     if alive is not None and int(alive.sum()) != len(n):
         raise arrays.unfit(f"{len(n)} counts for {int(alive.sum())} cells")
-    return Counts(
-        n=n,
-        mu=arrays.floats("mu", len(n)),
-        rest=arrays.number("rest"),
-        alive=alive,
-        cells=arrays.integers("cells", len(n), len(shape)) if alive is None else None,
-        logs=arrays.floats("logs", len(n)) if alive is None else None,
-    )
+    mu, rest = arrays.floats("mu", len(n)), arrays.number("rest")
+    if alive is not None:
+        return Counts(n, mu, rest, alive)
+    return Counts(n, mu, rest, None, arrays.integers("cells", len(n), len(shape)), arrays.floats("logs", len(n)))
 
 
 def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
     """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
-    difference: FloatArray = n - mu
+    difference = n - mu
     if kind == "deviance":
-        signed: FloatArray = np.sign(difference) * np.sqrt(deviances(n, mu, log_mu))
-        return signed
+        return np.asarray(np.sign(difference) * np.sqrt(deviances(n, mu, log_mu)))
     with np.errstate(over="ignore"):
         return difference * np.exp(-0.5 * log_mu) if (mu == 0).any() else difference / np.sqrt(mu)
 

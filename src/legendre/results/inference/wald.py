@@ -11,7 +11,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidQuery
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import factorise
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.solvers.before.faces import diverging, unseen_directions
 from legendre.solvers.before.rank import independent
@@ -19,36 +19,23 @@ from legendre.solvers.before.rank import independent
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
-ROWS = 1 << 22
-"""Entries of the zeta matrix that are formed at a time."""
+ROWS = 1 << 22  # entries of the zeta matrix that are formed at a time
 OPEN = "not identified: other values, with others changed as well, give the same Q"
 INFINITE = "runs to infinity along fit.recession: the minimum is not attained"
 
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """What the counts say of theta.
+    """The covariance of the parameters that are identified, and why others have none."""
 
-    Parameters
-    ----------
-    columns
-        A maximal independent set of parameters on the cells that carry probability; the others are held at 0.
-    sigma
-        The covariance of these.
-    reasons
-        For each parameter of B why it has no standard error; empty where it has one.
-    """
-
-    columns: IntArray
-    sigma: FloatArray
-    reasons: tuple[str, ...]
+    columns: IntArray  # a maximal independent set of parameters on the cells with probability; the others are held at 0
+    sigma: FloatArray  # the covariance of these
+    reasons: tuple[str, ...]  # for each parameter of B why it has no standard error; empty where it has one
 
     def covariance(self) -> FloatArray:
         """Covariance of all of theta; NaN in rows and columns of parameters that are not identified."""
-        k = len(self.reasons)
-        out = np.full((k, k), np.nan)
-        good = np.array([not reason for reason in self.reasons], dtype=np.bool_)
-        chosen = good[self.columns]
+        out = np.full((len(self.reasons),) * 2, np.nan)
+        chosen = np.array([not self.reasons[i] for i in self.columns], dtype=np.bool_)
         at = self.columns[chosen]
         out[np.ix_(at, at)] = self.sigma[np.ix_(chosen, chosen)]
         return out
@@ -63,22 +50,16 @@ def information(fit: Decomposition) -> Information:
             "Tests of fit and Pearson or deviance residuals have no such limit."
         )
     model = fit.model.on_face(fit.alive)
-    columns = independent(model)
-    free = np.ones(fit.n_params, dtype=np.bool_)
+    columns, small, free = independent(model), model, np.ones(fit.n_params, dtype=np.bool_)
     if len(columns) < fit.n_params:
-        free = ~(unseen_directions(model, model.alive) != 0).any(axis=0)
-    small = model if len(columns) == fit.n_params else model.with_columns(columns)
+        small, free = model.with_columns(columns), ~(unseen_directions(model, model.alive) != 0).any(axis=0)
     engine = engine_for(small)
     factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total
-    # what the factor left out has a variance beyond float64: as good as open
+    # the variance of what the factor left out is beyond float64: reported as not identified
     free[np.delete(columns, factor.columns)] = False
-    return Information(columns, (sigma + sigma.T) / 2, _reasons(free, fit.recession))
-
-
-def _reasons(free: BoolArray, recession: FloatArray) -> tuple[str, ...]:
-    reasons = np.where(free, "", np.where(diverging(recession), INFINITE, OPEN))
-    return tuple(str(reason) for reason in reasons)
+    reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
+    return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)))
 
 
 def leverages(fit: Decomposition, info: Information, boxes: IntArray) -> FloatArray:

@@ -23,7 +23,7 @@ from legendre.fitting.decompose import fit_recipe, shown
 from legendre.fitting.fit import warned
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import in_units
+from legendre.results.tensor import tensor
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
 from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
@@ -109,8 +109,8 @@ def complete(
     if folds is not None:
         folding = Folding.read(folds, hold_out, rng, len(data.shape))
         recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
-    with shown(None, progress) as line:
-        fit = fit_recipe(data, home, recipe, settings, line)
+    with shown(None, progress) as (step, say):
+        fit = fit_recipe(data, home, recipe, replace(settings, callback=step), say)
     warned(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
     tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
@@ -146,11 +146,8 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    density, unit = in_units(fit)
-    value: FloatArray = np.array(spread(density), dtype=np.float64)
+    value = tensor(fit, extend=True)
     if base is not None:
-        value *= base
-        value *= unit
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)
     if found is None:

@@ -12,7 +12,7 @@ from scipy.special import xlogy
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import generator_from, is_whole
 from legendre.core.array_libraries import HERE
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.text_table import aligned
@@ -20,11 +20,9 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.decompose import fit_recipe
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import ProgressLine
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.query_arguments import generator_from
 
 CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
@@ -197,7 +195,7 @@ def select(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for recipe, sizes in offers:
-                fit = fit_recipe(part, HERE, recipe, rough, ProgressLine(None))
+                fit = fit_recipe(part, HERE, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):
                 answer[held] = values_of(fit)[held]

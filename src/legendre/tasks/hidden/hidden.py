@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import entries, is_whole
+from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.array_libraries import home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
@@ -24,7 +24,6 @@ from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.query_arguments import generator_from
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
