@@ -30,8 +30,6 @@ NAMESPACES = {
 class Home:
     """An array library and one of its devices.
 
-    Examples
-    --------
     >>> HERE.bring(np.ones(2)).tolist(), HERE.remote
     ([1.0, 1.0], False)
     """
@@ -78,15 +76,12 @@ class Home:
         return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
-HERE = Home("numpy")
-"""NumPy's memory."""
+HERE = Home("numpy")  # NumPy's memory
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
     """Take an array of another library to NumPy; anything else comes back as it is.
 
-    Examples
-    --------
     >>> host([1, 2])
     [1, 2]
     """
@@ -119,8 +114,6 @@ def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
 def home_of(X: Any) -> Home:
     """Find where X lives, and whether results of double precision can go there.
 
-    Examples
-    --------
     >>> home_of([[1, 2], [3, 4]])
     Home(library='numpy', device='cpu')
     """

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from legendre.core.types import AnyArray, BoolArray, IntArray, S
 
-LIMIT = 2**63
-"""Numbers of cells below this fit 63 bits."""
+LIMIT = 2**63  # numbers of cells below this fit 63 bits
 
 
 def frozen(array: NDArray[S]) -> NDArray[S]:
@@ -87,8 +86,6 @@ def merged_cells(
     The columns hold one index per mode, checked against the shape. Returns cells (nnz x N, each mode's column
     contiguous, in the smallest unsigned type) and their values.
 
-    Examples
-    --------
     >>> cells, counts = merged_cells([np.array([1, 0, 1]), np.array([0, 2, 0])], None, (2, 3))
     >>> cells.tolist(), counts.tolist()
     ([[0, 2], [1, 0]], [1, 2])

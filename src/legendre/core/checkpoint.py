@@ -33,8 +33,6 @@ ANEW = "To start anew, give another path or delete the file."
 def digest(array: AnyArray | None) -> str:
     """Return a short name for an array's content.
 
-    Examples
-    --------
     >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
     False
     """

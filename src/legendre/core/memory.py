@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from legendre.core.errors import TooLarge
 
-BLOCK = 1 << 22
-"""Cells handled at a time where a whole extra tensor would be a waste."""
+BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
 
 
 def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]:

@@ -10,8 +10,7 @@ import numpy as np
 from legendre.core.cells import LIMIT
 from legendre.core.types import AnyArray
 
-NameOfPlace = Callable[[int, int], str]
-"""Names an index of the list: (row, mode) -> text."""
+NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
 
 
 def check_indices(

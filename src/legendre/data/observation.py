@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
@@ -15,8 +15,12 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 
+if TYPE_CHECKING:
+    from legendre.data.dask.per_block import FittedModel
+    from legendre.data.dense import Dense
+
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
-"""From the shape of X to how many largest entries of each slice of which modes will be asked for."""
+"""From the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each."""
 
 
 class Entries(NamedTuple):
@@ -27,37 +31,43 @@ class Entries(NamedTuple):
     even: float
 
 
+class Comparable(Protocol):
+    """Q, in every form in which some kind of X is compared with it."""
+
+    def rows(self, rows: slice, /) -> FloatArray:
+        """Return Q in X's units on some rows of the grid; 0 outside the support."""
+        ...
+
+    def rows_on(self, home: Home, rows: slice, /) -> Any:
+        """Return the same as an array of another library, on its device."""
+        ...
+
+    def log_prob(self, cells: IntArray, /) -> FloatArray:
+        """Return log q of some cells (k x N)."""
+        ...
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of q^2 over all cells."""
+        ...
+
+    def on_blocks(self) -> FittedModel:
+        """Return Q as a function of the rectangle of the grid that is wanted, to be sent to other machines."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
-    """X, checked.
+    """X, checked."""
 
-    Parameters
-    ----------
-    support
-        The sample space Omega: never holds a missing cell, nor one of base measure 0.
-    base
-        The base measure r on the grid, or ``None`` for the paper's r = 1.
-    missing
-        True where X is NaN; ``None`` when it is nowhere.
-    total
-        The sum of X over Omega, so that ``P = X / total``.
-    positive
-        True when X > 0 on all of Omega: then the minimum is attained.
-    device
-        Where grids are swept, if not here.
-    """
+    kind: ClassVar[str]  # how X is held, in words
+    whole: ClassVar[bool] = False  # whether every cell is in memory, so that any merged grid can be formed
 
-    kind: ClassVar[str]
-    """How X is held, in words."""
-    whole: ClassVar[bool] = False
-    """Whether every cell is at hand, so that any merged grid can be formed."""
-
-    support: Support
-    base: FloatArray | None
-    missing: BoolArray | None
-    total: float
-    positive: bool
-    device: Home | None = field(default=None, kw_only=True)
+    support: Support  # the sample space Omega: never holds a missing cell, nor one of base measure 0
+    base: FloatArray | None  # the base measure r on the grid; None for the paper's r = 1
+    missing: BoolArray | None  # True where X is NaN; None if no entry is
+    total: float  # the sum of X over Omega, so that P = X / total
+    positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
+    device: Home | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,9 +79,14 @@ class Observation(ABC):
         """The non-zero entries, where X is held as a list of them."""
         return None
 
-    def here(self) -> Observation:
-        """Return X in memory, every cell of it, if its grid is within limits (see `beyond_memory`); else X as it is."""
-        return self
+    @property
+    def n_numbers(self) -> int:
+        """The number of cells of X that are numbers, in Omega or not."""
+        return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
+
+    @abstractmethod
+    def here(self) -> Dense | None:
+        """Return X with every cell in memory; ``None`` if its grid is too large for that (see `beyond_memory`)."""
 
     @property
     @abstractmethod
@@ -80,7 +95,7 @@ class Observation(ABC):
 
     @property
     def largest_grid(self) -> float:
-        """How many merged cells are worth forming a grid of, where the sample space is the full grid."""
+        """The number of merged cells up to which a grid of them is formed, where the sample space is the full grid."""
         return limits.LARGEST_MASS
 
     @abstractmethod
@@ -111,12 +126,14 @@ class Observation(ABC):
     def negentropy(self) -> float:
         """Return the sum of ``p log(p / r)``."""
 
+    @abstractmethod
+    def squared_error(self, q: Comparable) -> float:
+        """Sum ``((X - Q) / total)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
+
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:
     """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none.
 
-    Examples
-    --------
     >>> beyond_memory((10_000, 10_000))
     'has 100,000,000 cells, and at most 67,108,864 are formed'
     """

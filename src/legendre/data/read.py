@@ -16,8 +16,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_entries
 
-TensorLike = ArrayLike | HasShape
-"""What a decomposition can be made of."""
+TensorLike = ArrayLike | HasShape  # what a decomposition can be made of
 
 
 def read(
@@ -40,8 +39,6 @@ def read(
     watch
         Told how far a long pass over X is.
 
-    Examples
-    --------
     >>> from legendre.data.readers.coordinates import from_coords
     >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
     (1000000, 6)

@@ -26,8 +26,6 @@ class Support:
     points
         The cells of Omega (n x N) in C order, where the grid is too large for a mask; ``None`` elsewhere.
 
-    Examples
-    --------
     >>> Support((2, 3), None).n_cells
     6
     """

@@ -29,7 +29,7 @@ def rmse(fit: Decomposition, data: Remote) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
     (density, unit), mask, home = in_units(fit), data.support.mask, data.home
     there = home.bring(density)
-    square = sum(data.squared_error(rows, _rows(fit, home, there, rows, mask, unit)) for rows in rows_of(fit.shape))
+    square = sum(data.error_of_rows(rows, _rows(fit, home, there, rows, mask, unit)) for rows in rows_of(fit.shape))
     missing = 0 if data.missing is None else int(data.missing.sum())
     return float(np.sqrt(square / (np.prod(fit.shape) - missing))) * data.total
 

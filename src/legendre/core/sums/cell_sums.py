@@ -12,15 +12,12 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
-TOGETHER = 1 << 11
-"""Cells whose features are formed at a time."""
+TOGETHER = 1 << 11  # cells whose features are formed at a time
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
     """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it.
 
-    Examples
-    --------
     >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
     >>> sums_below((3, 3), cells, basis, np.array([1.0, 10.0])).tolist()
     [0.0, 11.0, 1.0]
@@ -38,8 +35,6 @@ def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values:
 def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
     """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it.
 
-    Examples
-    --------
     >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
     >>> sums_above((3, 3), cells, basis, np.array([0.5, 0.3, 0.2])).tolist()
     [0.5, 0.3]

@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     from legendre.core.array_libraries import Home
     from legendre.core.sums.quotient import Quotient
 
-BLOCK = 1 << 24
-"""Cells handled at a time where a whole extra tensor would be a waste."""
-TOGETHER = 64
-"""Intervals summed by one product: few enough that it is memory that takes the time."""
+BLOCK = 1 << 24  # cells handled at a time where a whole extra tensor would be a waste
+TOGETHER = 64  # intervals summed by one product: few enough that it is memory that takes the time
 
 
 def prefix_sums(xp: Any, grid: Any) -> Any:
     """Sum what stands at or below each cell, eq. (2).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> prefix_sums(np, np.array([[0.0, 1.0], [2.0, 3.0]])).tolist()
     [[0.0, 1.0], [2.0, 6.0]]

@@ -59,8 +59,6 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     n_cells
         How many cells were summed to get an entry of g: with k it sets the level of rounding.
 
-    Examples
-    --------
     >>> factor = factorise(np.array([[2.0, 1.0], [1.0, 2.0]]), 2)
     >>> factor.solve(np.array([3.0, 3.0])).round(12).tolist()
     [1.0, 1.0]
@@ -85,8 +83,6 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten.
 
-    Examples
-    --------
     >>> independent_columns(np.array([[1.0, 1.0], [1.0, 1.0]]), 2).tolist()
     [0]
     """

@@ -12,8 +12,7 @@ from legendre.core import limits
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
-EXACT = 2**53
-"""Numbers of cells from here on are counted in Python's integers: float64 has no longer all of them."""
+EXACT = 2**53  # numbers of cells from here on are counted in Python's integers: float64 has no longer all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +26,6 @@ class Quotient:
     def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
         """Cut each mode where a cell of the basis starts.
 
-        Examples
-        --------
         >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
         (2, 2)
         """
@@ -128,8 +125,6 @@ def volumes(quotient: Quotient) -> FloatArray:
 def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
     """Count the cells of the marked boxes, exactly however many they are.
 
-    Examples
-    --------
     >>> n_cells(Quotient.of((3**30, 3**30), np.array([[1, 0]])), np.array([[False], [True]])) == 3**60 - 3**30
     True
     """

@@ -15,8 +15,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
-Cell = tuple[int, ...]
-"""An index vector of the whole grid, or the sides of a rectangle."""
+Cell = tuple[int, ...]  # an index vector of the whole grid, or the sides of a rectangle
 
 
 class BlockSums(NamedTuple):

@@ -16,10 +16,8 @@ import numpy as np
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-GROUP = 8
-"""Blocks whose answers are joined before they leave the cluster."""
-RETRIES = 3
-"""How often a cluster tries a block again that could not be read."""
+GROUP = 8  # blocks whose answers are joined before they leave the cluster
+RETRIES = 3  # how often a cluster tries a block again that could not be read
 
 
 def over_blocks(
@@ -33,8 +31,6 @@ def over_blocks(
 
     The scheduler is the one that dask would take: a distributed client where there is one, else threads.
 
-    Examples
-    --------
     >>> import dask.array as da
     >>> x = da.arange(10, chunks=3)
     >>> over_blocks(x, lambda block, start: [(start, int(block.sum()))], lambda a, b: a + b, {})

@@ -12,8 +12,7 @@ from legendre.core.types import AnyArray
 from legendre.data.readers.tables import from_rows
 from legendre.data.sparse_tensor import SparseTensor, assemble
 
-TOGETHER = 8
-"""Parts of a dask table that are counted at a time."""
+TOGETHER = 8  # parts of a dask table that are counted at a time
 
 
 def from_batches(

@@ -18,8 +18,6 @@ from legendre.data.sparse_tensor import SparseTensor, assemble
 def as_sparse_tensor(X: object) -> SparseTensor | None:
     """Read a sparse array of SciPy, pydata/sparse or pyttb; ``None`` says that X is nothing of the kind.
 
-    Examples
-    --------
     >>> from scipy.sparse import coo_array
     >>> as_sparse_tensor(coo_array([[0, 5, 0], [7, 0, 0]]))
     SparseTensor: 2 entries > 0 of 6 cells (2 x 3), int64

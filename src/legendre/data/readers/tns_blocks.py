@@ -13,12 +13,10 @@ from legendre.core.cells import index_type
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.tns_lines import LineFormat, fields, read_entry
 
-BLOCK = 1 << 24
-"""Bytes that are read at once."""
+BLOCK = 1 << 24  # bytes that are read at once
 BOM = b"\xef\xbb\xbf"
 
-Block = tuple[AnyArray, FloatArray]
-"""Entries: indices, N x n, and values."""
+Block = tuple[AnyArray, FloatArray]  # entries: indices, N x n, and values
 
 
 @dataclass

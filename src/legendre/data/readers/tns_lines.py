@@ -12,8 +12,7 @@ from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidFile
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-EXACT = 2**53
-"""Below this, a number with a point or an exponent is the float64 number that it is read as."""
+EXACT = 2**53  # below this, a number with a point or an exponent is the float64 number that it is read as
 WORD = re.compile(rb"[A-Za-z]+")
 
 
