@@ -35,7 +35,8 @@ class _Q:
         return home.bring(self.array[rows])
 
     def log_prob(self, cells: IntArray) -> FloatArray:
-        return np.log(self.array[tuple(cells.T)] / self.fit.total)
+        found: FloatArray = np.log(self.array[tuple(cells.T)] / self.fit.total)
+        return found
 
     def sum_of_squares(self) -> float:
         return float(((self.array / self.fit.total) ** 2).sum())

@@ -6,21 +6,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "CheckpointWarning",
-    "ConvergenceWarning",
-    "ImpossibleEvent",
-    "InvalidBasis",
-    "InvalidFile",
-    "InvalidMargins",
-    "InvalidQuery",
-    "InvalidSamples",
-    "InvalidSetting",
-    "InvalidSupport",
-    "InvalidTensor",
-    "LegendreError",
-    "NotFitted",
+    "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile", "InvalidMargins",
+    "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
     "TooLarge",
-]
+]  # fmt: skip
 
 
 class LegendreError(ValueError):

@@ -8,14 +8,7 @@ BEYOND = 24  # by how many characters the rule under a title is longer than the 
 
 
 def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:
-    """Write a title, a rule, and a line for each name and its value.
-
-    Parameters
-    ----------
-    title, rows
-        What stands above the rule; names and values below it.
-    fit_rule
-        True: the rule is as long as the longest line. False: a little longer than the names, for values of any length.
+    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line.
 
     >>> print(named_values("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True))
     Fit
@@ -32,12 +25,7 @@ def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool 
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Write rows as lines with aligned columns; a row may end early.
 
-    Parameters
-    ----------
-    rows
-        The head, if any, is the first of them.
-    sides
-        One character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
+    `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
 
     >>> aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>")
     ['basis    KL', 'B1     0.25', 'none']

@@ -154,12 +154,7 @@ def observe(
     *,
     rankings: Rankings | None = None,
 ) -> Dense:
-    """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
-
-    >>> data = observe([[1, 2], [float("nan"), 3]])
-    >>> data.support.n_cells, data.total
-    (3, 6.0)
-    """
+    """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with."""
     if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X)) is not None:
         return sound
     values = numeric(X, "X", InvalidTensor)
@@ -197,11 +192,7 @@ def _sound(X: object) -> Dense | None:
 
 
 def in_memory(data: Observation, task: str) -> Dense:
-    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that.
-
-    >>> in_memory(observe([[1, 2], [3, 4]]), "balance").values.tolist()
-    [[1, 2], [3, 4]]
-    """
+    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that."""
     if (dense := data.here()) is not None:
         return dense
     raise InvalidTensor(

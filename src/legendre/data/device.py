@@ -15,7 +15,7 @@ from legendre.core.array_libraries import Home, host
 from legendre.core.cells import frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense, cells_of, observe
 from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
@@ -123,10 +123,10 @@ class Remote(Observation):
         xp, own = self.home.xp, 0.0
         for rows in rows_of(self.shape):
             p = xp.astype(self.array[rows, ...], xp.float64) / self.total
-            inside = p > 0 if self.support.mask is None else self._bring(self.support.mask, rows) & (p > 0)
+            inside = p > 0 if self.support.mask is None else self.home.bring(self.support.mask[rows]) & (p > 0)
             log_ratio = xp.log(xp.where(inside, p, xp.ones_like(p)))
             if self.base is not None:
-                log_ratio = log_ratio - xp.log(xp.where(inside, self._bring(self.base, rows), xp.ones_like(p)))
+                log_ratio = log_ratio - xp.log(xp.where(inside, self.home.bring(self.base[rows]), xp.ones_like(p)))
             own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
         return own
 
@@ -139,8 +139,5 @@ class Remote(Observation):
         xp = self.home.xp
         difference = (xp.astype(self.array[rows, ...], xp.float64) - q) / self.total
         if self.missing is not None:
-            difference = xp.where(self._bring(self.missing, rows), xp.zeros_like(difference), difference)
+            difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
         return float(xp.sum(difference * difference))
-
-    def _bring(self, grid: AnyArray, rows: slice) -> Any:
-        return self.home.bring(grid[rows])

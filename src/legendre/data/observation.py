@@ -132,11 +132,7 @@ class Observation(ABC):
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:
-    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none.
-
-    >>> beyond_memory((10_000, 10_000))
-    'has 100,000,000 cells, and at most 67,108,864 are formed'
-    """
+    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none."""
     if len(shape) > limits.MOST_AXES:
         return f"has {len(shape)} modes, and an array has at most {limits.MOST_AXES}"
     if (cells := math.prod(shape)) > limits.LARGEST_HELD:

@@ -134,12 +134,7 @@ class Sparse(Observation):
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
-    """Make an observation of entries that are positive, finite, all different and in C order.
-
-    >>> data = observe_entries(np.array([[0, 2], [1, 0]]), np.array([1, 3]), (10**6, 10**6), "nonzero")
-    >>> data.support.n_cells, data.total
-    (2, 4.0)
-    """
+    """Make an observation of entries that are positive, finite, all different and in C order."""
     if not isinstance(support, str):
         raise InvalidSupport(
             "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
@@ -159,24 +154,12 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
             "Leave such entries out."
         )
     whole = len(values) == math.prod(shape)
-    points = None if support == "all" or whole else cells
-    return Sparse(
-        support=Support(shape, None, points),
-        base=None,
-        missing=None,
-        total=total,
-        positive=support == "nonzero" or whole,
-        cells=cells,
-        values=frozen(values),
-    )
+    omega = Support(shape, None, None if support == "all" or whole else cells)
+    return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, frozen(values))
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
-    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up.
-
-    >>> observe_rows(np.array([[0, 1], [1, 1], [0, 1]]), np.ones(3), (2, 2), even=1.0).total
-    4.0
-    """
+    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up."""
     listed, sums = merged_cells(list(cells.T), values, shape)
     if values is not None and not (sums > 0).all():
         listed, sums = listed[sums > 0], sums[sums > 0]

@@ -15,24 +15,11 @@ from legendre.core.types import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The sample space Omega of the paper's Section 2.1.
+    """The sample space Omega of the paper's Section 2.1."""
 
-    Parameters
-    ----------
-    shape
-        The grid ``(I_1, ..., I_N)``.
-    mask
-        True where a cell belongs to Omega; ``None`` means every cell, and costs no memory.
-    points
-        The cells of Omega (n x N) in C order, where the grid is too large for a mask; ``None`` elsewhere.
-
-    >>> Support((2, 3), None).n_cells
-    6
-    """
-
-    shape: tuple[int, ...]
-    mask: BoolArray | None = None
-    points: IntArray | None = None
+    shape: tuple[int, ...]  # the grid (I_1, ..., I_N)
+    mask: BoolArray | None = None  # True where a cell belongs to Omega; None is every cell, and costs no memory
+    points: IntArray | None = None  # the cells of Omega (n x N) in C order, where the grid is too large for a mask
 
     @property
     def order(self) -> int:
@@ -52,7 +39,7 @@ class Support:
         return math.prod(self.shape) if self.mask is None else int(np.count_nonzero(self.mask))
 
     def contains(self, cells: IntArray) -> BoolArray:
-        """Tell which of the given cells (k x N, inside the grid) belong to Omega."""
+        """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
         if self.points is not None:
             return member(cells, self.points)
         if self.mask is None:

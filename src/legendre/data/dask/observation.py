@@ -18,7 +18,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entries, numeric, sound_total
 from legendre.data.dask import per_block as pieces
-from legendre.data.dask.first_pass import Ranking, Survey, rank, survey
+from legendre.data.dask.per_block import Ranking, Survey, rank, survey
 from legendre.data.dask.scheduling import Say, over_blocks
 from legendre.data.dense import Dense, cells_of
 from legendre.data.observation import Comparable, Observation, beyond_memory
@@ -109,7 +109,7 @@ class Blocks(Observation):
 
 
 def is_dask(X: object) -> bool:
-    """Tell a dask array, without importing dask for what cannot be one."""
+    """Whether X is a dask array; dask is not imported, for an array of its own shows that it is loaded."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(X, module.Array)
 
@@ -122,13 +122,7 @@ def observe_blocks(
     rankings: dict[int, int] | None = None,
     watch: Say | None = None,
 ) -> Blocks:
-    """Check a dask array and find its total and margins, in one pass that also ranks the slices it is told to.
-
-    >>> import dask.array as da
-    >>> data = observe_blocks(da.ones((30, 40), chunks=10), rankings={0: 1})
-    >>> data.total, data.positive
-    (1200.0, True)
-    """
+    """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass."""
     _check_kind(X)
     _check_space(support, base)
     shape = tuple(int(n) for n in X.shape)
@@ -137,17 +131,9 @@ def observe_blocks(
     _check_entries(seen, support)
     with np.errstate(over="ignore"):
         total = float(seen.margins[0].values.sum())
-    return Blocks(
-        support=Support(shape),
-        base=None,
-        missing=None,
-        total=sound_total(total, seen.smallest, lambda: float(X.max().compute())),
-        positive=seen.smallest > 0,
-        array=X,
-        by_mode=tuple(part.values for part in seen.margins),
-        rankings=seen.rankings,
-        watch=watch,
-    )
+    total = sound_total(total, seen.smallest, lambda: float(X.max().compute()))
+    by_mode = tuple(part.values for part in seen.margins)
+    return Blocks(Support(shape), None, None, total, seen.smallest > 0, X, by_mode, seen.rankings, watch)
 
 
 def _check_kind(X: Any) -> None:
@@ -183,13 +169,13 @@ def _check_space(support: object, base: object) -> None:
 
 def _check_entries(seen: Survey, support: object) -> None:
     if seen.smallest < 0:
-        raise negative_entries(seen.negative, seen.smallest_at, seen.smallest)
-    if seen.infinite:
-        raise infinite_entries(seen.infinite, seen.infinite_at)
-    if seen.missing:
+        raise negative_entries(seen.negative.n, seen.negative.at, seen.smallest)
+    if seen.infinite.n:
+        raise infinite_entries(*seen.infinite)
+    if seen.missing.n:
         raise InvalidTensor(
-            f"X has {seen.missing} missing entries (NaN), the first at X{cell_name(seen.missing_at)}, and is a dask "
-            "array, so that its sample space is the whole grid. If missing means 0, replace them: "
+            f"X has {seen.missing.n} missing entries (NaN), the first at X{cell_name(seen.missing.at)}, and is a "
+            "dask array, so that its sample space is the whole grid. If missing means 0, replace them: "
             "X.map_blocks(np.nan_to_num); where X fits in memory, X.compute() takes them as missing."
         )
     if support == "nonzero" and not seen.smallest > 0:

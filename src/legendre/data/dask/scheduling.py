@@ -30,11 +30,6 @@ def over_blocks(
     """Call ``ask(block, start, **told)`` for every block of a dask array and join what comes back.
 
     The scheduler is the one that dask would take: a distributed client where there is one, else threads.
-
-    >>> import dask.array as da
-    >>> x = da.arange(10, chunks=3)
-    >>> over_blocks(x, lambda block, start: [(start, int(block.sum()))], lambda a, b: a + b, {})
-    [((0,), 3), ((3,), 12), ((6,), 21), ((9,), 9)]
     """
     import dask
 

@@ -125,8 +125,8 @@ def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) ->
     return table[place], place
 
 
-def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
-    """Sum, for each of the askers, the values of the adders below it; above it if coordinates count down."""
+def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
+    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`."""
     order, extents, strides = _slab(shape)
     top = shape if down else None
     (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
@@ -134,16 +134,6 @@ def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers:
     _sweep(added, values[place], asked, extents, strides, np.zeros(int(extents.prod())), sums)
     out[back] = sums
     return out
-
-
-def sweep_up(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
-    """Sum the values of basis cells at or below each cell."""
-    return _swept(shape, basis, values, cells, down=False)
-
-
-def sweep_down(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
-    """Sum the masses of cells at or above each basis cell."""
-    return _swept(shape, cells, masses, basis, down=True)
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:
