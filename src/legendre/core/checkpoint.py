@@ -12,7 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -135,7 +135,7 @@ class Book:
         write_arrays(self.path, {**head, **done, **under_way}, compress=False)  # digits of theta do not compress
 
     def due(self) -> bool:
-        """Tell whether it is time to write."""
+        """Whether it is time to write."""
         wait = max(EVERY, self.cost / SHARE) if self.every is None else self.every
         return time.monotonic() - self.written_at >= wait
 
@@ -186,7 +186,7 @@ class Record:
 
     @contextmanager
     def kept(self, pack: Callable[[], Arrays]) -> Iterator[None]:
-        """Write down where the computation stands if the block is interrupted or fails, and tell how to go on."""
+        """Write down where the computation stands if the block is interrupted or fails, and note how to go on."""
         try:
             yield
         except BaseException as problem:
@@ -194,11 +194,9 @@ class Record:
             problem.add_note(f"{self.book.path} keeps the fit as it stood: the same call goes on from there.")
             raise
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Turn what is wrong with stored arrays into an `InvalidFile`."""
-        with self.book.reading():
-            yield
+        return self.book.reading()
 
 
 def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Record | None:

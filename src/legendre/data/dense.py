@@ -57,8 +57,7 @@ class Dense(Observation):
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box: one pass over X."""
         if boxes is not None:
-            found: FloatArray = self.merged(quotient)[tuple(boxes.T)]
-            return found
+            return np.asarray(self.merged(quotient)[tuple(boxes.T)])
         mask = self.support.mask
         if self.values.size >= limits.COMPILED_CELLS:
             from legendre.core.sums.kernels.box_sums import sums_over_boxes
@@ -94,12 +93,7 @@ class Dense(Observation):
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells; 0 outside Omega."""
-        inside = self.support.contains(cells)
-        return np.where(inside, self.values[tuple(cells.T)], 0.0)
-
-    def inside(self, cells: IntArray) -> IntArray:
-        """Keep those of some cells that lie in Omega."""
-        return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
+        return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
@@ -148,11 +142,7 @@ class Dense(Observation):
 
 
 def observe(
-    X: ArrayLike,
-    support: str | ArrayLike = "all",
-    base: ArrayLike | None = None,
-    *,
-    rankings: Rankings | None = None,
+    X: ArrayLike, support: str | ArrayLike = "all", base: ArrayLike | None = None, *, rankings: Rankings | None = None
 ) -> Dense:
     """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with."""
     if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X)) is not None:

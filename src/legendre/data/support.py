@@ -42,10 +42,7 @@ class Support:
         """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
         if self.points is not None:
             return member(cells, self.points)
-        if self.mask is None:
-            return np.ones(len(cells), dtype=np.bool_)
-        inside: BoolArray = self.mask[tuple(cells.T)]
-        return inside
+        return np.ones(len(cells), dtype=np.bool_) if self.mask is None else np.asarray(self.mask[tuple(cells.T)])
 
     def on_grid(self) -> BoolArray:
         """Return the mask, formed where there is none; not to be written to."""

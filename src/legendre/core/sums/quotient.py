@@ -95,7 +95,7 @@ class Quotient:
         return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
-        """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
+        """Copy each box's value to all of its cells; only to the given rows of the first mode."""
         out = merged[self.box_of(0)[rows]]
         for axis in range(1, len(self.shape)):
             if len(self.cuts[axis]) < self.shape[axis]:

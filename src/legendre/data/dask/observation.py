@@ -104,8 +104,8 @@ class Blocks(Observation):
         """Sum ``(p - q)^2`` over all cells: one pass."""
         return float(self._over_blocks(pieces.squares, operator.add, {"law": law}))
 
-    def _over_blocks(self, ask: Callable[..., T], join: Callable[[T, T], T], told: dict[str, Any]) -> T:
-        return over_blocks(self.array, ask, join, told, self.watch)
+    def _over_blocks(self, compute: Callable[..., T], join: Callable[[T, T], T], arguments: dict[str, Any]) -> T:
+        return over_blocks(self.array, compute, join, arguments, self.watch)
 
 
 def is_dask(X: object) -> bool:

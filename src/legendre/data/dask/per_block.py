@@ -82,7 +82,7 @@ def squares(block: AnyArray, start: Cell, law: FittedModel) -> float:
 
 
 class FittedModel(NamedTuple):
-    """Q as a function of where it is asked: theta on some cells, psi, and the merged cells that carry probability."""
+    """Q as a function of a rectangle of the grid: theta on some cells, psi, and the merged cells with q > 0."""
 
     cells: IntArray
     theta: FloatArray

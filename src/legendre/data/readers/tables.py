@@ -202,24 +202,24 @@ def from_batches(
     return _joined([whole, *waiting]) if waiting else whole
 
 
-def _counted(batches: Any, *told: Any) -> Iterator[SparseTensor]:
+def _counted(batches: Any, *arguments: Any) -> Iterator[SparseTensor]:
     """Count one table after the other; those of a dask data frame some at a time, in their order."""
     if hasattr(batches, "to_delayed"):
         import dask
 
         count = dask.delayed(_count, pure=False)
-        parts = [count(part, *told) for part in batches.to_delayed()]
+        parts = [count(part, *arguments) for part in batches.to_delayed()]
         for start in range(0, len(parts), TOGETHER):
             yield from (found for found in dask.compute(*parts[start : start + TOGETHER]) if found is not None)
         return
     if not isinstance(batches, Iterable) or isinstance(batches, (str, bytes, Mapping)):
         raise InvalidSamples(f"batches is a {type(batches).__name__}; pass tables one after the other, e.g. a list.")
-    yield from (found for table in batches if (found := _count(table, *told)) is not None)
+    yield from (found for table in batches if (found := _count(table, *arguments)) is not None)
 
 
-def _count(table: Any, *told: Any) -> SparseTensor | None:
+def _count(table: Any, *arguments: Any) -> SparseTensor | None:
     rows = next(iter(table.values()), ()) if isinstance(table, Mapping) else table
-    return from_rows(table, *told) if len(rows) else None
+    return from_rows(table, *arguments) if len(rows) else None
 
 
 def _joined(parts: list[SparseTensor]) -> SparseTensor:

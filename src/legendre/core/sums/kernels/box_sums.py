@@ -27,13 +27,13 @@ from legendre.core.types import FloatArray, IntArray
 
 
 class BoxSums(NamedTuple):
-    """What one pass over X tells: sums per box and what a checker of the input wants to know."""
+    """What one pass over X finds: sums per box, and what a check of X needs."""
 
     sums: FloatArray
     minimum: float
     missing: int
     infinite: int
-    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, where asked for
+    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, on request
 
 
 @njit(cache=True, nogil=True)
@@ -120,11 +120,7 @@ def _first_rows(x: NDArray[Any], bounds: IntArray, columns: int) -> tuple[NDArra
 
 
 def sums_over_boxes(
-    x: NDArray[Any],
-    boxes: Sequence[NDArray[Any]],
-    mask: NDArray[np.bool_] | None = None,
-    *,
-    rank: bool = False,
+    x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.bool_] | None = None, *, rank: bool = False
 ) -> BoxSums:
     """Sum X over boxes in one pass in the order of its memory, without a float64 copy.
 

@@ -87,7 +87,7 @@ def _join(u, v, where):
 
 @njit(cache=True, parallel=True)
 def _row(tree, strides, basis, row, first, out):
-    """Ask for the joins of one basis cell with those from `first` on, a block to each thread."""
+    """Look up the joins of one basis cell with those from `first` on, a block to each thread."""
     blocks = 1 + (len(basis) - first) // 256
     for block in prange(blocks):
         where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
@@ -98,7 +98,7 @@ def _row(tree, strides, basis, row, first, out):
 
 @njit(cache=True)
 def _sweep_joins(adders, values, basis, extents, strides, tree, out):
-    """Ask for joins plane by plane: that of u and v has the later of their planes."""
+    """Look up joins plane by plane: that of u and v has the later of their planes."""
     index = np.empty(len(extents), np.int64)
     a = 0
     for row in range(len(basis)):

@@ -24,6 +24,7 @@ from legendre.core.sums.kernels.rectangle import (
     check_positions,
     count_rows,
     locate_row,
+    offset,
     offsets,
     ordered_sum,
     sort_along,
@@ -104,10 +105,7 @@ def _state(plan, theta, slab, state):
     """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
     state[:] = 0.0
     for u in range(plan.first[slab + 1]):
-        cell = 0
-        for d in range(len(plan.scaled)):
-            cell += plan.scaled[d, u]
-        state[cell] += theta[u]
+        state[offset(plan.scaled, u)] += theta[u]
     sum_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
 
 
@@ -120,10 +118,7 @@ def _steps(plan, values, j, factors, product):
         base, _ = locate_row(r, extents, strides, corner, 0)
         factors[base : base + n] = 1.0 if product else 0.0
     for u in range(plan.first[j], plan.first[j + 1]):
-        cell = 0
-        for d in range(len(plan.scaled)):
-            cell += plan.scaled[d, u]
-        factors[cell] = values[u]
+        factors[offset(plan.scaled, u)] = values[u]
     sum_up(factors, extents, strides, corner, product)
 
 
@@ -220,10 +215,7 @@ def _evaluate(plan, theta, values, product, shift, fisher, eta, gram):
     for u in range(k):
         b = owner[u]
         if b + 1 < blocks:
-            cell = 0
-            for d in range(len(plan.scaled)):
-                cell += plan.scaled[d, u]
-            eta[u] += mass[b + 1, cell]
+            eta[u] += mass[b + 1, offset(plan.scaled, u)]
         eta[u] /= total
     if fisher:
         for i in prange(k):
