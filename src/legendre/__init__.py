@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from legendre.basis.paper import B1, B2, B3
     from legendre.core import errors
     from legendre.core.errors import ConvergenceWarning, LegendreError
-    from legendre.data.readers.batches import from_batches
     from legendre.data.readers.coordinates import from_coords
-    from legendre.data.readers.tables import from_rows
+    from legendre.data.readers.tables import from_batches, from_rows
     from legendre.data.readers.tns import read_tns
     from legendre.data.sparse_tensor import SparseTensor
     from legendre.fitting.decompose import decompose
@@ -98,9 +97,8 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
-    "data.readers.batches": "from_batches",
     "data.readers.coordinates": "from_coords",
-    "data.readers.tables": "from_rows",
+    "data.readers.tables": "from_batches from_rows",
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",

@@ -81,15 +81,12 @@ def sums_over(x: Tensor, boxes: list[IntArray]) -> FloatArray:
 def check_aggregate(x: Tensor, boxes: list[IntArray]) -> None:
     found = sums_over_boxes(x, boxes)
     assert_allclose(found.sums, sums_over(x, boxes), rtol=1e-12)
-    assert found.counts is None
     assert (found.minimum, found.missing, found.infinite) == (float(x.min()), 0, 0)
 
 
 def check_masked(x: Tensor, boxes: list[IntArray], mask: BoolArray) -> None:
     found = sums_over_boxes(x, boxes, mask)
-    assert found.counts is not None
     assert_allclose(found.sums, sums_over(np.where(mask, x, 0), boxes), rtol=1e-12)
-    assert_array_equal(found.counts, sums_over(mask, boxes))
     assert found.minimum == (float(x[mask].min()) if mask.any() else np.inf)
 
 
@@ -171,9 +168,7 @@ def test_missing_entries_are_left_out_and_counted(shape: tuple[int, ...], dtype:
     gone.flat[-1] = True
     for x in layouts(np.where(gone, np.nan, sample(shape, dtype)).astype(dtype)):
         found = sums_over_boxes(x, boxes)
-        assert found.counts is not None
         assert_allclose(found.sums, sums_over(np.where(gone, 0, x), boxes), rtol=1e-12)
-        assert_array_equal(found.counts, sums_over(~gone, boxes))
         assert (found.missing, found.infinite) == (gone.sum(), 0)
         assert found.minimum == np.nanmin(x)
 
@@ -182,9 +177,7 @@ def test_missing_entries_beside_a_mask() -> None:
     x = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, np.inf]])
     mask = np.array([[True, True, True], [False, True, False]])
     found = sums_over_boxes(x, [np.arange(2), np.zeros(3, dtype=np.int64)], mask)
-    assert found.counts is not None
     assert found.sums.ravel().tolist() == [4.0, 5.0]
-    assert found.counts.ravel().tolist() == [2.0, 1.0]
     assert (found.minimum, found.missing, found.infinite) == (1.0, 1, 0)
 
 

@@ -21,7 +21,7 @@ import legendre as ld
 from legendre.cli.read import read_input
 from legendre.core import limits
 from legendre.core.types import AnyArray
-from legendre.data.readers import tns_blocks as blocks
+from legendre.data.readers import tns as blocks
 from legendre.data.readers.tns_lines import LineFormat
 from legendre.data.sparse_tensor import SparseTensor
 

@@ -15,7 +15,7 @@ from cases import NAMED, Case
 from legendre.core import limits
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.mode_products import products
-from legendre.core.sums.kernels.slab_plan import plan_slabs
+from legendre.core.sums.kernels.slabs import plan_slabs
 from legendre.data.support import Support
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
-    """Tell whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
+    """Whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
 
     >>> [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)]
     [True, True, False, False, False]
@@ -18,7 +18,7 @@ def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Tell whether a caller's value is a real number, finite or not; True and False are none here.
+    """Whether a caller's value is a real number, finite or not; True and False do not count.
 
     >>> [is_real(value) for value in (1, np.float32(0.5), float("inf"), True, 1j, "1", 10**400)]
     [True, True, True, False, False, False, False]
@@ -33,7 +33,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def entries(value: object) -> list[Any] | None:
-    """List the entries of a caller's list, tuple, array or set; ``None`` where it is none of these, or a dict or text.
+    """List the entries of a caller's list, tuple, array or set; ``None`` for anything else.
 
     >>> entries((2, 3)), entries(5), entries("ab"), entries({0: 1})
     ([2, 3], None, None, None)

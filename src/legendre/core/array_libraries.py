@@ -1,4 +1,4 @@
-"""Where arrays live: in NumPy's memory, or with another array library on one of its devices.
+"""Array libraries and their devices: NumPy's memory, or that of another library.
 
 X may be a torch tensor, a JAX array or a CuPy array; what is computed of it goes back where X came from. Only here is
 anything known about those libraries beyond the functions of the array API standard, and none of them is imported
@@ -28,13 +28,7 @@ NAMESPACES = {
 
 @dataclass(frozen=True)
 class Home:
-    """An array library and one of its devices.
-
-    Examples
-    --------
-    >>> HERE.bring(np.ones(2)).tolist(), HERE.remote
-    ([1.0, 1.0], False)
-    """
+    """An array library and one of its devices."""
 
     library: str
     device: Any = "cpu"
@@ -50,7 +44,7 @@ class Home:
         return "cpu" not in str(self.device).lower()
 
     def bring(self, array: AnyArray) -> Any:
-        """Take an array of NumPy's home; on the processor it may share its memory."""
+        """Copy a NumPy array to this library's device; on the processor it may share its memory."""
         if self.library == "numpy":
             return array
         # torch takes no negative strides, and warns of read-only memory
@@ -61,7 +55,7 @@ class Home:
         return self.xp.asarray(fresh, device=device)
 
     def host(self, array: Any) -> AnyArray:
-        """Take an array of this home to NumPy; floats that NumPy does not have become float32 or float64."""
+        """Copy an array to NumPy; floats that NumPy does not have become float32 or float64."""
         values: AnyArray
         match self.library:
             case "torch":
@@ -78,18 +72,11 @@ class Home:
         return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
-HERE = Home("numpy")
-"""NumPy's memory."""
+HERE = Home("numpy")  # NumPy's memory
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
-    """Take an array of another library to NumPy; anything else comes back as it is.
-
-    Examples
-    --------
-    >>> host([1, 2])
-    [1, 2]
-    """
+    """Take an array of another library to NumPy; anything else comes back as it is."""
     library = library_of(X)
     if library == "numpy":
         return X
@@ -117,13 +104,7 @@ def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
 
 
 def home_of(X: Any) -> Home:
-    """Find where X lives, and whether results of double precision can go there.
-
-    Examples
-    --------
-    >>> home_of([[1, 2], [3, 4]])
-    Home(library='numpy', device='cpu')
-    """
+    """Find the library and the device of X, on which results must have double precision."""
     library = library_of(X)
     if library == "numpy":
         return HERE
@@ -182,7 +163,7 @@ def _check_namespace(home: Home) -> None:
 
 
 def _check_precision(home: Home) -> None:
-    """Refuse a home without float64: results would lose half of their digits without a word."""
+    """Refuse a device without float64: results would silently lose half of their digits."""
     if home.library == "jax" and not import_module("jax").config.jax_enable_x64:
         raise InvalidTensor(
             "X is a JAX array, but JAX is set to float32, and results need float64. Call "

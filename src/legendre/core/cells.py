@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from legendre.core.types import AnyArray, BoolArray, IntArray, S
 
-LIMIT = 2**63
-"""Numbers of cells below this fit 63 bits."""
+LIMIT = 2**63  # numbers of cells below this fit 63 bits
 
 
 def frozen(array: NDArray[S]) -> NDArray[S]:
-    """Return `array` as a read-only view, so that no one changes a result in place."""
+    """Return `array` as a read-only view, so that a result is not changed in place."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -59,7 +58,7 @@ def unique_cells(cells: IntArray) -> IntArray:
 
 
 def member(cells: IntArray, others: IntArray) -> BoolArray:
-    """Tell which of `cells` (k x N) stand in `others` (m x N)."""
+    """Mark those of `cells` (k x N) that are in `others` (m x N)."""
     keys = cell_keys(np.concatenate([cells, others]))
     return np.isin(keys[: len(cells)], keys[len(cells) :])
 
@@ -86,12 +85,6 @@ def merged_cells(
 
     The columns hold one index per mode, checked against the shape. Returns cells (nnz x N, each mode's column
     contiguous, in the smallest unsigned type) and their values.
-
-    Examples
-    --------
-    >>> cells, counts = merged_cells([np.array([1, 0, 1]), np.array([0, 2, 0])], None, (2, 3))
-    >>> cells.tolist(), counts.tolist()
-    ([[0, 2], [1, 0]], [1, 2])
     """
     runs = packed_modes(shape)
     words = [pack([columns[k] for k in run], [shape[k] for k in run]) for run in runs]
@@ -120,11 +113,7 @@ def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
 
 
 def packed_modes(shape: tuple[int, ...]) -> list[range]:
-    """Cut the modes into runs, in order, whose grids have fewer than 2^63 cells each.
-
-    >>> packed_modes((2,) * 100)
-    [range(0, 62), range(62, 100)]
-    """
+    """Cut the modes into runs, in order, whose grids have fewer than 2^63 cells each."""
     runs, start, size = [], 0, 1
     for k, length in enumerate(shape):
         if size * length >= LIMIT:
@@ -166,22 +155,19 @@ def _in_order(words: list[IntArray], values: AnyArray | None) -> tuple[list[IntA
 
 
 def _increasing(words: list[IntArray]) -> bool:
-    """Tell whether the rows stand in order already; equal neighbours are in order."""
-    tied: BoolArray | None = None
+    """Whether the rows stand in order already; equal neighbours are in order."""
+    tied: BoolArray = np.ones(max(len(words[0]) - 1, 0), dtype=np.bool_)
     for word in words:
-        falls = word[1:] < word[:-1]
-        if (falls if tied is None else falls & tied).any():
+        if (tied & (word[1:] < word[:-1])).any():
             return False
-        same = word[1:] == word[:-1]
-        tied = same if tied is None else tied & same
+        tied &= word[1:] == word[:-1]
     return True
 
 
 def _changes(words: list[IntArray]) -> BoolArray:
-    """Tell where a row differs from the one before it; the first does."""
-    new = np.ones(len(words[0]), dtype=np.bool_)
-    if len(new):
-        new[1:] = words[0][1:] != words[0][:-1]
-        for word in words[1:]:
-            new[1:] |= word[1:] != word[:-1]
+    """Mark the rows that differ from the one before; the first does."""
+    new = np.zeros(len(words[0]), dtype=np.bool_)
+    new[:1] = True
+    for word in words:
+        new[1:] |= word[1:] != word[:-1]
     return new

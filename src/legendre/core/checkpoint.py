@@ -12,7 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,16 @@ from legendre.core.types import AnyArray
 
 Arrays = Mapping[str, Any]
 FORMAT, VERSION = "legendre-checkpoint", 1
-EVERY, SHARE = 10.0, 0.01
-"""Seconds from one write to the next, and the share of the time that writing may take: large states wait longer."""
+EVERY, SHARE = (
+    10.0,
+    0.01,
+)  # seconds between writes; the share of the time that writing may take: large states wait longer
 ANEW = "To start anew, give another path or delete the file."
 
 
 def digest(array: AnyArray | None) -> str:
     """Return a short name for an array's content.
 
-    Examples
-    --------
     >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
     False
     """
@@ -84,7 +84,8 @@ class Book:
                     f"cannot go on from {self.path}: its format version is {int(arrays['version'])}, this library "
                     f"reads {VERSION}. Finish with the library that wrote it. {ANEW}"
                 )
-            mine, self.claims = self.claims, _as_claims(json.loads(str(arrays["claims"])))
+            mine, stored = self.claims, json.loads(str(arrays["claims"]))
+            self.claims = {str(name): str(value) for name, value in stored.items()}
             self.claim(mine)
             for key, values in arrays.items():
                 kind, _, rest = key.partition("/")
@@ -101,12 +102,11 @@ class Book:
         except LegendreError:
             raise
         except (KeyError, ValueError, IndexError, TypeError, AttributeError) as problem:
-            raise InvalidFile(
-                f"cannot go on from {self.path}: a checkpoint, but a damaged one ({problem}). {ANEW}"
-            ) from problem
+            text = f"cannot go on from {self.path}: a checkpoint, but a damaged one ({problem}). {ANEW}"
+            raise InvalidFile(text) from problem
 
     def claim(self, problem: Mapping[str, str]) -> None:
-        """Compare with the file; write a file at once if there is none, so that no one else takes the name."""
+        """Compare with the file; write a file at once if there is none, so that the name is taken."""
         other = {name: self.claims[name] for name in problem if self.claims.get(name, problem[name]) != problem[name]}
         if other:
             said = "; ".join(f"{name}: {there} there, {problem[name]} here" for name, there in other.items())
@@ -135,13 +135,9 @@ class Book:
         write_arrays(self.path, {**head, **done, **under_way}, compress=False)  # digits of theta do not compress
 
     def due(self) -> bool:
-        """Tell whether it is time to write."""
+        """Whether it is time to write."""
         wait = max(EVERY, self.cost / SHARE) if self.every is None else self.every
         return time.monotonic() - self.written_at >= wait
-
-
-def _as_claims(read: dict[str, Any]) -> dict[str, str]:
-    return {str(name): str(value) for name, value in read.items()}
 
 
 def _version() -> str:
@@ -190,7 +186,7 @@ class Record:
 
     @contextmanager
     def kept(self, pack: Callable[[], Arrays]) -> Iterator[None]:
-        """Write down where the computation stands if the block is interrupted or fails, and tell how to go on."""
+        """Write down where the computation stands if the block is interrupted or fails, and note how to go on."""
         try:
             yield
         except BaseException as problem:
@@ -198,11 +194,9 @@ class Record:
             problem.add_note(f"{self.book.path} keeps the fit as it stood: the same call goes on from there.")
             raise
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Turn what is wrong with stored arrays into an `InvalidFile`."""
-        with self.book.reading():
-            yield
+        return self.book.reading()
 
 
 def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Record | None:
@@ -212,9 +206,8 @@ def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) ->
         raise InvalidSetting(f"checkpoint_every must be a number of seconds >= 0, got {every!r}.")
     if path is None:
         if every is not None:
-            raise InvalidSetting(
-                "checkpoint_every tells how often a checkpoint is written; name its file: checkpoint=path."
-            )
+            text = "checkpoint_every tells how often a checkpoint is written; name its file: checkpoint=path."
+            raise InvalidSetting(text)
         return None
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise InvalidSetting(f"checkpoint must be the path of a file, got {path!r}.")

@@ -6,21 +6,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "CheckpointWarning",
-    "ConvergenceWarning",
-    "ImpossibleEvent",
-    "InvalidBasis",
-    "InvalidFile",
-    "InvalidMargins",
-    "InvalidQuery",
-    "InvalidSamples",
-    "InvalidSetting",
-    "InvalidSupport",
-    "InvalidTensor",
-    "LegendreError",
-    "NotFitted",
+    "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile", "InvalidMargins",
+    "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
     "TooLarge",
-]
+]  # fmt: skip
 
 
 class LegendreError(ValueError):
@@ -60,11 +49,11 @@ class InvalidSamples(LegendreError):
 
 
 class TooLarge(LegendreError, MemoryError):
-    """What was asked for does not fit in memory; the message says how much it takes, and what to ask instead."""
+    """An answer does not fit in memory; the message says how much it takes, and which question has a smaller one."""
 
 
 class NotFitted(LegendreError, AttributeError):
-    """An estimator was asked for what only a fit can tell."""
+    """An estimator has no answer before it is fitted."""
 
 
 class InvalidFile(LegendreError):

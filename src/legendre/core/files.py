@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -20,14 +20,7 @@ from numpy.lib.npyio import NpzFile
 from legendre.core.errors import InvalidFile
 from legendre.core.types import AnyArray
 
-
-class Beside(NamedTuple):
-    """A new file beside the one it will replace: where, the file it is for, that file's mode, an open handle."""
-
-    temporary: Path
-    target: Path
-    mode: int | None
-    handle: int
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError, SyntaxError, TokenError)
 
 
 @contextmanager
@@ -48,7 +41,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         temporary.unlink(missing_ok=True)
 
 
-def _beside(path: str | os.PathLike[str]) -> Beside:
+def _beside(path: str | os.PathLike[str]) -> tuple[Path, Path, int | None, int]:
+    """Open a new file beside `path`: return its path, the file it will replace, that file's mode, and a handle."""
     target = Path(os.path.realpath(path))  # a link stays a link
     try:
         if target.is_dir():
@@ -57,16 +51,16 @@ def _beside(path: str | os.PathLike[str]) -> Beside:
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
         temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
-        return Beside(temporary, target, mode, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        return temporary, target, mode, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as problem:
         raise InvalidFile(f"cannot write {path}: {problem.strerror}. Choose a folder you may write to.") from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse now what `replacing` would refuse later."""
-    beside = _beside(path)
-    os.close(beside.handle)
-    beside.temporary.unlink()
+    temporary, _, _, handle = _beside(path)
+    os.close(handle)
+    temporary.unlink()
 
 
 def clear_leftovers(path: str | os.PathLike[str]) -> None:
@@ -94,20 +88,9 @@ def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | NpzFile]:
         raise
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        ValueError,
-        KeyError,
-        NotImplementedError,
-        SyntaxError,
-        TokenError,
-    ) as problem:
-        if "pickle" in str(problem):
-            reason = "it holds Python objects, or is not a NumPy file at all"
-        else:
-            reason = f"damaged or truncated ({problem})"
+    except DAMAGED as problem:
+        pickled = "it holds Python objects, or is not a NumPy file at all"
+        reason = pickled if "pickle" in str(problem) else f"damaged or truncated ({problem})"
         raise InvalidFile(f"cannot read {path}: {reason}.") from None
 
 

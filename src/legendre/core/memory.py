@@ -1,4 +1,4 @@
-"""Work in blocks of moderate size, and refusals of what does not fit in memory."""
+"""Work in blocks of moderate size, and errors for what does not fit in memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from legendre.core.errors import TooLarge
 
-BLOCK = 1 << 22
-"""Cells handled at a time where a whole extra tensor would be a waste."""
+BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
 
 
 def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]:
@@ -20,11 +19,7 @@ def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]
 
 
 def size_name(n: int) -> str:
-    """Write a number of cells, a very large one as a power of ten.
-
-    >>> size_name(12_345), size_name(2**100)
-    ('12,345', '1.3e30')
-    """
+    """Write a number of cells, a very large one as a power of ten."""
     if n < 10**15:
         return f"{n:,}"
     power = len(str(n)) - 1 if n < 10**4000 else int(math.log10(n))  # Python writes no longer integers

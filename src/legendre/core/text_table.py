@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-BEYOND = 24
-"""By how many characters the rule under a title is longer than the column of names."""
+BEYOND = 24  # by how many characters the rule under a title is longer than the column of names
 
 
 def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:
-    """Write a title, a rule, and a line for each name and its value.
+    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line.
 
-    Parameters
-    ----------
-    title, rows
-        What stands above the rule; names and values below it.
-    fit_rule
-        True: the rule is as long as the longest line. False: a little longer than the names, for values of any length.
-
-    Examples
-    --------
     >>> print(named_values("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True))
     Fit
     -----------------
@@ -35,15 +25,8 @@ def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool 
 def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Write rows as lines with aligned columns; a row may end early.
 
-    Parameters
-    ----------
-    rows
-        The head, if any, is the first of them.
-    sides
-        One character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
+    `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
 
-    Examples
-    --------
     >>> aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>")
     ['basis    KL', 'B1     0.25', 'none']
     """
@@ -59,8 +42,6 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
 def shape_name(shape: Sequence[int]) -> str:
     """Write the shape of a tensor; of a long one both ends and the order.
 
-    Examples
-    --------
     >>> shape_name((2, 3)), shape_name((2,) * 100)
     ('2x3', '2x2x...x2 (order 100)')
     """

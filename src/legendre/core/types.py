@@ -1,4 +1,4 @@
-"""Array types, and arrays that nobody can change."""
+"""Types of arrays."""
 
 from __future__ import annotations
 

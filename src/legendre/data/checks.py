@@ -19,16 +19,12 @@ SUPPORT_NAMES = ("all", "nonzero")
 
 
 class Scan(NamedTuple):
-    """What one pass over X tells: its sum (not finite as soon as one entry is not) and its smallest number.
+    """What one pass over X finds."""
 
-    For large arrays also the margin of the first mode, which that pass gives away, and where it was asked for the
-    largest entry of each slice of the last mode, as its place in the slice.
-    """
-
-    total: float
+    total: float  # not finite as soon as one entry is not
     smallest: float
-    first_margin: FloatArray | None = None
-    largest: IntArray | None = None
+    first_margin: FloatArray | None = None  # of large arrays
+    largest: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
 
 
 def scan(values: AnyArray, *, rank: bool = False) -> Scan:
@@ -178,32 +174,30 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
     if measure.shape != values.shape:
         raise InvalidSupport(f"base has shape {measure.shape}, X has shape {values.shape}; they must be equal.")
     inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
-    bad = np.argwhere(inside & ~(np.isfinite(measure) & (measure >= 0)))
-    if len(bad):
-        place = tuple(bad[0])
+    if place := _first(inside & ~(np.isfinite(measure) & (measure >= 0))):
         raise InvalidSupport(
             f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
         )
     with np.errstate(over="ignore"):
-        if not np.isfinite(measure.sum(where=inside)):
-            raise InvalidSupport(
-                "the sum of base overflows float64. Divide it by its largest entry: only ratios matter."
-            )
-    small = np.argwhere(inside & (measure > 0) & (measure < np.finfo(np.float64).tiny))
-    if len(small):
-        place = tuple(small[0])
+        finite = np.isfinite(measure.sum(where=inside))
+    if not finite:
+        raise InvalidSupport("the sum of base overflows float64. Divide it by its largest entry: only ratios matter.")
+    if place := _first(inside & (measure > 0) & (measure < np.finfo(np.float64).tiny)):
         raise InvalidSupport(
             f"base{cell_name(place)} = {measure[place]:g} is below the range in which float64 has all its digits. "
             "Multiply base by a constant (only ratios matter), or leave such cells out: base 0."
         )
-    clash = np.argwhere(inside & (measure == 0) & (values > 0))
-    if len(clash):
-        place = tuple(clash[0])
+    if place := _first(inside & (measure == 0) & (values > 0)):
         raise InvalidSupport(
             f"base{cell_name(place)} = 0 where X{cell_name(place)} = {values[place]:g} > 0: the model gives that cell "
             "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
         )
     return frozen(measure)
+
+
+def _first(marks: BoolArray) -> tuple[int, ...]:
+    """Return the first marked cell; () if there is none."""
+    return tuple(np.argwhere(marks)[0].tolist()) if marks.any() else ()
 
 
 def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
@@ -212,9 +206,8 @@ def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     with np.errstate(over="ignore"):
         total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
-    return sound_total(
-        total, seen.smallest, lambda: float(np.nanmax(values)), "X" if mask is None else "X on the support"
-    )
+    what = "X" if mask is None else "X on the support"
+    return sound_total(total, seen.smallest, lambda: float(np.nanmax(values)), what)
 
 
 def sound_total(total: float, smallest: float, largest: Callable[[], float], what: str = "X") -> float:

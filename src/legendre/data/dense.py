@@ -30,32 +30,25 @@ from legendre.data.checks import (
 from legendre.data.observation import Comparable, Observation, Rankings, beyond_memory
 from legendre.data.support import Support
 
-TOGETHER = 32
-"""Slices copied at a time."""
+TOGETHER = 32  # slices copied at a time
+# types of entries that compiled code reads
 COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
-"""Types of entries that compiled code reads."""
 
 
 @dataclass(frozen=True, eq=False)
 class Dense(Observation):
-    """X as an array.
-
-    Parameters
-    ----------
-    values
-        X in its own dtype, never changed: a copy of a small X, a large one by reference.
-    first_margin
-        X summed over all modes but the first, where reading X gave it away; only when Omega is the full grid.
-    last_ranking
-        The place of the largest entry in each slice of the last mode, where reading X was told to find it; likewise.
-    """
+    """X as an array; what the first pass found on its way is kept where Omega is the full grid."""
 
     kind = "a dense array"
     whole = True
 
-    values: AnyArray
-    first_margin: FloatArray | None = None
-    last_ranking: IntArray | None = None
+    values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
+    first_margin: FloatArray | None = None  # X summed over all modes but the first
+    last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
+
+    def here(self) -> Dense:
+        """Return X as it is."""
+        return self
 
     @cached_property
     def counts(self) -> bool:
@@ -73,13 +66,12 @@ class Dense(Observation):
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box: one pass over X."""
         if boxes is not None:
-            found: FloatArray = self.merged(quotient)[tuple(boxes.T)]
-            return found
+            return np.asarray(self.merged(quotient)[tuple(boxes.T)])
         mask = self.support.mask
         if self.values.size >= limits.COMPILED_CELLS:
             from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
-            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.support.shape))], mask).sums
+            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
         return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
@@ -92,11 +84,11 @@ class Dense(Observation):
         """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
         half = _smaller_half(quotient.merged_shape)
         margins: dict[int, FloatArray] = {}
-        for group in (half, [k for k in range(len(self.support.shape)) if k not in half]):
+        for group in (half, [k for k in range(len(self.shape)) if k not in half]):
             if group:
                 sums = self._merged_onto(quotient, group)
                 margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
-        return [margins[k] for k in range(len(self.support.shape))]
+        return [margins[k] for k in range(len(self.shape))]
 
     def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
         """Sum X over the boxes of some modes and over everything in the others."""
@@ -104,32 +96,21 @@ class Dense(Observation):
 
         if modes == [0] and self.first_margin is not None:
             merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
-            return merged.reshape(-1, *[1] * (len(self.support.shape) - 1))
-        boxes = [
-            quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.support.shape)
-        ]
+            return merged.reshape(-1, *[1] * (len(self.shape) - 1))
+        boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
         return sums_over_boxes(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells; 0 outside Omega."""
-        inside = self.support.contains(cells)
-        return np.where(inside, self.values[tuple(cells.T)], 0.0)
-
-    def inside(self, cells: IntArray) -> IntArray:
-        """Keep those of some cells that lie in Omega."""
-        return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
+        return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
-        if count == 1 and axis == len(self.support.shape) - 1 and self.last_ranking is not None:
-            return cells_of(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
-        if (
-            count == 1
-            and mask is None
-            and self.values.size >= limits.COMPILED_CELLS
-            and self.values.dtype.str in COMPILED
-        ):
+        if count == 1 and axis == len(self.shape) - 1 and self.last_ranking is not None:
+            return cells_of(self.last_ranking, np.arange(self.shape[axis]), self.shape, axis)
+        compiled = self.values.size >= limits.COMPILED_CELLS and self.values.dtype.str in COMPILED
+        if count == 1 and mask is None and compiled:
             return _largest(self.values, axis)
         places, numbers = [], []
         for start, values in _slices(self.values, axis):
@@ -143,12 +124,12 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_of(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
+        return cells_of(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
 
     def negentropy(self) -> float:
         """Sum ``p log(p / r)`` in one pass over X."""
         own = 0.0
-        for rows in rows_of(self.support.shape):
+        for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             x = x[inside] / self.total
@@ -180,12 +161,6 @@ def observe(
     """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
 
     With `prior` X is a base measure: no entry may be missing, and one may underflow when divided by the total.
-
-    Examples
-    --------
-    >>> data = observe([[1, 2], [float("nan"), 3]])
-    >>> data.support.n_cells, data.total
-    (3, 6.0)
     """
     if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X, prior)) is not None:
         return sound
@@ -227,16 +202,9 @@ def _sound(X: object, prior: bool) -> Dense | None:
 
 
 def in_memory(data: Observation, task: str) -> Dense:
-    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that.
-
-    Examples
-    --------
-    >>> in_memory(observe([[1, 2], [3, 4]]), "balance").values.tolist()
-    [[1, 2], [3, 4]]
-    """
-    held = data if isinstance(data, Dense) else data.here()
-    if isinstance(held, Dense):
-        return held
+    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that."""
+    if (dense := data.here()) is not None:
+        return dense
     raise InvalidTensor(
         f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
         f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."

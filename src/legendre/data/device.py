@@ -1,4 +1,4 @@
-"""X where it lives: on the device of another array library, read there, so that only what is small is transferred."""
+"""X on the device of another array library: read there, so that only what is small is transferred."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from legendre.core.array_libraries import Home, host
 from legendre.core.cells import frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense, cells_of, observe
 from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
@@ -32,53 +32,30 @@ def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: Ar
         return observe(host(X), support, base)
     array = X.detach() if home.library == "torch" else X
     if base is None and isinstance(support, str) and support == "all":
-        total, smallest = _sum(home, array), float(home.xp.min(array))
+        total, smallest = float(home.xp.sum(array, dtype=home.xp.float64)), float(home.xp.min(array))
         if 0 < total < math.inf and smallest >= 0 and (smallest == 0 or smallest / total > 0):
-            return Remote(
-                support=Support(tuple(array.shape)),
-                base=None,
-                missing=None,
-                total=total,
-                positive=smallest > 0,
-                array=array,
-                home=home,
-                device=home,
-            )
+            return Remote(Support(tuple(array.shape)), None, None, total, smallest > 0, array, home, device=home)
     copy = observe(host(array), support, base)
     parts = copy.support, copy.base, copy.missing, copy.total, copy.positive
     return Remote(*parts, array, home, copy, device=home)
 
 
 def _plain(X: Any, home: Home) -> bool:
-    """Tell whether every function of the standard takes X; what it does not, NumPy reads or refuses."""
+    """Whether every function of the standard takes X; anything else is read or refused by NumPy."""
     kinds = (home.xp.int8, home.xp.int16, home.xp.int32, home.xp.int64, home.xp.uint8, home.xp.float32, home.xp.float64)
     return X.dtype in kinds and 0 < X.ndim <= limits.MOST_AXES
 
 
-def _sum(home: Home, array: Any) -> float:
-    return float(home.xp.sum(array, dtype=home.xp.float64))
-
-
 @dataclass(frozen=True, eq=False)
 class Remote(Observation):
-    """X on a device.
-
-    Parameters
-    ----------
-    array
-        X as an array of its library.
-    home
-        Where it lives.
-    copy
-        The same here, if it had to be read here.
-    """
+    """X on a device."""
 
     kind = "an array on another device"
     whole = True
 
-    array: Any
+    array: Any  # X as an array of its library
     home: Home
-    copy: Dense | None = None
+    copy: Dense | None = None  # the same in NumPy, if it had to be read there
 
     @cached_property
     def _here(self) -> Dense:
@@ -146,10 +123,10 @@ class Remote(Observation):
         xp, own = self.home.xp, 0.0
         for rows in rows_of(self.shape):
             p = xp.astype(self.array[rows, ...], xp.float64) / self.total
-            inside = p > 0 if self.support.mask is None else self._bring(self.support.mask, rows) & (p > 0)
+            inside = p > 0 if self.support.mask is None else self.home.bring(self.support.mask[rows]) & (p > 0)
             log_ratio = xp.log(xp.where(inside, p, xp.ones_like(p)))
             if self.base is not None:
-                log_ratio = log_ratio - xp.log(xp.where(inside, self._bring(self.base, rows), xp.ones_like(p)))
+                log_ratio = log_ratio - xp.log(xp.where(inside, self.home.bring(self.base[rows]), xp.ones_like(p)))
             own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
         return own
 
@@ -162,8 +139,5 @@ class Remote(Observation):
         xp = self.home.xp
         difference = (xp.astype(self.array[rows, ...], xp.float64) - q) / self.total
         if self.missing is not None:
-            difference = xp.where(self._bring(self.missing, rows), xp.zeros_like(difference), difference)
+            difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
         return float(xp.sum(difference * difference))
-
-    def _bring(self, grid: AnyArray, rows: slice) -> Any:
-        return self.home.bring(grid[rows])

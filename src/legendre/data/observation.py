@@ -17,9 +17,10 @@ from legendre.data.support import Support
 
 if TYPE_CHECKING:
     from legendre.data.dask.per_block import FittedModel
+    from legendre.data.dense import Dense
 
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
-"""From the shape of X to how many largest entries of each slice of which modes will be asked for."""
+"""From the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each."""
 
 
 class Entries(NamedTuple):
@@ -56,35 +57,17 @@ class Comparable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Observation(ABC):
-    """X, checked.
+    """X, checked."""
 
-    Parameters
-    ----------
-    support
-        The sample space Omega: never holds a missing cell, nor one of base measure 0.
-    base
-        The base measure r on the grid, or ``None`` for the paper's r = 1.
-    missing
-        True where X is NaN; ``None`` when it is nowhere.
-    total
-        The sum of X over Omega, so that ``P = X / total``.
-    positive
-        True when X > 0 on all of Omega: then the minimum is attained.
-    device
-        Where grids are swept, if not here.
-    """
+    kind: ClassVar[str]  # how X is held, in words
+    whole: ClassVar[bool] = False  # whether every cell is in memory, so that any merged grid can be formed
 
-    kind: ClassVar[str]
-    """How X is held, in words."""
-    whole: ClassVar[bool] = False
-    """Whether every cell is at hand, so that any merged grid can be formed."""
-
-    support: Support
-    base: FloatArray | None
-    missing: BoolArray | None
-    total: float
-    positive: bool
-    device: Home | None = field(default=None, kw_only=True)
+    support: Support  # the sample space Omega: never holds a missing cell, nor one of base measure 0
+    base: FloatArray | None  # the base measure r on the grid; None for the paper's r = 1
+    missing: BoolArray | None  # True where X is NaN; None if no entry is
+    total: float  # the sum of X over Omega, so that P = X / total
+    positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
+    device: Home | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,9 +84,9 @@ class Observation(ABC):
         """The number of cells of X that are numbers, in Omega or not."""
         return math.prod(self.shape) - (0 if self.missing is None else int(self.missing.sum()))
 
-    def here(self) -> Observation:
-        """Return X in memory, every cell of it, if its grid is within limits (see `beyond_memory`); else X as it is."""
-        return self
+    @abstractmethod
+    def here(self) -> Dense | None:
+        """Return X with every cell in memory; ``None`` if its grid is too large for that (see `beyond_memory`)."""
 
     @property
     @abstractmethod
@@ -112,7 +95,7 @@ class Observation(ABC):
 
     @property
     def largest_grid(self) -> float:
-        """How many merged cells are worth forming a grid of, where the sample space is the full grid."""
+        """The number of merged cells up to which a grid of them is formed, where the sample space is the full grid."""
         return limits.LARGEST_MASS
 
     @abstractmethod
@@ -149,13 +132,7 @@ class Observation(ABC):
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:
-    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none.
-
-    Examples
-    --------
-    >>> beyond_memory((10_000, 10_000))
-    'has 100,000,000 cells, and at most 67,108,864 are formed'
-    """
+    """Say which limit a grid exceeds that is to be formed for a sparse or distributed X; ``None`` if none."""
     if len(shape) > limits.MOST_AXES:
         return f"has {len(shape)} modes, and an array has at most {limits.MOST_AXES}"
     if (cells := math.prod(shape)) > limits.LARGEST_HELD:

@@ -1,4 +1,4 @@
-"""Whatever a decomposition can be made of."""
+"""From anything that a decomposition can be made of to an observation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.other_libraries import as_sparse_tensor
 from legendre.data.sparse import observe_entries
 
-TensorLike = ArrayLike | HasShape
-"""What a decomposition can be made of."""
+TensorLike = ArrayLike | HasShape  # what a decomposition can be made of
 
 
 def read(
@@ -29,25 +28,11 @@ def read(
     watch: Say | None = None,
     prior: bool = False,
 ) -> Observation:
-    """Check X, however it is held, and find its sample space.
+    """Check X, however it is held, and find its sample space; `watch` is called with the progress of a long pass.
 
-    Parameters
-    ----------
-    X, support, base
-        As in `decompose`.
-    rankings
-        From the shape of X to what will be asked of `Observation.largest` (see `Basis.rankings`): an X that is costly
-        to read finds it on the way of its first pass.
-    watch
-        Told how far a long pass over X is.
-    prior
-        True: X is a base measure, see `observe`.
-
-    Examples
-    --------
-    >>> from legendre.data.readers.coordinates import from_coords
-    >>> read(from_coords([[0, 0], [999_999, 5]], [1, 2])).shape
-    (1000000, 6)
+    `rankings` maps the shape of X to the arguments with which `Observation.largest` will be called (see
+    `Basis.rankings`): an X that is costly to read ranks its slices in its first pass. With `prior` X is a base
+    measure, see `observe`.
     """
     if type(X) is np.ndarray:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)

@@ -22,32 +22,22 @@ from legendre.data.support import Support
 
 @dataclass(frozen=True, eq=False)
 class Sparse(Observation):
-    """X as its entries.
-
-    Parameters
-    ----------
-    cells
-        The cells (nnz x N) with a positive entry, all different, in C order.
-    values
-        Their entries.
-    even
-        A value more that is spread evenly over the whole grid: a pseudo-count.
-    """
+    """X as its entries."""
 
     kind = "sparse"
 
-    cells: IntArray
-    values: AnyArray
-    even: float = 0.0
+    cells: IntArray  # the cells (nnz x N) with a positive entry, all different, in C order
+    values: AnyArray  # their entries
+    even: float = 0.0  # a value more that is spread evenly over the whole grid: a pseudo-count
 
     @property
     def entries(self) -> Entries:
         """The non-zero entries, and the pseudo-count."""
         return Entries(self.cells, self.values, self.even)
 
-    def here(self) -> Observation:
+    def here(self) -> Dense | None:
         """Form the grid, once; a listed sample space becomes a mask."""
-        return self if beyond_memory(self.shape) else self._dense
+        return None if beyond_memory(self.shape) else self._dense
 
     @cached_property
     def _dense(self) -> Dense:
@@ -55,8 +45,7 @@ class Sparse(Observation):
         grid[tuple(self.cells.T)] = self.values
         if self.even:
             grid += self.even / self.support.n_cells
-        mask = None if self.support.full else self.support.on_grid()
-        support = Support(self.shape, mask)
+        support = Support(self.shape, None if self.support.full else self.support.on_grid())
         return Dense(support, self.base, self.missing, self.total, self.positive, values=frozen(grid))
 
     @cached_property
@@ -87,11 +76,8 @@ class Sparse(Observation):
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:
-            shares = [
-                (1.0 - cut[positions[:, k]] / n)
-                for k, (cut, n) in enumerate(zip(quotient.cuts, self.shape, strict=True))
-            ]
-            sums += self.even * np.prod(shares, axis=0)
+            starts = [cut[place] for cut, place in zip(quotient.cuts, positions.T, strict=True)]
+            sums += self.even * np.prod([1.0 - s / n for s, n in zip(starts, self.shape, strict=True)], axis=0)
         return sums
 
     def at(self, cells: IntArray) -> FloatArray:
@@ -148,14 +134,7 @@ class Sparse(Observation):
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
-    """Make an observation of entries that are positive, finite, all different and in C order.
-
-    Examples
-    --------
-    >>> data = observe_entries(np.array([[0, 2], [1, 0]]), np.array([1, 3]), (10**6, 10**6), "nonzero")
-    >>> data.support.n_cells, data.total
-    (2, 4.0)
-    """
+    """Make an observation of entries that are positive, finite, all different and in C order."""
     if not isinstance(support, str):
         raise InvalidSupport(
             "X is sparse, so that a boolean array over all of its grid cannot be its support; pass 'all' (zeros "
@@ -175,26 +154,12 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
             "Leave such entries out."
         )
     whole = len(values) == math.prod(shape)
-    points = None if support == "all" or whole else cells
-    return Sparse(
-        support=Support(shape, None, points),
-        base=None,
-        missing=None,
-        total=total,
-        positive=support == "nonzero" or whole,
-        cells=cells,
-        values=frozen(values),
-    )
+    omega = Support(shape, None, None if support == "all" or whole else cells)
+    return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, frozen(values))
 
 
 def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...], even: float = 0.0) -> Sparse:
-    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up.
-
-    Examples
-    --------
-    >>> observe_rows(np.array([[0, 1], [1, 1], [0, 1]]), np.ones(3), (2, 2), even=1.0).total
-    4.0
-    """
+    """Count rows on the full grid: cells (n x N, inside it), which may repeat; their values (default 1) >= 0 add up."""
     listed, sums = merged_cells(list(cells.T), values, shape)
     if values is not None and not (sums > 0).all():
         listed, sums = listed[sums > 0], sums[sums > 0]
@@ -211,13 +176,6 @@ def _first_cells(shape: tuple[int, ...], count: int) -> IntArray:
     for k in reversed(range(len(shape))):
         number, out[:, k] = np.divmod(number, shape[k])
     return out
-
-
-def in_list(data: Observation) -> Sparse:
-    """Refuse an X that is no list of entries, for what needs one."""
-    if isinstance(data, Sparse):
-        return data
-    raise InvalidTensor(f"this needs a list of entries, but X is {data.kind}. Use from_coords or from_rows.")
 
 
 def _sums(place: IntArray, values: AnyArray, size: int) -> FloatArray:

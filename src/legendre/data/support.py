@@ -15,26 +15,11 @@ from legendre.core.types import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """The sample space Omega of the paper's Section 2.1.
+    """The sample space Omega of the paper's Section 2.1."""
 
-    Parameters
-    ----------
-    shape
-        The grid ``(I_1, ..., I_N)``.
-    mask
-        True where a cell belongs to Omega; ``None`` means every cell, and costs no memory.
-    points
-        The cells of Omega (n x N) in C order, where the grid is too large for a mask; ``None`` elsewhere.
-
-    Examples
-    --------
-    >>> Support((2, 3), None).n_cells
-    6
-    """
-
-    shape: tuple[int, ...]
-    mask: BoolArray | None = None
-    points: IntArray | None = None
+    shape: tuple[int, ...]  # the grid (I_1, ..., I_N)
+    mask: BoolArray | None = None  # True where a cell belongs to Omega; None is every cell, and costs no memory
+    points: IntArray | None = None  # the cells of Omega (n x N) in C order, where the grid is too large for a mask
 
     @property
     def order(self) -> int:
@@ -54,13 +39,10 @@ class Support:
         return math.prod(self.shape) if self.mask is None else int(np.count_nonzero(self.mask))
 
     def contains(self, cells: IntArray) -> BoolArray:
-        """Tell which of the given cells (k x N, inside the grid) belong to Omega."""
+        """Mark those of some cells (k x N, inside the grid) that belong to Omega."""
         if self.points is not None:
             return member(cells, self.points)
-        if self.mask is None:
-            return np.ones(len(cells), dtype=np.bool_)
-        inside: BoolArray = self.mask[tuple(cells.T)]
-        return inside
+        return np.ones(len(cells), dtype=np.bool_) if self.mask is None else np.asarray(self.mask[tuple(cells.T)])
 
     def on_grid(self) -> BoolArray:
         """Return the mask, formed where there is none; not to be written to."""

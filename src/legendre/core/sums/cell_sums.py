@@ -12,23 +12,15 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
-TOGETHER = 1 << 11
-"""Cells whose features are formed at a time."""
+TOGETHER = 1 << 11  # cells whose features are formed at a time
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
-    """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it.
-
-    Examples
-    --------
-    >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
-    >>> sums_below((3, 3), cells, basis, np.array([1.0, 10.0])).tolist()
-    [0.0, 11.0, 1.0]
-    """
+    """Sum, for each of the cells (m x N), the values of the basis cells (k x N) at or below it."""
     if _sweeps(shape, cells, basis):
-        from legendre.core.sums.kernels.cell_sums import sweep_up
+        from legendre.core.sums.kernels.cell_sums import sweep
 
-        return sweep_up(shape, cells, basis, values)
+        return sweep(shape, basis, values, cells, down=False)
     out = np.zeros(len(cells))
     for u, value in zip(basis, values, strict=True):
         out[above(cells, u)] += value
@@ -36,18 +28,11 @@ def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values:
 
 
 def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
-    """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it.
-
-    Examples
-    --------
-    >>> cells, basis = np.array([[0, 0], [1, 2], [2, 1]]), np.array([[1, 0], [0, 2]])
-    >>> sums_above((3, 3), cells, basis, np.array([0.5, 0.3, 0.2])).tolist()
-    [0.5, 0.3]
-    """
+    """Sum, for each of the basis cells (k x N), the masses of the cells (m x N) at or above it."""
     if _sweeps(shape, cells, basis):
-        from legendre.core.sums.kernels.cell_sums import sweep_down
+        from legendre.core.sums.kernels.cell_sums import sweep
 
-        return sweep_down(shape, cells, basis, masses)
+        return sweep(shape, cells, masses, basis, down=True)
     return np.array([float(masses[above(cells, u)].sum()) for u in basis])
 
 
@@ -77,7 +62,7 @@ def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
 
 
 def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
-    """Tell whether the compiled sweep pays, and its tree fits."""
+    """Whether the compiled sweep is faster, and its tree fits."""
     return len(cells) * len(basis) > limits.FEW_PAIRS and math.prod(shape) // max(shape) <= limits.LARGEST_TREE
 
 

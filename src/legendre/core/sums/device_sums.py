@@ -5,33 +5,24 @@ The same as `zeta` and `Quotient` compute with NumPy; `xp` is the library's name
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from legendre.core import memory
 from legendre.core.types import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from legendre.core.array_libraries import Home
     from legendre.core.sums.quotient import Quotient
 
-BLOCK = 1 << 24
-"""Cells handled at a time where a whole extra tensor would be a waste."""
-TOGETHER = 64
-"""Intervals summed by one product: few enough that it is memory that takes the time."""
+BLOCK = 1 << 24  # cells handled at a time where a whole extra tensor would be a waste
+TOGETHER = 64  # intervals summed by one product: few enough that it is memory that takes the time
 
 
 def prefix_sums(xp: Any, grid: Any) -> Any:
-    """Sum what stands at or below each cell, eq. (2).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> prefix_sums(np, np.array([[0.0, 1.0], [2.0, 3.0]])).tolist()
-    [[0.0, 1.0], [2.0, 6.0]]
-    """
+    """Sum what stands at or below each cell, eq. (2)."""
     for axis, length in enumerate(grid.shape):
         if length > 1:
             grid = xp.cumulative_sum(grid, axis=axis)
@@ -86,6 +77,4 @@ def spread(home: Home, grid: Any, quotient: Quotient, rows: slice) -> Any:
 
 def rows_of(shape: tuple[int, ...]) -> Iterator[slice]:
     """Cut the first mode into blocks of moderate size."""
-    step = max(1, BLOCK // math.prod(shape[1:]))
-    for start in range(0, shape[0], step):
-        yield slice(start, min(start + step, shape[0]))
+    return memory.rows_of(shape, BLOCK)

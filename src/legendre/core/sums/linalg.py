@@ -47,23 +47,11 @@ class Factor:
 
 
 def factorise(g: FloatArray, n_cells: int) -> Factor:
-    """Factorise a Fisher matrix; `g` is overwritten.
+    """Factorise a Fisher matrix g (k x k, symmetric, C order), which is overwritten.
 
     Cholesky does not mind that variances of features differ by many orders of magnitude. Where it meets a pivot at the
-    level of rounding, the diagonal is scaled to 1 and LAPACK's pivoted Cholesky finds the numerical rank.
-
-    Parameters
-    ----------
-    g
-        k x k, symmetric, C order.
-    n_cells
-        How many cells were summed to get an entry of g: with k it sets the level of rounding.
-
-    Examples
-    --------
-    >>> factor = factorise(np.array([[2.0, 1.0], [1.0, 2.0]]), 2)
-    >>> factor.solve(np.array([3.0, 3.0])).round(12).tolist()
-    [1.0, 1.0]
+    level of rounding, the diagonal is scaled to 1 and LAPACK's pivoted Cholesky finds the numerical rank. The level
+    depends on k and on the number of cells that were summed to get an entry of g.
     """
     k = len(g)
     if not k:
@@ -83,13 +71,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
 
 
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
-    """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten.
-
-    Examples
-    --------
-    >>> independent_columns(np.array([[1.0, 1.0], [1.0, 1.0]]), 2).tolist()
-    [0]
-    """
+    """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten."""
     _scale_to_unit_diagonal(g)
     with _few_threads(len(g)):
         columns, _ = _pivoted(g, rounding_level(len(g), n_cells))

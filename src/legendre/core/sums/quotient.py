@@ -12,8 +12,7 @@ from legendre.core import limits
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
-EXACT = 2**53
-"""Numbers of cells from here on are counted in Python's integers: float64 has no longer all of them."""
+EXACT = 2**53  # numbers of cells from here on are counted in Python's integers: float64 has no longer all of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +24,7 @@ class Quotient:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], basis: IntArray) -> Quotient:
-        """Cut each mode where a cell of the basis starts.
-
-        Examples
-        --------
-        >>> Quotient.of((4, 5), np.array([[2, 0], [0, 3]])).merged_shape
-        (2, 2)
-        """
+        """Cut each mode where a cell of the basis starts."""
         return cls(shape, tuple(_cuts(length, basis[:, k]) for k, length in enumerate(shape)))
 
     @cached_property
@@ -52,7 +45,7 @@ class Quotient:
 
     @property
     def small(self) -> bool:
-        """Whether the merged grid is so small that no other form than a grid comes into question."""
+        """Whether the merged grid is small enough to be formed without considering other forms."""
         return self.n_merged <= limits.CLIQUES_FROM and len(self.shape) <= limits.MOST_AXES
 
     @cached_property
@@ -60,14 +53,16 @@ class Quotient:
         return {}
 
     def box_of(self, mode: int) -> IntArray:
-        """Tabulate the interval of each coordinate of one mode; kept, and never made for modes that nobody asks of."""
+        """Tabulate the interval of each coordinate of one mode, when it is first needed."""
         if mode not in self._tables:
-            if self.shape[mode] > limits.LONG_MODE:
-                way_out = "Ask about other modes, or about some cells."
-                check_room(self.shape[mode], 16, f"a table of mode {mode}", way_out)
-            table = np.searchsorted(self.cuts[mode], np.arange(self.shape[mode]), side="right") - 1
-            self._tables[mode] = table.astype(np.int64, copy=False)
+            length = self.shape[mode]
+            if length > limits.LONG_MODE:
+                check_room(length, 16, f"a table of mode {mode}", "Ask about other modes, or about some cells.")
+            self._tables[mode] = self._search(mode, np.arange(length))
         return self._tables[mode]
+
+    def _search(self, mode: int, coordinates: AnyArray) -> IntArray:
+        return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
 
     def boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as merged coordinates."""
@@ -80,7 +75,7 @@ class Quotient:
         """Find the interval of each coordinate of one mode; by search where a table would be long."""
         if self.shape[mode] <= limits.LONG_MODE:
             return np.asarray(self.box_of(mode)[coordinates], dtype=np.int64)
-        return np.asarray(np.searchsorted(self.cuts[mode], coordinates, side="right") - 1, dtype=np.int64)
+        return self._search(mode, coordinates)
 
     def flat_boxes(self, cells: IntArray) -> IntArray:
         """Find the box of each cell (k x N), as its place in the merged grid, which must have fewer than 2^63."""
@@ -100,7 +95,7 @@ class Quotient:
         return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
-        """Copy each box's value to all of its cells; only to the given rows of the first mode if asked."""
+        """Copy each box's value to all of its cells; only to the given rows of the first mode."""
         out = merged[self.box_of(0)[rows]]
         for axis in range(1, len(self.shape)):
             if len(self.cuts[axis]) < self.shape[axis]:
@@ -128,8 +123,6 @@ def volumes(quotient: Quotient) -> FloatArray:
 def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
     """Count the cells of the marked boxes, exactly however many they are.
 
-    Examples
-    --------
     >>> n_cells(Quotient.of((3**30, 3**30), np.array([[1, 0]])), np.array([[False], [True]])) == 3**60 - 3**30
     True
     """

@@ -19,8 +19,6 @@ def zeta(grid: FloatArray) -> FloatArray:
 
     Eq. (2): ``log q = zeta(theta) - psi``. The adjoint is `zeta_adjoint`, the inverse `moebius`.
 
-    Examples
-    --------
     >>> zeta(np.array([[0.0, 1.0], [2.0, 3.0]])).tolist()
     [[0.0, 1.0], [2.0, 6.0]]
     """
@@ -32,8 +30,6 @@ def zeta(grid: FloatArray) -> FloatArray:
 def zeta_adjoint(grid: FloatArray) -> FloatArray:
     """Sum what stands at or above each cell: ``eta[v] = sum(grid[u] for u >= v)``, eq. (3).
 
-    Examples
-    --------
     >>> zeta_adjoint(np.array([[0.1, 0.2], [0.3, 0.4]])).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
@@ -82,13 +78,7 @@ def decode(grid: FloatArray, log_weights: FloatArray | None) -> tuple[float, Flo
 
 
 def moebius(grid: FloatArray) -> FloatArray:
-    """Invert `zeta` by one difference per mode.
-
-    Examples
-    --------
-    >>> moebius(zeta(np.array([[0.0, 1.0], [2.0, 3.0]]))).tolist()
-    [[0.0, 1.0], [2.0, 3.0]]
-    """
+    """Invert `zeta` by one difference per mode."""
     out = np.array(grid, dtype=np.float64)
     for axis in range(out.ndim):
         out = np.diff(out, axis=axis, prepend=0.0)
@@ -96,11 +86,5 @@ def moebius(grid: FloatArray) -> FloatArray:
 
 
 def moebius_adjoint(grid: FloatArray) -> FloatArray:
-    """Invert `zeta_adjoint`: from eta back to probabilities on a full grid.
-
-    Examples
-    --------
-    >>> moebius_adjoint(zeta_adjoint(np.array([0.5, 0.2, 0.3]))).round(12).tolist()
-    [0.5, 0.2, 0.3]
-    """
+    """Invert `zeta_adjoint`: from eta back to probabilities on a full grid."""
     return np.flip(moebius(np.flip(grid)))

@@ -18,7 +18,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entries, numeric, sound_total
 from legendre.data.dask import per_block as pieces
-from legendre.data.dask.first_pass import Ranking, Survey, rank, survey
+from legendre.data.dask.per_block import Ranking, Survey, rank, survey
 from legendre.data.dask.scheduling import Say, over_blocks
 from legendre.data.dense import Dense, cells_of
 from legendre.data.observation import Comparable, Observation, beyond_memory
@@ -29,34 +29,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Observation):
-    """X as a dask array, on the full grid.
-
-    Parameters
-    ----------
-    array
-        The dask array. Every question that the first pass did not answer is one more pass over it.
-    by_mode
-        X summed over all modes but one, for each mode.
-    rankings
-        By mode, the largest entries of each of its slices that the first pass was asked for.
-    watch
-        Told how far a pass is; ``None`` for silence.
-    """
+    """X as a dask array, on the full grid; what the first pass did not find is one more pass over it."""
 
     kind = "a dask array"
 
     array: Any
-    by_mode: tuple[FloatArray, ...]
-    rankings: dict[int, Ranking] = field(default_factory=dict)
-    watch: Say | None = None
+    by_mode: tuple[FloatArray, ...]  # X summed over all modes but one, for each mode
+    rankings: dict[int, Ranking] = field(default_factory=dict)  # by mode, the largest entries of each of its slices
+    watch: Say | None = None  # is called with the progress of a pass
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the terminal, and X formed here, behind when X goes to a file or another process."""
         return {name: part for name, part in self.__dict__.items() if name != "_dense"} | {"watch": None}
 
-    def here(self) -> Observation:
+    def here(self) -> Dense | None:
         """Compute the array, once."""
-        return self if beyond_memory(self.shape) else self._dense
+        return None if beyond_memory(self.shape) else self._dense
 
     @cached_property
     def _dense(self) -> Dense:
@@ -66,23 +54,23 @@ class Blocks(Observation):
     @cached_property
     def counts(self) -> bool:
         """True when every entry is a whole number."""
-        return bool(self.array.dtype.kind != "f" or self._ask(pieces.whole, operator.and_, {}))
+        return bool(self.array.dtype.kind != "f" or self._over_blocks(pieces.whole, operator.and_, {}))
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         """Sum X over each box: one pass."""
         # the sum so far, the next part, and what becomes of them
         check_room(quotient.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
-        part = self._ask(pieces.merge, pieces.BlockSums.join, {"quotient": quotient})
+        part = self._over_blocks(pieces.merge, pieces.BlockSums.join, {"quotient": quotient})
         return part.values if boxes is None else part.values[tuple(boxes.T)]
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum X over each interval of each mode: the first pass has told."""
+        """Sum X over each interval of each mode: known from the first pass."""
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X above each of some boxes: one pass, in the memory of a few blocks."""
         columns = [cut[positions[:, k]] for k, cut in enumerate(quotient.cuts)]
-        return self._ask(pieces.above, np.add, {"cells": np.stack(columns, axis=1).astype(np.int64)})
+        return self._over_blocks(pieces.above, np.add, {"cells": np.stack(columns, axis=1).astype(np.int64)})
 
     def at(self, cells: IntArray) -> FloatArray:
         """Return the entries of some cells: only their blocks are read."""
@@ -92,12 +80,11 @@ class Blocks(Observation):
         return found
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the largest entries of each slice, from the first pass if it was asked for as many."""
+        """List the largest entries of each slice, from the first pass if it kept as many."""
         count = min(count, int(np.prod(self.shape)) // self.shape[axis])
         ranking = self.rankings.get(axis)
         if ranking is None or ranking.places.shape[1] < count:
-            told = {"shape": self.shape, "axis": axis, "count": count}
-            ranking = self._ask(rank, Ranking.join, told)
+            ranking = self._over_blocks(rank, Ranking.join, {"shape": self.shape, "axis": axis, "count": count})
         places = ranking.places[:, :count]
         return cells_of(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
 
@@ -107,18 +94,18 @@ class Blocks(Observation):
 
     @cached_property
     def _negentropy(self) -> float:
-        return float(self._ask(pieces.negentropy, operator.add, {"total": self.total}))
+        return float(self._over_blocks(pieces.negentropy, operator.add, {"total": self.total}))
 
     def squared_error(self, q: Comparable) -> float:
         """Sum ``(p - q)^2`` over all cells: one pass."""
-        return float(self._ask(pieces.squares, operator.add, {"law": q.on_blocks()}))
+        return float(self._over_blocks(pieces.squares, operator.add, {"law": q.on_blocks()}))
 
-    def _ask(self, ask: Callable[..., T], join: Callable[[T, T], T], told: dict[str, Any]) -> T:
-        return over_blocks(self.array, ask, join, told, self.watch)
+    def _over_blocks(self, compute: Callable[..., T], join: Callable[[T, T], T], arguments: dict[str, Any]) -> T:
+        return over_blocks(self.array, compute, join, arguments, self.watch)
 
 
 def is_dask(X: object) -> bool:
-    """Tell a dask array, without importing dask for what cannot be one."""
+    """Whether X is a dask array; dask is not imported, for an array of its own shows that it is loaded."""
     module = sys.modules.get("dask.array")
     return module is not None and isinstance(X, module.Array)
 
@@ -131,15 +118,7 @@ def observe_blocks(
     rankings: dict[int, int] | None = None,
     watch: Say | None = None,
 ) -> Blocks:
-    """Check a dask array and find its total and margins, in one pass that also ranks the slices it is told to.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> data = observe_blocks(da.ones((30, 40), chunks=10), rankings={0: 1})
-    >>> data.total, data.positive
-    (1200.0, True)
-    """
+    """Check a dask array and find its total, margins and `rankings` (by mode, the number of entries) in one pass."""
     _check_kind(X)
     _check_space(support, base)
     shape = tuple(int(n) for n in X.shape)
@@ -148,17 +127,9 @@ def observe_blocks(
     _check_entries(seen, support)
     with np.errstate(over="ignore"):
         total = float(seen.margins[0].values.sum())
-    return Blocks(
-        support=Support(shape),
-        base=None,
-        missing=None,
-        total=sound_total(total, seen.smallest, lambda: float(X.max().compute())),
-        positive=seen.smallest > 0,
-        array=X,
-        by_mode=tuple(part.values for part in seen.margins),
-        rankings=seen.rankings,
-        watch=watch,
-    )
+    total = sound_total(total, seen.smallest, lambda: float(X.max().compute()))
+    by_mode = tuple(part.values for part in seen.margins)
+    return Blocks(Support(shape), None, None, total, seen.smallest > 0, X, by_mode, seen.rankings, watch)
 
 
 def _check_kind(X: Any) -> None:
@@ -194,13 +165,13 @@ def _check_space(support: object, base: object) -> None:
 
 def _check_entries(seen: Survey, support: object) -> None:
     if seen.smallest < 0:
-        raise negative_entries(seen.negative, seen.smallest_at, seen.smallest)
-    if seen.infinite:
-        raise infinite_entries(seen.infinite, seen.infinite_at)
-    if seen.missing:
+        raise negative_entries(seen.negative.n, seen.negative.at, seen.smallest)
+    if seen.infinite.n:
+        raise infinite_entries(*seen.infinite)
+    if seen.missing.n:
         raise InvalidTensor(
-            f"X has {seen.missing} missing entries (NaN), the first at X{cell_name(seen.missing_at)}, and is a dask "
-            "array, so that its sample space is the whole grid. If missing means 0, replace them: "
+            f"X has {seen.missing.n} missing entries (NaN), the first at X{cell_name(seen.missing.at)}, and is a "
+            "dask array, so that its sample space is the whole grid. If missing means 0, replace them: "
             "X.map_blocks(np.nan_to_num); where X fits in memory, X.compute() takes them as missing."
         )
     if support == "nonzero" and not seen.smallest > 0:

@@ -1,4 +1,4 @@
-"""What one block of a large X tells of sums over boxes and above cells, and of Q.
+"""What is computed of one block of a large X: sums, Q, and in the first pass margins, trouble and the largest entries.
 
 Blocks are read by threads or by other machines: everything here is a function of its arguments, and runs in the thread
 that calls it.
@@ -15,8 +15,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
-Cell = tuple[int, ...]
-"""An index vector of the whole grid, or the sides of a rectangle."""
+Cell = tuple[int, ...]  # an index vector of the whole grid, or the sides of a rectangle
 
 
 class BlockSums(NamedTuple):
@@ -77,16 +76,13 @@ def meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntArr
 def squares(block: AnyArray, start: Cell, law: FittedModel) -> float:
     """Sum ``(p - q)^2`` over a block."""
     x = numbers(block)
-    total = 0.0
     difference = law.on(start, x.shape)
     difference -= x / np.float64(law.total)  # in float64, whatever the type of X is
-    for piece in pieces(difference):
-        total += float(np.einsum("i,i->", piece, piece))
-    return total
+    return sum(float(np.einsum("i,i->", piece, piece)) for piece in pieces(difference))
 
 
 class FittedModel(NamedTuple):
-    """Q as a function of where it is asked: theta on some cells, psi, and the merged cells that carry probability."""
+    """Q as a function of a rectangle of the grid: theta on some cells, psi, and the merged cells with q > 0."""
 
     cells: IntArray
     theta: FloatArray
@@ -107,7 +103,7 @@ class FittedModel(NamedTuple):
         return q
 
 
-def negentropy(block: AnyArray, start: Cell, total: float) -> float:  # noqa: ARG001 - every reader is told its place
+def negentropy(block: AnyArray, start: Cell, total: float) -> float:  # noqa: ARG001 - every function of a block takes its place
     """Sum ``p log p`` over a block."""
     own = 0.0
     for piece in pieces(numbers(block)):
@@ -116,8 +112,8 @@ def negentropy(block: AnyArray, start: Cell, total: float) -> float:  # noqa: AR
     return own
 
 
-def whole(block: AnyArray, start: Cell) -> bool:  # noqa: ARG001 - every reader is told its place
-    """Tell whether every entry of a block is a whole number."""
+def whole(block: AnyArray, start: Cell) -> bool:  # noqa: ARG001 - every function of a block takes its place
+    """Whether every entry of a block is a whole number."""
     return all(bool((piece == np.rint(piece)).all()) for piece in pieces(numbers(block)))
 
 
@@ -134,3 +130,138 @@ def pieces(x: AnyArray) -> list[AnyArray]:
     """Cut a block in C order into vectors of moderate length."""
     flat = x.reshape(-1)
     return [flat[i : i + BLOCK // 16] for i in range(0, len(flat), BLOCK // 16)]
+
+
+class Ranking(NamedTuple):
+    """The largest entries of some consecutive slices, best first; `places` are in C order within the whole slice.
+
+    Where a slice has fewer entries the rest stands at NOWHERE.
+    """
+
+    start: int
+    values: AnyArray
+    places: IntArray
+
+    def join(self, other: Ranking) -> Ranking:
+        """Keep the best of both."""
+        both = (self, other)
+        start = min(self.start, other.start)
+        stop = max(part.start + len(part.values) for part in both)
+        count = self.values.shape[1]
+        values, places = _nothing((stop - start, 2 * count), self.values.dtype)
+        for i, part in enumerate(both):
+            rows = slice(part.start - start, part.start - start + len(part.values))
+            values[rows, i * count : (i + 1) * count] = part.values
+            places[rows, i * count : (i + 1) * count] = part.places
+        return Ranking(start, *_best_first(values, places, count))
+
+
+class Found(NamedTuple):
+    """The number of entries of some kind and the place of the first in C order; of negative ones, of the least."""
+
+    n: int = 0
+    at: Cell = ()
+
+    def join(self, other: Found) -> Found:
+        """Add up; of two places keep the one that comes first in C order."""
+        return Found(self.n + other.n, min((at for at in (self.at, other.at) if at), default=()))
+
+
+class Survey(NamedTuple):
+    """What the first pass finds: margins of every mode, entries that cannot be read, the largest entries of slices."""
+
+    margins: tuple[BlockSums, ...]
+    smallest: float
+    rankings: dict[int, Ranking]
+    negative: Found = Found()
+    missing: Found = Found()
+    infinite: Found = Found()
+
+    def join(self, other: Survey) -> Survey:
+        """Put what two blocks have together."""
+        low = min(self, other, key=lambda part: (part.smallest, part.negative.at))
+        return Survey(
+            tuple(a.join(b) for a, b in zip(self.margins, other.margins, strict=True)),
+            low.smallest,
+            {axis: own.join(other.rankings[axis]) for axis, own in self.rankings.items()},
+            Found(self.negative.n + other.negative.n, low.negative.at),
+            self.missing.join(other.missing),
+            self.infinite.join(other.infinite),
+        )
+
+
+def survey(block: AnyArray, start: Cell, shape: Cell, rankings: dict[int, int]) -> Survey:
+    """Survey a block; `rankings` has for some modes the number of largest entries wanted of each slice."""
+    x = numbers(block)
+    margins, smallest = _margins(x), float(x.min())
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = float(margins[0].sum())
+    trouble: tuple[Found, ...] = ()
+    if not (smallest >= 0 and np.isfinite(total)):
+        smallest = float(np.nanmin(x, initial=np.inf)) if x.dtype.kind == "f" else smallest
+        trouble, margins = _trouble(x, start, smallest), _margins(np.where(np.isfinite(x), x, 0))
+    sums = tuple(BlockSums((o,), margin) for o, margin in zip(start, margins, strict=True))
+    ranked = {axis: rank(x, start, shape, axis, count) for axis, count in rankings.items()}
+    return Survey(sums, smallest, ranked, *trouble)
+
+
+def _margins(x: AnyArray) -> list[FloatArray]:
+    """Sum a block over all modes but one, for each: what a mode leaves when it is summed out is small."""
+    margins: list[FloatArray] = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        while x.ndim > 1:
+            margins.append(x.reshape(len(x), -1).sum(axis=1, dtype=np.float64))
+            x = x[0] if len(x) == 1 else x.sum(axis=0, dtype=np.float64)
+    return [*margins, x.astype(np.float64)]
+
+
+def _trouble(x: AnyArray, start: Cell, smallest: float) -> tuple[Found, Found, Found]:
+    """Count negative, missing and infinite entries, and find the first of each kind; of negative ones the least."""
+    with np.errstate(invalid="ignore"):
+        negative, lowest = x < 0, x == smallest
+    parts = (negative, negative & lowest), (np.isnan(x),) * 2, (np.isinf(x),) * 2
+    one, two, three = (Found(int(np.count_nonzero(every)), _place(some, start)) for every, some in parts)
+    return one, two, three
+
+
+def rank(block: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranking:
+    """Find the largest entries of a block in each slice along `axis`."""
+    from legendre.core.sums.kernels.top import NOWHERE, keep_largest
+
+    x = numbers(block)
+    before, length = int(np.prod(x.shape[:axis])), x.shape[axis]
+    table = x.reshape(before, length, -1)
+    values, places = _nothing((length, count), x.dtype)
+    keep_largest(table, values, places)
+    if x.ndim > 1:
+        found = places != NOWHERE
+        local, corner = np.unravel_index(places[found], _without(x.shape, axis)), _without(start, axis)
+        there = [a + o for a, o in zip(local, corner, strict=True)]
+        places[found] = np.ravel_multi_index(there, _without(shape, axis))
+    return Ranking(start[axis], *_best_first(values, places, count))
+
+
+def _nothing(shape: Cell, dtype: np.dtype[Any]) -> tuple[AnyArray, IntArray]:
+    """Fill a ranking with the least value there is, at NOWHERE: it loses against every entry."""
+    from legendre.core.sums.kernels.top import NOWHERE
+
+    least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return np.full(shape, least, dtype=dtype), np.full(shape, NOWHERE, dtype=np.int64)
+
+
+def _best_first(values: AnyArray, places: IntArray, count: int) -> tuple[AnyArray, IntArray]:
+    """Sort each row: larger values first, then smaller places."""
+    order = np.lexsort((-places, values), axis=-1)[:, ::-1][:, :count]
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(places, order, axis=1)
+
+
+def _place(marks: AnyArray, start: Cell) -> Cell:
+    """Return the first marked cell, as a cell of the whole grid; () if there is none."""
+    if not marks.any():
+        return ()
+    local = np.unravel_index(int(np.argmax(marks)), marks.shape)
+    return tuple(int(a) + o for a, o in zip(local, start, strict=True))
+
+
+def _without(values: Cell, axis: int) -> Cell:
+    return values[:axis] + values[axis + 1 :]

@@ -1,6 +1,6 @@
 """One pass over a dask array: a function of every block, and the answers joined in a fixed order.
 
-The order is that of the blocks, whoever is ready first: first within groups, then group after group. The same array
+The order is that of the blocks, whichever is ready first: first within groups, then group after group. The same array
 gives the same bits with threads, with processes, and when a worker dies and others do its work again.
 """
 
@@ -16,33 +16,24 @@ import numpy as np
 T = TypeVar("T")
 Say = Callable[[str], None]
 
-GROUP = 8
-"""Blocks whose answers are joined before they leave the cluster."""
-RETRIES = 3
-"""How often a cluster tries a block again that could not be read."""
+GROUP = 8  # blocks whose answers are joined before they leave the cluster
+RETRIES = 3  # how often a cluster tries a block again that could not be read
 
 
 def over_blocks(
     array: Any,
-    ask: Callable[..., T],
+    compute: Callable[..., T],
     join: Callable[[T, T], T],
-    told: dict[str, Any],
+    arguments: dict[str, Any],
     watch: Say | None = None,
 ) -> T:
-    """Call ``ask(block, start, **told)`` for every block of a dask array and join what comes back.
+    """Call ``compute(block, start, **arguments)`` for every block of a dask array and join what comes back.
 
     The scheduler is the one that dask would take: a distributed client where there is one, else threads.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> x = da.arange(10, chunks=3)
-    >>> over_blocks(x, lambda block, start: [(start, int(block.sum()))], lambda a, b: a + b, {})
-    [((0,), 3), ((3,), 12), ((6,), 21), ((9,), 9)]
     """
     import dask
 
-    answers = _answers(array, ask, told)
+    answers = _answers(array, compute, arguments)
     joined = dask.delayed(join, pure=False)
     groups = [reduce(joined, answers[i : i + GROUP]) for i in range(0, len(answers), GROUP)]
     client = _client(array)
@@ -61,19 +52,19 @@ def over_blocks(
     return found
 
 
-def _answers(array: Any, ask: Callable[..., T], told: dict[str, Any]) -> list[Any]:
-    """Ask every block, in C order; reading a block and asking it is one task, so that no block is ever stored."""
+def _answers(array: Any, compute: Callable[..., T], arguments: dict[str, Any]) -> list[Any]:
+    """Compute on every block, in C order; reading a block and computing is one task, so no block is ever stored."""
     import dask
 
     offsets = [np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() for lengths in array.chunks]
 
-    def asked(block: Any, told: dict[str, Any], block_id: tuple[int, ...]) -> T | None:
+    def of_block(block: Any, arguments: dict[str, Any], block_id: tuple[int, ...]) -> T | None:
         start = tuple(offset[i] for offset, i in zip(offsets, block_id, strict=True))
-        return ask(block, start, **told) if block.size else None
+        return compute(block, start, **arguments) if block.size else None
 
     answers = array.map_blocks(
-        asked,
-        told=dask.delayed(told, traverse=False),
+        of_block,
+        arguments=dask.delayed(arguments, traverse=False),
         chunks=tuple((1,) * len(lengths) for lengths in array.chunks),
         dtype=object,
         meta=np.empty((0,) * array.ndim, dtype=object),
@@ -91,7 +82,7 @@ def _client(array: Any) -> Any:
 
 
 def _local_progress(watch: Say | None, blocks: int) -> AbstractContextManager[Any]:
-    """Tell `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so."""
+    """Report to `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so."""
     if watch is None:
         return nullcontext()
     from dask.callbacks import Callback

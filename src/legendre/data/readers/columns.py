@@ -22,12 +22,7 @@ NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Numbers (`codes` is ``None``), or codes of distinct values; these are in an order that counts if `ordered`.
-
-    >>> column = read_column(["b", "a", "b"], "column 0")
-    >>> column.levels("column 0").tolist(), column.codes_in(np.array(["a", "c"])).tolist()
-    (['a', 'b'], [-1, 0, -1])
-    """
+    """Numbers (`codes` is ``None``), or codes of distinct values; these are in an order that counts if `ordered`."""
 
     values: AnyArray
     codes: IntArray | None = None
@@ -209,7 +204,7 @@ def _values(values: AnyArray, label: str) -> Column:
 
 
 def objects(listed: list[Any]) -> AnyArray:
-    """Put values into an array as they are, be they tuples."""
+    """Put values into an array as they are, tuples too."""
     array = np.empty(len(listed), dtype=object)
     array[:] = listed
     return array

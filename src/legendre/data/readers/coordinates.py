@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidTensor
 from legendre.core.types import AnyArray
-from legendre.data.entry_checks import check_values
-from legendre.data.sparse_tensor import SparseTensor, assemble
+from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
 
 def from_coords(
@@ -54,56 +53,36 @@ def from_coords(
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 2], [1, 0]], [1, 2])
     """
-    table = _Table.read(cells, None if values is None else np.shape(values))
-    numbers = None if values is None else check_values(values, table.n, "values", table.cell_text, InvalidTensor)
-    return assemble(table.columns, numbers, shape, table.place, InvalidTensor)
+    count = None if values is None else np.shape(values)
+    columns = _from_columns(cells, count) if isinstance(cells, tuple) else _from_rows(cells, count)
+    place = "cells[{1}][{0}]" if isinstance(cells, tuple) else "cells[{0}, {1}]"
+
+    def cell_text(row: int) -> str:
+        return f", the value of cell {cell_name([column[row] for column in columns])}"
+
+    numbers = None if values is None else check_values(values, len(columns[0]), "values", cell_text, InvalidTensor)
+    return assemble(columns, numbers, shape, place.format, InvalidTensor)
 
 
-@dataclass(frozen=True, eq=False)
-class _Table:
-    """Cells as columns, and how the caller would index them."""
-
-    columns: list[AnyArray]
-    by_column: bool
-
-    @classmethod
-    def read(cls, cells: Any, values: tuple[int, ...] | None) -> _Table:
-        if isinstance(cells, tuple):
-            columns = [_array(column, f"cells[{k}]") for k, column in enumerate(cells)]
-            _check_columns(columns, values)
-            return cls(columns, True)
-        rows = _array(cells, "cells")
-        if rows.ndim != 2 or rows.shape[1] == 0:
-            raise InvalidTensor(
-                f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "
-                "mode: cells.reshape(-1, 1)."
-            )
-        if values is not None and len(values) == 1 and rows.shape[0] != values[0] == rows.shape[1] > 1:
-            raise InvalidTensor(
-                f"cells has shape {rows.shape} and there are {values[0]} values: rows are entries, columns are modes. "
-                "Pass cells.T, or the columns as a tuple."
-            )
-        return cls(list(rows.T), False)
-
-    @property
-    def n(self) -> int:
-        return len(self.columns[0])
-
-    def place(self, row: int, mode: int) -> str:
-        return f"cells[{mode}][{row}]" if self.by_column else f"cells[{row}, {mode}]"
-
-    def cell_text(self, row: int) -> str:
-        return f", the value of cell {cell_name([column[row] for column in self.columns])}"
+def _from_rows(cells: Any, values: tuple[int, ...] | None) -> list[AnyArray]:
+    """Read one row per entry; `values` is the shape of the values."""
+    rows = rectangular(cells, "cells", InvalidTensor)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise InvalidTensor(
+            f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "
+            "mode: cells.reshape(-1, 1)."
+        )
+    if values is not None and len(values) == 1 and rows.shape[0] != values[0] == rows.shape[1] > 1:
+        raise InvalidTensor(
+            f"cells has shape {rows.shape} and there are {values[0]} values: rows are entries, columns are modes. "
+            "Pass cells.T, or the columns as a tuple."
+        )
+    return list(rows.T)
 
 
-def _array(given: Any, name: str) -> AnyArray:
-    try:
-        return np.asarray(given)
-    except ValueError as problem:
-        raise InvalidTensor(f"{name} is not a rectangular array ({problem}).") from None
-
-
-def _check_columns(columns: list[AnyArray], values: tuple[int, ...] | None) -> None:
+def _from_columns(cells: tuple[Any, ...], values: tuple[int, ...] | None) -> list[AnyArray]:
+    """Read one column per mode; `values` is the shape of the values."""
+    columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
     if not columns:
         raise InvalidTensor("cells is an empty tuple; it needs one column of indices per mode.")
     lengths = [column.shape for column in columns]
@@ -117,3 +96,4 @@ def _check_columns(columns: list[AnyArray], values: tuple[int, ...] | None) -> N
             f"cells is a tuple, so it holds columns: {len(columns)} of length {lengths[0][0]}; but there are "
             f"{values[0]} values. For rows pass a list or an array: list(cells)."
         )
+    return columns

@@ -1,31 +1,24 @@
-"""Sparse arrays of other libraries, recognised without importing any: an object of theirs shows that it is loaded."""
+"""Sparse arrays of other libraries, in memory and in .npz files.
+
+They are recognised without importing any library: an object of its own shows that it is loaded.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidTensor
+from legendre.core.errors import InvalidFile, InvalidTensor
 from legendre.core.types import AnyArray
-from legendre.data.entry_checks import check_values
-from legendre.data.sparse_tensor import SparseTensor, assemble
+from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
-    """Read a sparse array of SciPy, pydata/sparse or pyttb; ``None`` says that X is nothing of the kind.
-
-    Examples
-    --------
-    >>> from scipy.sparse import coo_array
-    >>> as_sparse_tensor(coo_array([[0, 5, 0], [7, 0, 0]]))
-    SparseTensor: 2 entries > 0 of 6 cells (2 x 3), int64
-    >>> as_sparse_tensor(np.eye(2)) is None
-    True
-    """
+    """Read a sparse array of SciPy, pydata/sparse or pyttb; ``None`` says that X is nothing of the kind."""
     if isinstance(X, SparseTensor):
         return X
     for module, base, read in (
@@ -77,3 +70,54 @@ def _pydata(X: Any) -> SparseTensor:
 def _pyttb(X: Any) -> SparseTensor:
     subs = np.asarray(X.subs).reshape(-1, len(X.shape))
     return entries(list(subs.T), np.asarray(X.vals).reshape(-1), X.shape)
+
+
+SCIPY = {"format", "shape", "data"}
+PYDATA = {"coords", "shape", "data", "fill_value"}
+
+
+def is_sparse(names: Iterable[str]) -> bool:
+    """Whether a file with arrays of these names holds one sparse array."""
+    found = set(names)
+    return found >= SCIPY or found >= PYDATA
+
+
+def read_archive(arrays: Mapping[str, AnyArray]) -> SparseTensor:
+    """Read what ``scipy.sparse.save_npz`` or ``sparse.save_npz`` (COO) wrote."""
+    try:
+        shape = tuple(int(size) for size in arrays["shape"])
+        if not set(arrays) >= SCIPY:
+            check_fill(arrays["fill_value"].item())
+            return entries(list(arrays["coords"]), arrays["data"], shape)
+        listed = as_sparse_tensor(_scipy_array(arrays, shape))
+    except (KeyError, IndexError, TypeError, AttributeError) as problem:
+        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
+    assert listed is not None
+    return listed
+
+
+def _scipy_array(arrays: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Any:
+    import scipy.sparse
+
+    kind = arrays["format"].item()
+    kind = kind.decode() if isinstance(kind, bytes) else kind
+    if kind == "coo":
+        coords = arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])
+        return _built(scipy.sparse.coo_array, (arrays["data"], tuple(coords)), shape)
+    if kind in ("csr", "csc", "bsr"):
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        return _built(getattr(scipy.sparse, f"{kind}_array"), parts, shape)
+    if kind == "dia":
+        return _built(scipy.sparse.dia_array, (arrays["data"], arrays["offsets"]), shape)
+    raise InvalidFile(f"its format is {kind!r}; csr, csc, coo, bsr and dia can be read.")
+
+
+def _built(make: Any, parts: Any, shape: tuple[int, ...]) -> Any:
+    """Make an array of SciPy, which checks whether indices fit the shape."""
+    try:
+        array = make(parts, shape=shape)
+        if hasattr(array, "check_format"):
+            array.check_format(full_check=True)
+    except ValueError as problem:
+        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
+    return array

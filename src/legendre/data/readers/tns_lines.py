@@ -12,44 +12,25 @@ from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidFile
 
 NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-EXACT = 2**53
-"""Below this, a number with a point or an exponent is the float64 number that it is read as."""
+EXACT = 2**53  # below this, a number with a point or an exponent is the float64 number that it is read as
 WORD = re.compile(rb"[A-Za-z]+")
 
 
 @dataclass(frozen=True)
 class LineFormat:
-    """What a file says before its first entry.
+    """What a file says before its first entry."""
 
-    Parameters
-    ----------
-    path
-        Named in errors.
-    order
-        The number of indices in each line.
-    start
-        The first index: 1, or 0 on request.
-    sizes
-        The shape, where a header (or the caller) gives it.
-    entries
-        How many entries the header promises.
-    dense
-        True for a list of all values, first index fastest.
-    first_line
-        The number of the line that the other numbers come from.
-    """
-
-    path: str
-    order: int
-    start: int
-    sizes: tuple[int, ...] | None
-    entries: int | None
-    dense: bool
-    first_line: int
+    path: str  # named in errors
+    order: int  # the number of indices in each line
+    start: int  # the first index: 1, or 0 on request
+    sizes: tuple[int, ...] | None  # the shape, where a header (or the caller) gives it
+    entries: int | None  # the number of entries that the header promises
+    dense: bool  # True for a list of all values, first index fastest
+    first_line: int  # the number of the line that the other numbers come from
 
 
+# returns the next line that is not blank, its number and its fields; None at the end
 Lines = Callable[[], tuple[int, list[bytes]] | None]
-"""Gives the next line that is not blank: its number and its fields; ``None`` at the end."""
 
 
 def fields(line: bytes) -> list[bytes]:
@@ -98,9 +79,8 @@ def _toolbox(path: str, lines: Lines, line: int, kind: str, start: int) -> LineF
     at, words = _next(path, lines, line, "the number of entries")
     if len(words) != 1:
         fail(path, at, f"{len(words)} fields; the number of entries stands here, alone.")
-    return LineFormat(
-        path, len(sizes), start, sizes, _count(path, at, words[0], "the number of entries", 0), False, line
-    )
+    count = _count(path, at, words[0], "the number of entries", 0)
+    return LineFormat(path, len(sizes), start, sizes, count, False, line)
 
 
 def _sizes(path: str, lines: Lines, line: int, words: list[bytes]) -> tuple[int, ...]:
@@ -109,9 +89,8 @@ def _sizes(path: str, lines: Lines, line: int, words: list[bytes]) -> tuple[int,
     order = _count(path, line, words[0], "the number of modes", 1)
     at, sizes = _next(path, lines, line, f"the {order} sizes")
     if len(sizes) != order:
-        fail(
-            path, at, f"{len(sizes)} fields; line {line} says that there are {order} modes, and their sizes stand here."
-        )
+        text = f"{len(sizes)} fields; line {line} says that there are {order} modes, and their sizes stand here."
+        fail(path, at, text)
     return tuple(_count(path, at, word, "a size", 1) for word in sizes)
 
 

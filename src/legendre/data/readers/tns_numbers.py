@@ -13,7 +13,7 @@ PLAIN, HARD, STRANGE = 0, 1, 2
 
 @njit(cache=True)
 def _blank(byte):
-    """Tell whether a byte separates fields: space, tab, or one of 11 to 13."""
+    """Whether a byte separates fields: space, tab, or one of 11 to 13."""
     return byte == 32 or byte == 9 or (11 <= byte <= 13)
 
 
@@ -125,7 +125,7 @@ def parse(text, at, start, sizes, powers, cells, values, spans, rows):
     """Read whole lines from `at` on into columns of `cells` and into values, from entry `rows` on.
 
     Returns state, where the next line begins, lines read, entries so far. A HARD value is left to the caller:
-    ``spans`` (zeros before) tells where in the text it begins and ends. Stops before a line that it cannot read
+    ``spans`` (zeros before) holds where in the text it begins and ends. Stops before a line that it cannot read
     (UNUSUAL).
     """
     lines = 0

@@ -27,14 +27,13 @@ from legendre.core.types import FloatArray, IntArray
 
 
 class BoxSums(NamedTuple):
-    """What one pass over X tells: sums per box and what a checker of the input wants to know."""
+    """What one pass over X finds: sums per box, and what a check of X needs."""
 
     sums: FloatArray
-    counts: FloatArray | None  # cells of Omega per box; None when all cells count
     minimum: float
     missing: int
     infinite: int
-    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, where asked for
+    largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, on request
 
 
 @njit(cache=True, nogil=True)
@@ -52,12 +51,12 @@ def _sum_blocks(x, walk, bounds, out, lows, best, at):
 
 
 @njit(cache=True, parallel=True)
-def _sum_blocks_masked(x, mask, walk, bounds, out, counts, lows, bad):
-    """As `_sum_blocks`, entry by entry: leaves out what the mask leaves out and NaN, and counts what is left."""
+def _sum_blocks_masked(x, mask, walk, bounds, out, lows, bad):
+    """As `_sum_blocks`, entry by entry: leaves out what the mask leaves out, and counts entries that are not finite."""
     n = walk.shape[-1]
     step, hop = walk.strides[0, -1], walk.strides[1, -1]
     for b in prange(len(bounds) - 1):
-        total, number, low = out[b % len(out)], counts[b % len(out)], np.inf
+        total, low = out[b % len(out)], np.inf
         inner = walk.tables[walk.starts[-1] :]
         missing, infinite = 0, 0
         for r in range(bounds[b], bounds[b + 1]):
@@ -67,9 +66,7 @@ def _sum_blocks_masked(x, mask, walk, bounds, out, counts, lows, bad):
                 if mask[seen + i * hop]:
                     value = np.float64(x[source + i * step])
                     if value == value:
-                        cell = target + inner[i]
-                        total[cell] += value
-                        number[cell] += 1.0
+                        total[target + inner[i]] += value
                         low = min(low, value)
                         infinite += np.isinf(value)
                     else:
@@ -123,18 +120,14 @@ def _first_rows(x: NDArray[Any], bounds: IntArray, columns: int) -> tuple[NDArra
 
 
 def sums_over_boxes(
-    x: NDArray[Any],
-    boxes: Sequence[NDArray[Any]],
-    mask: NDArray[np.bool_] | None = None,
-    *,
-    rank: bool = False,
+    x: NDArray[Any], boxes: Sequence[NDArray[Any]], mask: NDArray[np.bool_] | None = None, *, rank: bool = False
 ) -> BoxSums:
     """Sum X over boxes in one pass in the order of its memory, without a float64 copy.
 
     x: any order, any real dtype, any strides.  boxes[k]: box index of each coordinate of mode k (0..m_k-1).
-    mask: cells of Omega, or None for all.  NaN entries are left out and counted; then, and with a mask, `counts`
-    says how many cells each box keeps.  X is read a second time only if it holds NaN or infinity.  With `rank` the
-    same pass finds the largest entry of each level of the last mode, where X is finite and in C order.
+    mask: cells of Omega, or None for all.  NaN entries are left out and counted.  X is read a second time only if it
+    holds NaN or infinity.  With `rank` the same pass finds the largest entry of each level of the last mode, where X is
+    finite and in C order.
     """
     x = plain(x)
     if [len(b) for b in boxes] != list(x.shape) or (mask is not None and mask.shape != x.shape):
@@ -143,7 +136,7 @@ def sums_over_boxes(
     if any(len(b) and b.min() < 0 for b in boxes):
         raise ValueError("box indices must not be negative")
     if x.size == 0 or x.ndim == 0:
-        return BoxSums(np.zeros(m), None, np.inf, 0, 0)
+        return BoxSums(np.zeros(m), np.inf, 0, 0)
     if mask is None:
         if (found := _all_finite(x, m, targets, rank)) is not None:
             return found
@@ -168,7 +161,7 @@ def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bo
         return None
     largest = np.empty(columns, np.int64)
     join_blocks(best, at, largest)
-    return BoxSums(sums.reshape(m), None, float(lows.min()), 0, 0, largest if columns else None)
+    return BoxSums(sums.reshape(m), float(lows.min()), 0, 0, largest if columns else None)
 
 
 def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: list[IntArray]) -> BoxSums:
@@ -180,10 +173,9 @@ def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: lis
     seen = mask.view(np.uint8)
     walk = plan_walk([x, seen], targets, memory_order(x))
     bounds, copies = _row_bounds(walk, math.prod(m))
-    sums, counts = np.zeros((copies, math.prod(m))), np.zeros((copies, math.prod(m)))
-    blocks = len(bounds) - 1
+    sums, blocks = np.zeros((copies, math.prod(m))), len(bounds) - 1
     lows, bad = np.full((blocks, 1), np.inf), np.zeros((blocks, 2), np.int64)
     with threads(x.size):
-        _sum_blocks_masked(flat_memory(x), flat_memory(seen), walk, bounds, sums, counts, lows, bad)
+        _sum_blocks_masked(flat_memory(x), flat_memory(seen), walk, bounds, sums, lows, bad)
     missing, infinite = (int(v) for v in bad.sum(0))
-    return BoxSums(sums.sum(0).reshape(m), counts.sum(0).reshape(m), float(lows.min()), missing, infinite)
+    return BoxSums(sums.sum(0).reshape(m), float(lows.min()), missing, infinite)

@@ -87,7 +87,7 @@ def _join(u, v, where):
 
 @njit(cache=True, parallel=True)
 def _row(tree, strides, basis, row, first, out):
-    """Ask for the joins of one basis cell with those from `first` on, a block to each thread."""
+    """Look up the joins of one basis cell with those from `first` on, a block to each thread."""
     blocks = 1 + (len(basis) - first) // 256
     for block in prange(blocks):
         where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
@@ -98,7 +98,7 @@ def _row(tree, strides, basis, row, first, out):
 
 @njit(cache=True)
 def _sweep_joins(adders, values, basis, extents, strides, tree, out):
-    """Ask for joins plane by plane: that of u and v has the later of their planes."""
+    """Look up joins plane by plane: that of u and v has the later of their planes."""
     index = np.empty(len(extents), np.int64)
     a = 0
     for row in range(len(basis)):
@@ -125,8 +125,8 @@ def _sorted(cells: IntArray, order: list[int], shape: tuple[int, ...] | None) ->
     return table[place], place
 
 
-def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
-    """Sum, for each of the askers, the values of the adders below it; above it if coordinates count down."""
+def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: IntArray, *, down: bool) -> FloatArray:
+    """Sum, for each of the askers, the values of the adders at or below it; at or above it if `down`."""
     order, extents, strides = _slab(shape)
     top = shape if down else None
     (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
@@ -134,16 +134,6 @@ def _swept(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers:
     _sweep(added, values[place], asked, extents, strides, np.zeros(int(extents.prod())), sums)
     out[back] = sums
     return out
-
-
-def sweep_up(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
-    """Sum the values of basis cells at or below each cell."""
-    return _swept(shape, basis, values, cells, down=False)
-
-
-def sweep_down(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray) -> FloatArray:
-    """Sum the masses of cells at or above each basis cell."""
-    return _swept(shape, cells, masses, basis, down=True)
 
 
 def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray) -> None:

@@ -12,8 +12,7 @@ from numba import njit, prange
 
 from legendre.core.sums.kernels.rectangle import ordered_sum
 
-BLOCK = 128
-"""Columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000."""
+BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
 
 
 @njit(cache=True)

@@ -16,15 +16,13 @@ import math
 import numpy as np
 from numba import njit, prange
 
-TASKS = 256
-"""Pieces of work handed to the threads; each brings its own scratch memory."""
+TASKS = 256  # pieces of work handed to the threads; each brings its own scratch memory
 DEPENDENT = 1e-12
 """Rounding in the look-ups and in U, relative to eta: a feature with less variance given others is dependent on them
 (with less variance of its own: constant). Neighbours that would make it so are not chosen."""
 
 
-FAST = {"contract"}
-"""Multiply-add in one instruction; the only liberty taken with the arithmetic."""
+FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken with the arithmetic
 
 
 @njit(cache=True)

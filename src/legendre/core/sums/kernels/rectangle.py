@@ -121,12 +121,18 @@ def sum_above(a, line, extents, strides, corner):
 
 
 @njit(cache=True)
+def offset(scaled, u):
+    """Find the place of cell u in a slab; `scaled` holds coordinates times strides."""
+    cell = 0
+    for d in range(len(scaled)):
+        cell += scaled[d, u]
+    return cell
+
+
+@njit(cache=True)
 def sum_tail(e, scaled, u, extents):
     """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
-    base = 0
-    for d in range(len(scaled)):
-        base += scaled[d, u]
-    s = 0.0
+    s, base = 0.0, offset(scaled, u)
     for i in range(base, base + extents[-1] - scaled[-1, u]):
         s += e[i]
     return s

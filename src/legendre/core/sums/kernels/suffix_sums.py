@@ -10,15 +10,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.sums.kernels.memory_walk import (
-    LANES,
-    SHORT,
-    add_rows,
-    flat_memory,
-    memory_order,
-    plain,
-    plan_walk,
-)
+from legendre.core.sums.kernels.memory_walk import LANES, SHORT, add_rows, flat_memory, memory_order, plain, plan_walk
 from legendre.core.sums.kernels.rectangle import (
     BLOCKS,
     c_strides,

@@ -50,7 +50,7 @@ def largest_rows(x, where):
 
 @njit(cache=True)
 def _worse(values, places, a, b):
-    """Tell whether entry a ranks below entry b: the smaller value, or of equal ones the later place."""
+    """Whether entry a ranks below entry b: the smaller value, or of equal ones the later place."""
     return values[a] < values[b] or (values[a] == values[b] and places[a] > places[b])
 
 
@@ -74,7 +74,7 @@ def _replace_worst(values, places, value, place):
 
 @njit(cache=True)
 def _none_larger(row, least):
-    """Tell whether no entry of a row exceeds the least that is kept of its slice; without a branch, so in vectors."""
+    """Whether no entry of a row exceeds the least that is kept of its slice; without a branch, so in vectors."""
     found = False
     for j in range(len(row)):
         found |= row[j] > least[j]
