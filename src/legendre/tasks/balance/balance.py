@@ -40,8 +40,7 @@ from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multipl
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
 """The solvers that need no more of P than its margins."""
-LEVEL = 1e-14
-"""The rounding error of expectations on a large grid; the errors that it leaves in the margins are polished away."""
+LEVEL = 1e-14  # the rounding error of expectations on a large grid; what it leaves in the margins is polished away
 
 
 def balance(

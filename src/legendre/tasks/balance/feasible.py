@@ -21,8 +21,7 @@ from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
 
 PROGRAM = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
-WHOLE = 1e-6
-"""Entries this close to whole numbers count as whole: numbers up to limits.LARGEST_FLOW are rounded by less."""
+WHOLE = 1e-6  # entries this close to whole numbers count as whole: rounding up to limits.LARGEST_FLOW is less
 SHOWN = 12  # the number of indices that a message lists
 
 
