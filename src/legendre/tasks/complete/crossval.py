@@ -255,16 +255,11 @@ def _score(
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
     """``2 (x log(x / m) - x + m)``, cell by cell: twice the generalised KL divergence."""
-    with np.errstate(divide="ignore"):
-        cross = np.where(x > 0, x * np.log(np.where(x > 0, mean, 1.0)), 0.0)
-    deviance: FloatArray = 2.0 * (xlogy(x, x) - cross - x + mean)
+    deviance: FloatArray = 2.0 * (xlogy(x, x) - xlogy(x, mean) - x + mean)
     return deviance
 
 
 def _mean_and_error(errors: FloatArray) -> tuple[float, float]:
-    if not len(errors):
-        return np.nan, np.nan
-    mean = float(errors.mean())
-    if len(errors) < 2 or not np.isfinite(mean):
-        return mean, np.nan
-    return mean, float(errors.std(ddof=1) / np.sqrt(len(errors)))
+    mean = float(errors.mean()) if len(errors) else np.nan
+    known = len(errors) > 1 and np.isfinite(mean)
+    return mean, float(errors.std(ddof=1) / np.sqrt(len(errors))) if known else np.nan

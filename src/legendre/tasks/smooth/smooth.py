@@ -98,9 +98,8 @@ def smooth(
     limit = STEPS if settings.max_iter is None else settings.max_iter
     place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
     model = data.total * measure * np.exp(place.h - place.psi)
-    tensor = np.where(seen, entries, model)
     done = Smoothed(
-        values=home.bring(frozen(tensor)),
+        values=home.bring(frozen(np.where(seen, entries, model))),
         means=home.bring(frozen(model)),
         observed=frozen(seen),
         theta=frozen(moebius(place.h).ravel()[1:]),
@@ -134,10 +133,8 @@ class Fold:
     def errors(self, v: FloatArray, b: FloatArray, criterion: str) -> tuple[float, FloatArray, FloatArray]:
         """Fit from b; return the sum of the errors on the held-out cells, its gradient in v, and the new b."""
         place, _ = fit(self.observed, np.sqrt(v), b, ROUGH / self.observed.n_cells)
-        x = self.x[self.held]
+        x, squares, slope = self.x[self.held], criterion == "rmse", np.zeros_like(self.x)
         m = self.total * self.base[self.held] * np.exp(place.h[self.held] - place.psi)
-        squares = criterion == "rmse"
-        slope = np.zeros_like(self.x)
         slope[self.held] = 2.0 * (m - x) * m if squares else 2.0 * (m - x)
         error = (m - x) ** 2 if squares else poisson_deviance(x, m)
         return float(error.sum()), _in_variances(place, slope), place.b
