@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -103,6 +104,11 @@ class Result(Storable):
     def converged(self) -> bool:
         """True when the residual is at most tol."""
         return self.status.converged
+
+
+def of_fit(name: str, doc: str) -> property:
+    """Make an attribute of a result that is the one of its `fit`."""
+    return property(attrgetter(f"fit.{name}"), doc=doc)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,6 +6,7 @@ that are not shared are added to the other (Lauritzen and Spiegelhalter 1988).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,11 @@ class Link:
         """Sum tables, one in each row, over what is not shared."""
         sums = tables.reshape(-1, *self.parent).sum(axis=tuple(axis + 1 for axis in self.summed))
         return np.asarray(sums).reshape(len(tables), -1)
+
+
+def links_of(cliques: Sequence[Clique]) -> list[Link | None]:
+    """Compare each clique with its parent; ``None`` for roots."""
+    return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Entries
 from legendre.model.cliques.graph import CliqueTree
-from legendre.model.cliques.messages import Link
+from legendre.model.cliques.messages import Link, links_of
 
 ROWS = 1 << 12  # cells that are read at a time: few enough that neighbouring columns stay in the processor's cache
 
@@ -60,8 +60,7 @@ class Tables:
     @cached_property
     def links(self) -> list[Link | None]:
         """How each table lies in its parent's; ``None`` for roots."""
-        cliques = self.tree.cliques
-        return [Link.of(clique, cliques[clique.parent]) if clique.parent >= 0 else None for clique in cliques]
+        return links_of(self.tree.cliques)
 
     @cached_property
     def parents(self) -> list[slice]:

@@ -40,8 +40,7 @@ from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multipl
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
 """The solvers that need no more of P than its margins."""
-LEVEL = 1e-14
-"""The rounding error of expectations on a large grid; the errors that it leaves in the margins are polished away."""
+LEVEL = 1e-14  # the rounding error of expectations on a large grid; what it leaves in the margins is polished away
 
 
 def balance(
@@ -145,14 +144,14 @@ class Projection:
         program = Program(self.problem, known.alive)
         cheap = not known.certain and self._cheap(program)
         if cheap:
-            known = _decided(program, known)
+            known = possible_cells(program, known)
         outcome = self._solve(known)
         result = self._result(known, outcome)
         if known.certain or outcome.status is Status.STOPPED:
             return result
         if result.converged and outcome.tilt <= limits.PROOF_TILT:
             return replace(result, status=_found(result))
-        decided = known if cheap else _decided(program, known)
+        decided = known if cheap else possible_cells(program, known)
         if decided.certain and (decided.alive != known.alive).any():
             outcome = self._solve(decided)
         return self._result(decided, outcome)
@@ -216,12 +215,6 @@ class Projection:
         if error <= tol:
             return replace(result, status=_found(result) if known.certain else Status.UNDECIDED)
         return replace(result, status=Status.STALLED) if outcome.status is Status.CONVERGED else result
-
-
-def _decided(program: Program, known: Reach) -> Reach:
-    """Find the cells that can be positive; where that is too large a question, nothing more is known."""
-    alive = possible_cells(program)
-    return known if alive is None else Reach(alive, certain=True)
 
 
 def _found(result: Balanced) -> Status:

@@ -21,8 +21,7 @@ from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
 
 PROGRAM = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
-WHOLE = 1e-6
-"""Entries this close to whole numbers count as whole: numbers up to limits.LARGEST_FLOW are rounded by less."""
+WHOLE = 1e-6  # entries this close to whole numbers count as whole: rounding up to limits.LARGEST_FLOW is less
 SHOWN = 12  # the number of indices that a message lists
 
 
@@ -118,23 +117,23 @@ class Program:
         return None
 
 
-def possible_cells(program: Program) -> BoolArray | None:
-    """Find the cells that are positive in some tensor with the margins; ``None`` where the question is too large.
+def possible_cells(program: Program, known: Reach) -> Reach:
+    """Find the cells that are positive in some tensor with the margins; `known` where the question is too large.
 
     Where there is no such tensor, `InvalidMargins` names the block of margins that shows it.
     """
     whole = program.whole if program.bipartite else None
     if program.size > limits.LARGEST_BALANCE_PROGRAM and whole is None:
-        return None
+        return known
     tensor = _some_tensor(program) if whole is None else _largest_flow(program, whole)
     if tensor is None:
-        return None
+        return known
     positive = _in_cycles(program, tensor) if program.bipartite else _can_rise(program)
     if positive is None:
-        return None
+        return known
     out = np.zeros_like(program.alive)
     out[program.alive] = positive
-    return out
+    return Reach(out, certain=True)
 
 
 def _optimum(costs: FloatArray, **constraints: Any) -> Any | None:
@@ -226,10 +225,8 @@ def _can_rise(program: Program) -> BoolArray | None:
         b_eq=np.zeros(1),
         bounds=[(None, None)] * entries + [(0.0, 1.0)] * cells,
     )
-    if answer is None:
-        return None
-    stays: BoolArray = answer.x[entries:] < 0.5  # each fall is 0 or 1, but for the program's tolerance
-    return stays
+    # each fall is 0 or 1, but for the program's tolerance
+    return None if answer is None else np.asarray(answer.x[entries:] < 0.5)
 
 
 def _contradiction(program: Program, multipliers: FloatArray) -> InvalidMargins:

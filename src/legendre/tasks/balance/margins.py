@@ -19,9 +19,7 @@ from legendre.core.errors import InvalidBasis, InvalidMargins
 from legendre.core.types import FloatArray
 from legendre.model.margins import Modes
 
-SUMMATION = 1e-12
-"""Margins of one tensor that were summed in different orders agree to this share of their largest entry."""
-
+SUMMATION = 1e-12  # margins of one tensor, summed in different orders, agree to this share of their largest entry
 MarginsLike = Mapping[Any, ArrayLike] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""
 
@@ -44,8 +42,7 @@ class Margins:
 
     def errors(self, tensor: FloatArray) -> dict[Modes, float]:
         """Return the largest absolute error of each margin of a tensor."""
-        found = {modes: margin_of(tensor, modes) for modes in self.values}
-        return {modes: float(np.abs(found[modes] - wanted).max()) for modes, wanted in self.values.items()}
+        return {modes: float(np.abs(margin_of(tensor, modes) - want).max()) for modes, want in self.values.items()}
 
     def worst(self, tensor: FloatArray) -> float:
         """Return the largest error of a margin, as a share of the margin's largest entry."""

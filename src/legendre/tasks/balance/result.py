@@ -33,7 +33,6 @@ from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, key_of, margin_of, other_modes
 
 EXPONENT = 300.0  # factors whose logarithms add up to at most this are multiplied one by one: no product overflows
-
 BLOCK = 1 << 16  # cells multiplied at a time: they stay in the cache
 POLISH = 5  # cycles at most that take rounding errors out of the margins
 

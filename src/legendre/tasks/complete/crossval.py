@@ -28,9 +28,7 @@ CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
 ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
 SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the size asked for
-
-Rng = int | np.random.Generator | None
-"""What deals cells into folds: the same integer always deals in the same way, ``None`` in another way each time."""
+Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
 
 
 @dataclass(frozen=True)
@@ -254,23 +252,12 @@ def _score(
 
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
-    """``2 (x log(x / m) - x + m)``, cell by cell.
-
-    Examples
-    --------
-    >>> poisson_deviance(np.array([0.0, 2.0, 1.0]), np.array([3.0, 2.0, 0.0])).tolist()
-    [6.0, 0.0, inf]
-    """
-    with np.errstate(divide="ignore"):
-        cross = np.where(x > 0, x * np.log(np.where(x > 0, mean, 1.0)), 0.0)
-    deviance: FloatArray = 2.0 * (xlogy(x, x) - cross - x + mean)
+    """``2 (x log(x / m) - x + m)``, cell by cell: twice the generalised KL divergence."""
+    deviance: FloatArray = 2.0 * (xlogy(x, x) - xlogy(x, mean) - x + mean)
     return deviance
 
 
 def _mean_and_error(errors: FloatArray) -> tuple[float, float]:
-    if not len(errors):
-        return np.nan, np.nan
-    mean = float(errors.mean())
-    if len(errors) < 2 or not np.isfinite(mean):
-        return mean, np.nan
-    return mean, float(errors.std(ddof=1) / np.sqrt(len(errors)))
+    mean = float(errors.mean()) if len(errors) else np.nan
+    known = len(errors) > 1 and np.isfinite(mean)
+    return mean, float(errors.std(ddof=1) / np.sqrt(len(errors))) if known else np.nan

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
-from legendre.core.types import BoolArray, FloatArray
-from legendre.results.base import Result
+from legendre.core.types import BoolArray
+from legendre.results.base import Result, of_fit
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, packed_mask
-from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
 
@@ -60,40 +59,18 @@ class Completion(Result):
         """The shape of X."""
         return self.observed.shape
 
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.fit.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, on the observed cells."""
-        return self.fit.eta
+    if not TYPE_CHECKING:  # `Result` declares their types
+        theta = of_fit("theta", "Natural parameters on B.")
+        eta = of_fit("eta", "Expectations on B, on the observed cells.")
+        residual = of_fit("residual", "``max|eta - eta_hat|`` on B.")
+        gap = of_fit("gap", "Upper bound of KL(P, Q) above its minimum.")
+        status = of_fit("status", "How the fit to the observed cells ended.")
+        history = of_fit("history", "One `Step` for each iteration of the fit, the start first.")
 
     @property
     def kl(self) -> float:
         """KL(P, Q) on the observed cells, in nats."""
         return self.fit.kl
-
-    @property
-    def residual(self) -> float:
-        """``max|eta - eta_hat|`` on B."""
-        return self.fit.residual
-
-    @property
-    def gap(self) -> float:
-        """Upper bound of KL(P, Q) above its minimum."""
-        return self.fit.gap
-
-    @property
-    def status(self) -> Status:
-        """How the fit to the observed cells ended."""
-        return self.fit.status
-
-    @property
-    def history(self) -> tuple[Step, ...]:
-        """One `Step` for each iteration of the fit, the start first."""
-        return self.fit.history
 
     @property
     def rank(self) -> int:

@@ -1,4 +1,4 @@
-"""Completed-maximisation for hidden modes: the posterior, then one step of a Legendre fit, over and over.
+"""Expectation-maximisation for hidden modes: the posterior, then one step of a Legendre fit, over and over.
 
 That step alone lowers the visible KL, but slowly where the data say little about the hidden modes; two accelerations,
 each taken only where it lowers KL further, make the end quick. All works on merged cells: the posterior of a hidden
@@ -54,7 +54,7 @@ class Completed(Target):
 
 @dataclass(frozen=True, eq=False)
 class HiddenModel(Solver):
-    """Completed-maximisation, and all that stays the same from step to step.
+    """Expectation-maximisation, and all that stays the same from step to step.
 
     Which cells can vanish depends on the visible zeros alone.
     """
@@ -116,9 +116,8 @@ class HiddenModel(Solver):
         model = self.plan.target.problem.model
         if model.n_merged * model.n_params > limits.LARGEST_FEATURES:
             return None
-        shape = model.quotient.merged_shape
-        levels = math.prod(shape[self.n_visible :])
-        return features(model, np.ones(shape, dtype=np.bool_)).reshape(-1, levels, model.n_params)
+        every = np.ones(model.quotient.merged_shape, dtype=np.bool_)
+        return features(model, every).reshape(-1, math.prod(every.shape[self.n_visible :]), model.n_params)
 
     def _newton(self, now: Completed) -> Completed | None:
         """Take Newton's step for the visible KL, shortened if need be; ``None`` where it does not lower it.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray
-from legendre.results.base import Result
+from legendre.results.base import Result, of_fit
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.solvers.loop import Step
@@ -61,15 +61,9 @@ class HiddenDecomposition(Result):
         """The shape of X."""
         return self.fit.shape[: self.n_visible]
 
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.fit.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, eq. (3)."""
-        return self.fit.eta
+    if not TYPE_CHECKING:  # `Result` declares their types
+        theta = of_fit("theta", "Natural parameters on B.")
+        eta = of_fit("eta", "Expectations on B, eq. (3).")
 
     @property
     def history(self) -> tuple[Step, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from scipy.fft import dct, idct
@@ -37,7 +37,8 @@ class Waves:
     @cached_property
     def matrices(self) -> tuple[FloatArray | None, ...]:
         """The waves of each mode, one per row; ``None`` for a long mode."""
-        return tuple(_cosines(n) if n <= limits.LARGEST_COSINES else None for n in self.shape)
+        short = limits.LARGEST_COSINES
+        return tuple(dct(np.eye(n), norm="ortho", axis=0) if n <= short else None for n in self.shape)
 
     def to_cells(self, a: FloatArray) -> FloatArray:
         """Sum the waves: from coefficients to cells. The adjoint is `to_waves`."""
@@ -71,24 +72,14 @@ class Waves:
 
     def variances(self, tau: FloatArray) -> FloatArray:
         """Sum over terms: the variance of each coefficient."""
-        for rows in self.spectra:
-            tau = _product(tau, rows)
-        return tau
+        return reduce(_product, self.spectra, tau)
 
     def by_term(self, t: FloatArray) -> FloatArray:
         """Sum over coefficients: the adjoint of `variances`."""
-        for rows in self.spectra:
-            t = _product(t, rows.T)
-        return t
+        return reduce(_product, (rows.T for rows in self.spectra), t)
 
     def name(self, term: tuple[int, ...]) -> str:
-        """Name a term: the modes that are not level, with ~ for a walk.
-
-        Examples
-        --------
-        >>> Waves((4, 5, 6)).name((0, 1, 2))
-        '1 x 2~'
-        """
+        """Name a term: the modes that are not level, with ~ for a walk: ``"1 x 2~"`` for (0, 1, 2)."""
         return " x ".join(f"{k}{'~' * (kind - 1)}" for k, kind in enumerate(term) if kind)
 
 
@@ -100,12 +91,6 @@ def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
 
 def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
     return np.moveaxis(by(a, norm="ortho", axis=0), 0, -1)
-
-
-def _cosines(n: int) -> FloatArray:
-    rows: FloatArray = np.cos(np.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n) * np.sqrt(2.0 / n)
-    rows[0] = np.sqrt(1.0 / n)
-    return rows
 
 
 def _spectrum(n: int) -> FloatArray:

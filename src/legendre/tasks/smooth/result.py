@@ -46,8 +46,6 @@ class Smoothed(Result):
         for.
     gap
         Upper bound of ``KL(P, Q) + penalty / n`` above its minimum, n being the number of observed cells.
-    status, converged, history, n_iter
-        How the fit ended, and its Newton steps.
     """
 
     format: ClassVar[str] = "legendre-smoothed"

@@ -30,8 +30,7 @@ from legendre.tasks.smooth.penalised import STEPS, Observed, PenalisedPoint, Wav
 from legendre.tasks.smooth.result import Smoothed
 
 LEAST, MOST = 1e-7, 20.0  # the bounds of a term's variance of log q; at the lower one the term does nothing
-TYPICAL, FACTOR = 0.05, 3.0
-"""The prior of a term's variance is log-normal: its median, and the factor that is one standard deviation."""
+TYPICAL, FACTOR = 0.05, 3.0  # a term's variance has a log-normal prior: its median, and one standard deviation
 ROUGH = 0.02  # fits are as exact as this share of a coefficient's standard deviation while variances are sought
 SOLVED = 1e-3  # the accuracy of the linear systems that give the gradient
 ITERATIONS = 40
@@ -99,13 +98,12 @@ def smooth(
     limit = STEPS if settings.max_iter is None else settings.max_iter
     place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
     model = data.total * measure * np.exp(place.h - place.psi)
-    tensor = np.where(seen, entries, model)
     done = Smoothed(
-        values=home.bring(frozen(tensor)),
+        values=home.bring(frozen(np.where(seen, entries, model))),
         means=home.bring(frozen(model)),
         observed=frozen(seen),
         theta=frozen(moebius(place.h).ravel()[1:]),
-        variances=tuned.by_name,
+        variances=tuned.variances,
         criterion=criterion,
         error=tuned.error,
         n_held_out=tuned.n_held_out,
@@ -135,10 +133,8 @@ class Fold:
     def errors(self, v: FloatArray, b: FloatArray, criterion: str) -> tuple[float, FloatArray, FloatArray]:
         """Fit from b; return the sum of the errors on the held-out cells, its gradient in v, and the new b."""
         place, _ = fit(self.observed, np.sqrt(v), b, ROUGH / self.observed.n_cells)
-        x = self.x[self.held]
+        x, squares, slope = self.x[self.held], criterion == "rmse", np.zeros_like(self.x)
         m = self.total * self.base[self.held] * np.exp(place.h[self.held] - place.psi)
-        squares = criterion == "rmse"
-        slope = np.zeros_like(self.x)
         slope[self.held] = 2.0 * (m - x) * m if squares else 2.0 * (m - x)
         error = (m - x) ** 2 if squares else poisson_deviance(x, m)
         return float(error.sum()), _in_variances(place, slope), place.b
@@ -158,23 +154,13 @@ def _in_variances(place: PenalisedPoint, slope: FloatArray) -> FloatArray:
 class Tuned:
     """The variances that held-out cells chose."""
 
-    tau: FloatArray  # term by term
     waves: Waves
+    spread: FloatArray  # standard deviations of the coefficients
+    variances: dict[str, float]  # by the names of their terms
     error: float  # on the held-out cells, mean or root mean square
     b: FloatArray  # a start for a fit
     n_held_out: int
     n_folds: int
-
-    @property
-    def by_name(self) -> dict[str, float]:
-        """Variances by the names of their terms."""
-        chosen = np.argwhere(self.waves.terms)
-        return {self.waves.name(tuple(term)): float(self.tau[tuple(term)]) for term in chosen.tolist()}
-
-    @property
-    def spread(self) -> FloatArray:
-        """Standard deviations of the coefficients."""
-        return np.sqrt(self.waves.variances(self.tau))
 
 
 def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, together: int = 1) -> Tuned:
@@ -208,13 +194,14 @@ def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, 
         return value, np.log(FACTOR) * (slope * tau)[waves.terms] / total + 2.0 * z / held_out
 
     start = np.zeros(int(waves.terms.sum()))
-    least, most = (float(np.log(limit / TYPICAL) / np.log(FACTOR)) for limit in (LEAST, MOST))
+    bounds = [tuple(np.log([LEAST / TYPICAL, MOST / TYPICAL]) / np.log(FACTOR))] * len(start)
     options: Any = {"maxiter": ITERATIONS, "ftol": SETTLED}
-    bounds = [(least, most)] * len(start)
     found = minimize(badness, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     error = float(np.exp(found.fun - np.vdot(found.x, found.x) / held_out))
     error = unit * (error if criterion == "deviance" else float(np.sqrt(error)))
-    return Tuned(in_place(found.x), waves, error, latest[0], held_out, len(folds))
+    tau, terms = in_place(found.x), map(tuple, np.argwhere(waves.terms).tolist())
+    by_name = {waves.name(term): float(tau[term]) for term in terms}
+    return Tuned(waves, np.sqrt(waves.variances(tau)), by_name, error, latest[0], held_out, len(folds))
 
 
 def _folds(waves: Waves, values: FloatArray, base: FloatArray, turns: IntArray, enough: int) -> list[Fold]:
