@@ -92,9 +92,9 @@ def test_the_largest_basis_is_found(family: Family, support: str, X: FloatArray)
     sizes = [len(FAMILIES[family](size).select(data)) for size in range(1, 21)]  # 20 cells in a slice
     for n in range(1, 62):
         fitting = [size for size in sizes if size <= n]
-        found = largest(data, n, family)
-        assert (found.l, found.n_params) == ((0, sizes[0]) if not fitting else (found.l, fitting[-1]))
-        assert found.l == 0 or sizes[found.l - 1] == found.n_params
+        size, n_params = largest(data, n, family)
+        assert (size, n_params) == ((size, fitting[-1]) if fitting else (0, sizes[0]))
+        assert size == 0 or sizes[size - 1] == n_params
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
+from legendre.solvers.choose import SOLVERS
 from legendre.tasks.load import load
 
 app = typer.Typer(
@@ -30,19 +31,16 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+TensorFile = Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")]
+Support = Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")]
+Key = Annotated[str | None, typer.Option(help="Which array of an .npz file.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print it.")] = False) -> None:
+    if version:
         typer.echo(f"legendre {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
-    del version  # the callback has dealt with it
 
 
 @app.command()
@@ -55,16 +53,14 @@ def demo(
 
 @app.command()
 def fit(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
+    tensor: TensorFile,
     basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
-    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
-    solver: Annotated[
-        str, typer.Option(help="auto, natural, natural-cg, scaling, closed, gradient or m-projection.")
-    ] = "auto",
+    support: Support = "all",
+    solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="Steps at most.")] = None,
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+    key: Key = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Keep the state of a long fit in this file; the same command goes on from it.")
     ] = None,
@@ -81,15 +77,9 @@ def fit(
     with warnings.catch_warnings(), _interruptible(checkpoint):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            X,
-            basis,
-            support=support,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
+            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, checkpoint=checkpoint,
             progress=sys.stderr.isatty(),
-            checkpoint=checkpoint,
-        )
+        )  # fmt: skip
     result.save(output)
     typer.echo(result.summary())
     typer.echo(f"written to {output}")
@@ -99,13 +89,13 @@ def fit(
 
 @app.command()
 def compare(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
+    tensor: TensorFile,
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
     seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
-    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+    support: Support = "all",
+    key: Key = None,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
     X = read_input(tensor, key)

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, empty
 from legendre.basis.paper import B1, B2, B3
+from legendre.cli.compare import print_table
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.fitting.decompose import decompose
@@ -30,6 +31,13 @@ SIZES = (1, 3, 8)
 """l of the paper's basis B1 + B2(l) + B3(l)."""
 CP, CP_EFFORT, CP_STARTS = PEERS["cp-hals"], Effort(max_iter=500, tol=1e-9), 5
 """The other method, when it stops, and its random starts, of which the best counts."""
+
+REMARK = """\
+Legendre l: the paper's basis B1 + B2(l) + B3(l); adaptive: as many cells,
+chosen by the data. Zeros are left out of the sample space, as in the paper.
+Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual
+max|eta - eta_hat| proves it. NN-CP minimises the squared error instead; it is
+the best of five random starts, given the same zeros; ms is for one start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +53,11 @@ class DemoRow:
     rmse: float
     seconds: float
 
+    def line(self) -> list[str]:
+        """Write the line of the table."""
+        numbers = [f"{self.kl:.4f}", f"{self.rmse:.3f}", f"{1000 * self.seconds:.0f}"]
+        return [self.method, str(self.n_params), self.steps, self.certificate, *numbers]
+
 
 def run_demo(folder: Path) -> None:
     """Print the table and write the picture."""
@@ -53,13 +66,15 @@ def run_demo(folder: Path) -> None:
         raise InvalidSetting(f"the demo needs {' and '.join(missing)}. Install them with: pip install 'legendre[demo]'")
     folder.mkdir(parents=True, exist_ok=True)
     X = digits()
-    rows = [uniform(X)]
+    rows = [legendre_row("uniform", X, empty())]
     for size in SIZES:
         paper = legendre_row(f"Legendre l={size}", X, B1() | B2(size) | B3(size))
         rows += [paper, legendre_row("Legendre, adaptive", X, adaptive(paper.n_params))]
         if CP.installed and (row := cp_row(X, paper.n_params)) is not None:
             rows.append(row)
-    print_table(X, rows)
+    title = f"{X.shape[2]} images of handwritten digits, a {' x '.join(map(str, X.shape))} tensor"
+    columns = ("params", "steps", "residual", "KL(P, Q)", "RMSE", "ms")
+    print_table(title, columns, [row.line() for row in rows]).print(REMARK)
     picture = folder / "digits.png"
     draw(X, rows, picture)
     print(f"\nThe picture is in {picture}")
@@ -75,21 +90,13 @@ def digits() -> FloatArray:
     return images
 
 
-def uniform(X: FloatArray) -> DemoRow:
-    """No parameter at all: the plain baseline."""
-    start = time.perf_counter()
-    fit = decompose(X, "empty", support="nonzero")
-    return DemoRow("uniform", 0, fit.tensor(), "0", "exact", fit.kl, fit.rmse, time.perf_counter() - start)
-
-
 def legendre_row(method: str, X: FloatArray, basis: Basis) -> DemoRow:
     """Fit a basis; zeros are left out of the sample space."""
     start = time.perf_counter()
     fit = decompose(X, basis, support="nonzero")
     seconds = time.perf_counter() - start
-    return DemoRow(
-        method, fit.n_params, fit.tensor(), str(fit.n_iter), f"{fit.residual:.0e}", fit.kl, fit.rmse, seconds
-    )
+    proof = f"{fit.residual:.0e}" if fit.n_params else "exact"
+    return DemoRow(method, fit.n_params, fit.tensor(), str(fit.n_iter), proof, fit.kl, fit.rmse, seconds)
 
 
 def cp_row(X: FloatArray, n_params: int) -> DemoRow | None:
@@ -103,42 +110,10 @@ def cp_row(X: FloatArray, n_params: int) -> DemoRow | None:
         print(f"no row for {CP.label} with {n_params} parameters: {tried[0].note}")
         return None
     fit, images = min(done, key=lambda pair: float(((X - pair[1]) ** 2).sum()))
-    return DemoRow(
-        f"NN-CP rank {CP.rank(X.shape, n_params)}, masked",
-        fit.n_params or 0,
-        images,
-        f"<= {CP_EFFORT.max_iter}",
-        "none",
-        kl(X, images),
-        float(np.sqrt(((X - images) ** 2).mean())),
-        sum(fit.seconds or 0.0 for fit, _ in done) / len(done),
-    )
-
-
-def print_table(X: FloatArray, rows: list[DemoRow]) -> None:
-    """Show the numbers."""
-    from rich.console import Console
-    from rich.table import Table
-
-    shape = " x ".join(map(str, X.shape))
-    table = Table(title=f"{X.shape[2]} images of handwritten digits, a {shape} tensor", title_justify="left")
-    table.add_column("method")
-    for name in ("params", "steps", "residual", "KL(P, Q)", "RMSE", "ms"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        style = "bold" if row.method.startswith("Legendre") else "dim"
-        numbers = (f"{row.kl:.4f}", f"{row.rmse:.3f}", f"{1000 * row.seconds:.0f}")
-        table.add_row(row.method, str(row.n_params), row.steps, row.certificate, *numbers, style=style)
-    console = Console()
-    console.print(table)
-    console.print(
-        "Legendre l: the paper's basis B1 + B2(l) + B3(l); adaptive: as many cells,\n"
-        "chosen by the data. Zeros are left out of the sample space, as in the paper.\n"
-        "Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual\n"
-        "max|eta - eta_hat| proves it. NN-CP minimises the squared error instead; it is\n"
-        "the best of five random starts, given the same zeros; ms is for one start.",
-        highlight=False,
-    )
+    seconds = sum(fit.seconds or 0.0 for fit, _ in done) / len(done)
+    method, steps = f"NN-CP rank {CP.rank(X.shape, n_params)}, masked", f"<= {CP_EFFORT.max_iter}"
+    rmse = float(np.sqrt(((X - images) ** 2).mean()))
+    return DemoRow(method, fit.n_params or 0, images, steps, "none", kl(X, images), rmse, seconds)
 
 
 def draw(X: FloatArray, rows: list[DemoRow], path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from legendre.core.errors import InvalidSetting, LegendreError
+
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
     """Tell whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
@@ -44,3 +46,15 @@ def entries(value: object) -> list[Any] | None:
         return list(value)
     except TypeError:  # an array without modes
         return None
+
+
+def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:
+    """Raise an error with this sentence unless a caller's value is of the kind that is needed.
+
+    >>> expect(5, str, "names are text, got 5.")
+    Traceback (most recent call last):
+    ...
+    legendre.core.errors.InvalidSetting: names are text, got 5.
+    """
+    if not isinstance(value, kind):
+        raise error(sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from legendre.basis.basis import Basis
@@ -25,24 +24,17 @@ STEPS, SHARE, ENOUGH = 5, 4, 5000
 """The default numbers of parameters: at most 5 of them, none above a quarter of the cells, none above 5000."""
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """A member of a family and its size on X; l = 0 if all are too large, and then the size is that of l = 1."""
+def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
+    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
 
-    l: int  # noqa: E741 - the paper's name
-    n_params: int
-
-
-def largest(data: Observation, n_params: int, family: Family) -> Chosen:
-    """Find the l whose basis is the largest with at most `n_params` cells.
-
-    The size grows with l, up to cells that two parts share, so bisection finds it.
+    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
+    size that of l = 1.
 
     Examples
     --------
     >>> from legendre.data.dense import observe
     >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
-    Chosen(l=6, n_params=39)
+    (6, 39)
     """
 
     def size(l: int) -> int:  # noqa: E741 - the paper's name
@@ -56,7 +48,7 @@ def largest(data: Observation, n_params: int, family: Family) -> Chosen:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if size(middle) <= n_params else (low, middle)
-    return Chosen(low, size(max(low, 1)))
+    return low, size(max(low, 1))
 
 
 def ladder(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -90,13 +82,6 @@ def checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int
             f"{data.support.n_cells - 1} reproduce any X."
         )
     return tuple(sorted({int(n) for n in listed}))
-
-
-def checked_seeds(seeds: int) -> int:
-    """Return the number of seeds."""
-    if not is_whole(seeds, 1):
-        raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
-    return int(seeds)
 
 
 def checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
