@@ -27,8 +27,7 @@ from legendre.tasks.compare import peers
 from legendre.tasks.compare.peers import PEERS, Effort, Factors, Peer
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import COMPARED, Row, masked, score
-from legendre.tasks.compare.run import Comparison
-from legendre.tasks.compare.settings import FAMILIES, Family, ladder, largest
+from legendre.tasks.compare.run import FAMILIES, Comparison, Family, ladder, largest
 
 QUICK = Effort(max_iter=3, seconds=5.0)
 
@@ -412,7 +411,7 @@ def test_the_command_draws_and_keeps_earlier_rows(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PEERS, "cp-hals", answer(2.0))
-    monkeypatch.setattr(sys.modules["legendre.tasks.compare.settings"], "COMPARED", ("cp-hals",))
+    monkeypatch.setattr(sys.modules["legendre.tasks.compare.run"], "COMPARED", ("cp-hals",))
     for support in ("all", "nonzero"):
         code, out, err = command("--params", "20", "--seeds", "2", "--support", support)
         assert code == 0

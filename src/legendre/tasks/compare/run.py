@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import empty
-from legendre.core.arguments import expect, is_whole
+from legendre.basis.basis import Basis, empty
+from legendre.basis.paper import B1, B2, B3
+from legendre.core.arguments import entries, expect, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
-from legendre.tasks.compare.rows import ADAPTIVE, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
-from legendre.tasks.compare.settings import FAMILIES, Family, checked_params, checked_peers, largest
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
+Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
+FAMILIES: dict[Family, Callable[[int], Basis]] = {
+    "B1 + B2(l) + B3(l)": lambda l: B1() | B2(l) | B3(l),  # noqa: E741 - the paper's name
+    "B3(l)": lambda l: B3(l),  # noqa: E741 - the paper's name
+}
+"""The two families of the paper's experiments: of faces, and of MNIST."""
+STEPS, SHARE, ENOUGH = 5, 4, 5000
+"""The default numbers of parameters: at most 5 of them, none above a quarter of the cells, none above 5000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +72,8 @@ class Comparison:
         """Check what a caller wants compared, and list the fits of ours and of the peers."""
         if not is_whole(seeds, 1):
             raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
-        methods = (*OURS, *checked_peers(peers, self.support))
-        return self.jobs(checked_params(params, self.data), int(seeds), methods)
+        methods = (*OURS, *_checked_peers(peers, self.support))
+        return self.jobs(_checked_params(params, self.data), int(seeds), methods)
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
         """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
@@ -185,3 +196,76 @@ def compare(
     """
     comparison = Comparison.of(X, support, effort=effort)
     return [row for rows in comparison.rows(comparison.checked_jobs(params, seeds, peers)) for row in rows]
+
+
+def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
+    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
+
+    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
+    size that of l = 1.
+
+    Examples
+    --------
+    >>> from legendre.data.dense import observe
+    >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
+    (6, 39)
+    """
+
+    def size(l: int) -> int:  # noqa: E741 - the paper's name
+        return len(FAMILIES[family](l).select(data))
+
+    slice_cells = math.prod(data.shape[:-1])
+    low, high = 0, 1
+    while high <= slice_cells and size(high) <= n_params:  # doubling: a huge l would list a huge basis
+        low, high = high, 2 * high
+    high = min(high, slice_cells + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) <= n_params else (low, middle)
+    return low, size(max(low, 1))
+
+
+def ladder(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of parameters of nonnegative CP of rank 1, 2, 4, 8, 16, as far as `SHARE` and `ENOUGH` allow.
+
+    >>> ladder((92, 112, 20))
+    (224, 448, 896, 1792, 3584)
+    >>> ladder((2, 3))
+    (1,)
+    """
+    one, cells = sum(shape), math.prod(shape)
+    most = min(cells // SHARE, max(ENOUGH, one))
+    return tuple(one << k for k in range(STEPS) if one << k <= most) or (max(1, most),)
+
+
+def _checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int, ...]:
+    """Return the numbers of parameters, sorted."""
+    if params is None:
+        return ladder(data.shape)
+    listed = entries(params)
+    if listed is None:
+        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
+    for n in listed:
+        if not is_whole(n, 1):
+            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
+    if not listed:
+        raise InvalidSetting("params is empty; give at least one number of parameters.")
+    if (most := max(listed)) >= data.support.n_cells:
+        raise InvalidSetting(
+            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
+            f"{data.support.n_cells - 1} reproduce any X."
+        )
+    return tuple(sorted({int(n) for n in listed}))
+
+
+def _checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
+    """Return the names of the peers; by default those that suit the support."""
+    if peers is None:
+        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
+    listed = [peers] if isinstance(peers, str) else entries(peers)
+    if listed is None:
+        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
+    for name in listed:
+        if not isinstance(name, str) or name not in PEERS:
+            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+    return tuple(listed)
