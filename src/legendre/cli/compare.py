@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,9 +18,6 @@ from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import LABELS, Job, Row
 from legendre.tasks.compare.run import Comparison
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 INTERRUPTED = 130
 
@@ -47,10 +43,10 @@ def run_compare(
     except KeyboardInterrupt:
         code = INTERRUPTED
     title = f"{name}, {' x '.join(map(str, comparison.data.shape))}"
-    _show(rows, title)
+    show(rows, title)
     _picture(rows, folder / "compare.png", title)
     if rows:
-        typer.echo(f"rows: {table}")
+        typer.echo(f"rows, of every seed: {table}")
     if code:
         typer.echo(f"legendre: interrupted after {len(rows)} rows; they are kept.", err=True)
     return code
@@ -85,41 +81,36 @@ def _progress(total: int) -> Iterator[Callable[[Job], None]]:
         yield lambda job: display.update(task, advance=1, description=f"{LABELS[job.method]}, {job.asked} parameters")
 
 
-def _show(rows: Sequence[Row], title: str) -> None:
-    """Print the table, a line for a method and size, then why methods have no reconstruction."""
-    groups: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.asked), []).append(row)
-    columns = ("asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual")
-    console = print_table(title, columns, [_line(same) for same in groups.values()])
-    for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
-        console.print(remark, soft_wrap=True, markup=False)
-    if any(row.seed is not None for row in rows):
-        console.print(
-            "Of several seeds the row shows the best RMSE and the best KL, and the mean time; the file has all."
-        )
-
-
-def print_table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Console:
-    """Print a table of methods, ours in bold; return the console, which does not fold lines in a pipe."""
+def show(rows: Sequence[Row], title: str) -> None:
+    """Print a table with a line for each method and size, and why methods have no reconstruction."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table("method", title=title, title_justify="left")
-    for column in columns:
+    for column in ("asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"):
         table.add_column(column, justify="right")
-    for line in lines:
-        table.add_row(*line, style="bold" if line[0].startswith("Legendre") else "")
+    for same in over_seeds(rows):
+        style = "bold" if same[0].label.startswith("Legendre") else "" if same[0].scored else "dim"
+        table.add_row(*_line(same), style=style)
     console = Console(highlight=False)
-    console.width = max(console.width, 110)
+    console.width = max(console.width, 110)  # do not fold lines in a pipe
     console.print(table)
-    return console
+    for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
+        console.print(remark, soft_wrap=True, markup=False)
+    if any(row.seed is not None for row in rows):
+        console.print("Of several seeds the row shows the best RMSE and the best KL, and the mean time.")
+
+
+def over_seeds(rows: Sequence[Row]) -> list[list[Row]]:
+    """Group the rows of each method and size, which differ in their seeds; those with a reconstruction come first."""
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in sorted(rows, key=lambda row: not row.scored):
+        groups.setdefault((row.method, row.asked), []).append(row)
+    return [groups[key] for key in dict.fromkeys((row.method, row.asked) for row in rows)]
 
 
 def _line(same: list[Row]) -> list[str]:
-    """Write a line for the rows of one method and size, which differ in their seeds."""
-    scored = [row for row in same if row.scored]
-    row = (scored or same)[0]
+    row, scored = same[0], [row for row in same if row.scored]
 
     def least(name: str, form: str) -> str:
         return format(min(getattr(row, name) for row in scored), form) if scored else ""

@@ -46,6 +46,7 @@ class Comparison:
     problem: str  # the tensor's name, for the rows
     family: Family  # which of the paper's bases
     effort: Effort  # when the peers stop
+    keep: Callable[[Row, FloatArray], None] = lambda _row, _Q: None  # is given every reconstruction
 
     @classmethod
     def of(
@@ -146,7 +147,9 @@ class Comparison:
         return rows
 
     def _scored(self, row: Row, Q: FloatArray) -> Row:
-        return replace(row, **asdict(score(self.X, Q)))
+        row = replace(row, **asdict(score(self.X, Q)))
+        self.keep(row, Q)
+        return row
 
 
 def compare(
