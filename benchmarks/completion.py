@@ -96,8 +96,8 @@ class Trial:
             shape = (shape[0], *self.source.weeks, *shape[2:])
         Y = np.where(self.hidden, np.nan, self.X).reshape(shape)
         start = time.perf_counter()
-        folds = "cells" if self.pattern == "cells" else len(shape) - 1
-        done = ld.smooth(Y, folds=folds, criterion="rmse")
+        hold_out = "cells" if self.pattern == "cells" else len(shape) - 1
+        done = ld.smooth(Y, hold_out=hold_out, criterion="rmse")
         return self.row(
             method, f"{done.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
         )

@@ -43,7 +43,7 @@ def smoothed() -> Any:
     x = np.linspace(0, 3, 6)
     X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
     X[[0, 2, 4], [1, 5, 3]] = NAN
-    return ld.smooth(X, cv=3)
+    return ld.smooth(X, folds=3)
 
 
 def unfinished() -> Any:
@@ -61,8 +61,8 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "balanced": lambda: ld.balance(COUNTS, {(0, 1): [[10, 20], [30, 40]], 2: [60, 40]}),
     "balanced_integers_with_zeros": lambda: ld.balance(np.array([[3, 0], [1, 2]]), {0: [1, 1], 1: [1.5, 0.5]}),
     "completion": lambda: ld.complete(GAPS, "B1"),
-    "completion_with_cv": lambda: ld.complete(GAPS, ["B1", "empty"], cv=3),
-    "cross_validation": lambda: ld.complete(GAPS, ["B1", "empty"], cv=3).cv,
+    "completion_with_cv": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3),
+    "cross_validation": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3).cv,
     "smoothed": smoothed,
     "hidden": lambda: ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, tol=1e-5),
     "hidden_unfinished": unfinished,
@@ -159,7 +159,7 @@ def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
 
 def test_smoothing_that_runs_out_of_steps() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
-        done = ld.smooth(np.where(np.isnan(GAPS), NAN, GAPS), cv=3, max_iter=0)
+        done = ld.smooth(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
     assert done.status is ld.Status.OUT_OF_STEPS
     assert not done.converged
     assert len(done.history) == 1

@@ -273,7 +273,7 @@ def noisy(seed: int = 0) -> FloatArray:
 def test_cross_validation_finds_the_model_that_made_the_data() -> None:
     X = noisy()
     candidates: list[ld.Basis | str] = ["empty", "interactions(1)", "interactions(2)", ld.full()]
-    done = ld.complete(X, candidates, cv=4)
+    done = ld.complete(X, candidates, folds=4)
     table = done.cv
     assert table is not None
     assert [score.basis for score in table.scores][table.best] == "interactions(1)" == done.fit.recipe
@@ -288,12 +288,12 @@ def test_cross_validation_finds_the_model_that_made_the_data() -> None:
 
 def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     X = noisy()
-    rough = ld.complete(X, ld.interactions(1), cv=3, seed=5).cv
+    rough = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     monkeypatch.setattr(selection, "ROUGH", 0.0)
     seen = ~np.isnan(X)
-    table = ld.complete(X, ld.interactions(1), cv=3, seed=5).cv
+    table = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     assert table is not None
-    turns = Folding(3, seed=5).deal(seen)
+    turns = Folding(3, rng=5).deal(seen)
     squares, deviances = [], []
     for turn in range(3):
         held = turns == turn
@@ -323,7 +323,7 @@ def test_fibres_are_held_out_whole() -> None:
 
 def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
     """A two-body basis has a parameter for every fibre: with the fibre unseen it says nothing."""
-    table = ld.complete(noisy(), ["interactions(1)", "interactions(2)"], cv=3, folds=2).cv
+    table = ld.complete(noisy(), ["interactions(1)", "interactions(2)"], folds=3, hold_out=2).cv
     assert table is not None
     assert table.folds == "fibres along mode 2"
     assert table.scores[0].undetermined == 0
@@ -331,7 +331,7 @@ def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
     with pytest.raises(
         ld.errors.InvalidBasis, match="every candidate leaves more than half of the held-out cells undet"
     ):
-        ld.complete(noisy(), ["interactions(2)", "full"], cv=3, folds=2)
+        ld.complete(noisy(), ["interactions(2)", "full"], folds=3, hold_out=2)
 
 
 def test_the_size_of_an_adaptive_basis_is_chosen() -> None:
@@ -339,7 +339,7 @@ def test_the_size_of_an_adaptive_basis_is_chosen() -> None:
     mean = np.full((10, 10), 20.0)
     mean[4:, 6:] = 90.0
     X = np.where(rng.random(mean.shape) < 0.2, NAN, rng.poisson(mean))
-    done = ld.complete(X, ld.adaptive(40), cv=4)
+    done = ld.complete(X, ld.adaptive(40), folds=4)
     assert done.cv is not None
     sizes = [score.basis for score in done.cv.scores]
     assert [name.partition(",")[0] for name in sizes] == [f"adaptive({n}" for n in (1, 2, 3, 5, 8, 14, 24, 40)]
@@ -350,14 +350,14 @@ def test_the_size_of_an_adaptive_basis_is_chosen() -> None:
 def test_infinite_deviance_falls_back_on_rmse() -> None:
     """A count alone in its row, held out, is predicted to be 0 by bases that fit the rows."""
     X = np.array([[9.0, 0.0, 0.0], [20.0, 40.0, 10.0], [30.0, 60.0, 14.0]])
-    table = ld.complete(X, ["interactions([(0,)])", "interactions(1)"], cv=9).cv
+    table = ld.complete(X, ["interactions([(0,)])", "interactions(1)"], folds=9).cv
     assert table is not None
     assert [score.deviance for score in table.scores] == [np.inf, np.inf]
     assert table.best == 1 == int(np.argmin([score.rmse for score in table.scores]))
 
 
 def test_same_seed_same_folds() -> None:
-    tables = [ld.complete(noisy(), ["interactions(1)", "empty"], cv=3, seed=s).cv for s in (1, 1, 2)]
+    tables = [ld.complete(noisy(), ["interactions(1)", "empty"], folds=3, rng=s).cv for s in (1, 1, 2)]
     assert tables[0] == tables[1] != tables[2]
 
 
@@ -374,8 +374,8 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(ld.errors.InvalidBasis, match="did you mean 'interactions'"):
         ld.complete(X, "interaction(1)")
     with pytest.raises(ld.errors.InvalidBasis, match=r"this one holds \[0, 1\]"):
-        ld.complete(X, ["B1", [0, 1]], cv=2)  # type: ignore[arg-type]
-    with pytest.raises(ld.errors.InvalidSetting, match="2 candidate bases need cv"):
+        ld.complete(X, ["B1", [0, 1]], folds=2)  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidSetting, match=r"2 candidate bases need cross-validation .*: folds=5"):
         ld.complete(X, ["B1", "empty"])
 
 
@@ -383,16 +383,16 @@ def test_bad_input_is_refused() -> None:
     ("settings", "text"),
     [
         ({"undetermined": "zero"}, "unknown value of undetermined 'zero'"),
-        ({"criterion": "rmsd", "cv": 2}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
-        ({"cv": 1}, "cv must be a number of folds >= 2, or None for no cross-validation; got 1"),
-        ({"cv": True}, "cv must be a number of folds >= 2"),
-        ({"cv": 2.5}, "cv must be a number of folds >= 2"),
-        ({"cv": 4}, "cv=4 folds need at least as many observed cells; X has 3"),
-        ({"cv": 2, "seed": -1}, "seed must be an integer >= 0, got -1"),
-        ({"cv": 2, "folds": "fibres"}, "folds must be 'cells', a mode or several modes; got 'fibres'"),
-        ({"cv": 2, "folds": 2}, "folds names the mode 2; X has 2 modes, 0 to 1"),
-        ({"cv": 2, "folds": (0, 1)}, "fibres run along at least one mode and not along all 2"),
-        ({"cv": 3, "folds": 1}, "cv=3 folds need at least as many fibres with an observed cell; X has 2"),
+        ({"criterion": "rmsd", "folds": 2}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
+        ({"folds": 1}, "folds must be an integer >= 2 (complete also takes None: no cross-validation); got 1"),
+        ({"folds": True}, "folds must be an integer >= 2"),
+        ({"folds": 2.5}, "folds must be an integer >= 2"),
+        ({"folds": 4}, "folds=4 needs at least as many observed cells; X has 3"),
+        ({"folds": 2, "rng": -1}, "rng must be None, an integer >= 0 or a numpy.random.Generator, got -1"),
+        ({"folds": 2, "hold_out": "fibres"}, "hold_out must be 'cells', a mode or several modes; got 'fibres'"),
+        ({"folds": 2, "hold_out": 2}, "hold_out names the mode 2; X has 2 modes, 0 to 1"),
+        ({"folds": 2, "hold_out": (0, 1)}, "fibres run along at least one mode and not along all 2"),
+        ({"folds": 3, "hold_out": 1}, "folds=3 needs at least as many fibres with an observed cell; X has 2"),
         ({"tol": -1}, "tol must be a number >= 0"),
         ({"solver": "naturel"}, "unknown solver 'naturel'"),
     ],

@@ -220,9 +220,9 @@ def test_merged_cells_change_nothing(rng: np.random.Generator) -> None:
 
 def test_the_same_seed_gives_the_same_answer(rng: np.random.Generator) -> None:
     X = rng.gamma(1.0, size=(2, 2, 2, 2))
-    a, b = (ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, seed=5, tol=1e-5) for _ in range(2))
+    a, b = (ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, rng=5, tol=1e-5) for _ in range(2))
     assert_array_equal(a.fit.theta, b.fit.theta)
-    other = ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, seed=6, tol=1e-5)
+    other = ld.hidden(X, ld.rbm(4, 2), (2, 2), restarts=3, rng=6, tol=1e-5)
     assert other.runs[0].history[0] != a.runs[0].history[0]
     assert a.history[-1].objective == min(run.history[-1].objective for run in a.runs)
 
@@ -264,7 +264,7 @@ TROUBLE: list[tuple[dict[str, Any], str]] = [
     ),
     ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),
     ({"restarts": 0}, "restarts must be an integer >= 1, got 0"),
-    ({"seed": None}, "seed must be an integer >= 0, got None"),
+    ({"rng": -1}, "rng must be None, an integer >= 0 or a numpy.random.Generator, got -1"),
     ({"tol": -1.0}, "tol must be a number >= 0"),
     ({"max_iter": 2.5}, "max_iter must be an integer >= 0"),
     ({"X": [[1, -2], [3, 4]]}, r"negative entry: it is X\[0, 1\] = -2"),

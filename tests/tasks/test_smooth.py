@@ -157,15 +157,15 @@ def test_smoothing_fills_in_what_no_two_margins_can() -> None:
 
 def test_units_do_not_matter() -> None:
     _, X = ramp(1)
-    one = ld.smooth(X, criterion="rmse", cv=2).fitted()
+    one = ld.smooth(X, criterion="rmse", folds=2).fitted()
     for unit in (1024.0, 2.0**600, 2.0**-600):
-        np.testing.assert_allclose(ld.smooth(unit * X, criterion="rmse", cv=2).fitted(), unit * one, rtol=1e-9)
+        np.testing.assert_allclose(ld.smooth(unit * X, criterion="rmse", folds=2).fitted(), unit * one, rtol=1e-9)
 
 
 def test_whole_slices_can_be_missing() -> None:
     rate, X = ramp(2, steep=0.7)
     X[5] = NAN
-    done = ld.smooth(X, folds=1)
+    done = ld.smooth(X, hold_out=1)
     assert np.isfinite(done.tensor()).all()
     assert np.abs(done.tensor()[5] / rate[5] - 1).mean() < 0.12
     assert done.n_folds == 5
@@ -193,14 +193,14 @@ def test_zeros_base_and_support() -> None:
 def test_a_constant_tensor_stays_constant() -> None:
     X = np.full((4, 5), 3.0)
     X[1, 2] = NAN
-    np.testing.assert_allclose(ld.smooth(X, cv=3).tensor(), 3.0, rtol=1e-6)
+    np.testing.assert_allclose(ld.smooth(X, folds=3).tensor(), 3.0, rtol=1e-6)
 
 
 def test_only_as_many_folds_as_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     _, X = ramp()
     monkeypatch.setattr(limits, "ENOUGH_HELD_OUT", 20)
     assert ld.smooth(X).n_folds == 2
-    assert ld.smooth(X, folds=1).n_folds == 5
+    assert ld.smooth(X, hold_out=1).n_folds == 5
 
 
 def test_an_unfinished_fit_says_so() -> None:
@@ -213,9 +213,9 @@ def test_an_unfinished_fit_says_so() -> None:
     ("settings", "text"),
     [
         ({"criterion": "rmsd"}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
-        ({"cv": 1}, "cv must be a number of folds >= 2"),
-        ({"cv": 4}, "cv=4 folds need at least as many observed cells; X has 3"),
-        ({"cv": 2, "folds": 2}, "folds names the mode 2; X has 2 modes, 0 to 1"),
+        ({"folds": 1}, "folds must be an integer >= 2"),
+        ({"folds": 4}, "folds=4 needs at least as many observed cells; X has 3"),
+        ({"folds": 2, "hold_out": 2}, "hold_out names the mode 2; X has 2 modes, 0 to 1"),
         ({"tol": -1}, "tol must be a number >= 0"),
         ({"max_iter": -1}, "max_iter must be an integer >= 0"),
     ],
@@ -227,8 +227,8 @@ def test_bad_settings_are_refused(settings: dict[str, Any], text: str) -> None:
 
 def test_bad_tensors_are_refused() -> None:
     with pytest.raises(ld.errors.InvalidSetting, match=r"without the cells of fold \d X is zero everywhere"):
-        ld.smooth([[1.0, 0.0], [0.0, 0.0]], cv=4)
+        ld.smooth([[1.0, 0.0], [0.0, 0.0]], folds=4)
     with pytest.raises(ld.errors.InvalidTensor, match=r"1 negative entry: it is X\[0, 1\] = -2"):
         ld.smooth([[1.0, -2.0]])
     with pytest.raises(ld.errors.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):
-        ld.smooth([[1.0, NAN], [2.0, 3.0]], base=[[1.0, NAN], [1.0, 1.0]], cv=2)
+        ld.smooth([[1.0, NAN], [2.0, 3.0]], base=[[1.0, NAN], [1.0, 1.0]], folds=2)

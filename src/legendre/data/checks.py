@@ -49,9 +49,10 @@ def scan(values: AnyArray, *, rank: bool = False) -> Scan:
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
-    if (listed := as_sparse_tensor(X)) is not None:
-        raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
-    X = host(X, name, error)
+    if type(X) is not np.ndarray:
+        if (listed := as_sparse_tensor(X)) is not None:
+            raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
+        X = host(X, name, error)
     if isinstance(X, np.ma.MaskedArray):
         # np.asarray would drop the mask without a word
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))

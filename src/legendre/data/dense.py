@@ -209,7 +209,7 @@ def in_memory(data: Observation, task: str) -> Dense:
     >>> in_memory(observe([[1, 2], [3, 4]]), "balance").values.tolist()
     [[1, 2], [3, 4]]
     """
-    held = data.here()
+    held = data if isinstance(data, Dense) else data.here()
     if isinstance(held, Dense):
         return held
     raise InvalidTensor(

@@ -101,23 +101,47 @@ def decompose(
     growing = recipe if isinstance(recipe, Adaptive) else None  # the one place where a basis may grow
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    with _shown(settings.callback, progress) as line:
-        settings = replace(settings, callback=line.step)
+    with shown(settings.callback, progress) as line:
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
         data = read(X, support, base, rankings=rankings, watch=line.say)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
-        if growing is None:
-            fit = fit_on(data, recipe, settings, start=start, record=record)
-        else:
-            fit = _grown(data, home, growing, settings, line, record)
-    warned(fit, stacklevel=3)
+        fit = fit_recipe(data, home, recipe, settings, line, start=start, record=record)
+    return warned(fit, stacklevel=3)
+
+
+def fit_recipe(
+    data: Observation,
+    home: Home,
+    recipe: Basis,
+    settings: Settings,
+    line: ProgressLine,
+    *,
+    start: ArrayLike | None = None,
+    record: Record | None = None,
+) -> Decomposition:
+    """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
+
+    Parameters
+    ----------
+    data, home
+        X, and the array library that results go back to.
+    recipe, settings, start, record
+        As in `fit_on`.
+    line
+        Called at each step, in place of the callback of the settings, see `shown`.
+    """
+    settings = replace(settings, callback=line.step)
+    if isinstance(recipe, Adaptive):
+        fit = _grown(data, home, recipe, settings, line, record)
+    else:
+        fit = fit_on(data, recipe, settings, start=start, record=record)
     return fit if home is HERE else replace(fit, home=home)
 
 
 @contextmanager
-def _shown(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
-    """Show a line on the terminal, if asked."""
+def shown(callback: Callback | None, progress: bool) -> Iterator[ProgressLine]:
+    """Show a line on the terminal, if `progress` is true; what it yields calls the callback too."""
     if not progress:
         yield ProgressLine(callback)
         return

@@ -56,12 +56,12 @@ def size_of(n: int) -> int:
     return int(n)
 
 
-def generator_from(rng: int | np.random.Generator | None) -> np.random.Generator:
+def generator_from(rng: int | np.random.Generator | None, error: type[Exception] = InvalidQuery) -> np.random.Generator:
     """Read a source of random numbers."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     if not is_whole(rng, 0):
-        raise InvalidQuery(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
+        raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
     return np.random.default_rng(int(rng))
 
 

@@ -30,7 +30,7 @@ def merged_density(fit: Decomposition) -> FloatArray:
     """``q_v / r_v`` on every merged cell, in Omega or not; 0, or NaN if there is no limit, where theta diverges."""
     space = fit.model.on_full_grid().space
     with np.errstate(over="ignore"):
-        density = np.exp(space.below(fit.theta) - fit.psi)
+        density = np.exp(space.below(fit.point.theta) - fit.point.psi)
     if fit.alive is None:
         return density
     fall = space.below(fit.recession)

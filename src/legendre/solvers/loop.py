@@ -194,7 +194,7 @@ class Walk:
                 if record is not None:
                     record.keep(self.pack)
                 status = None if self.advance() else Status.STALLED
-        end = self.place.watch.best if status is Status.STALLED else self.place.state
+        end = self.place.watch.best if status is Status.STALLED and self.solver.convex else self.place.state
         final = self.solver.finish(self.target, end)
         return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt, self.solver)
 

@@ -99,6 +99,8 @@ class Solver(Protocol):
     """How many steps without any progress end the fit."""
     exact: ClassVar[bool] = False
     """Whether the gap it reports rests on systems that were solved exactly, so that it can prove existence."""
+    convex: ClassVar[bool] = True
+    """Whether the objective is convex, so that of a fit that stalls the point of smallest residual is the best one."""
     forms_fisher: ClassVar[bool] = False
     """Whether its steps form and factorise the Fisher matrix."""
     needs_products: ClassVar[bool] = False

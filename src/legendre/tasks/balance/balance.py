@@ -9,9 +9,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
@@ -19,7 +19,8 @@ from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidTensor
 from legendre.core.types import AnyArray
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, in_memory
+from legendre.data.read import TensorLike, read
 from legendre.data.support import Support
 from legendre.fitting.plan import Settings
 from legendre.model.problem import Problem
@@ -35,7 +36,7 @@ SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
 
 
 def balance(
-    X: ArrayLike,
+    X: TensorLike,
     margins: MarginsLike | None = None,
     *,
     modes: int | Iterable[Iterable[int]] | None = None,
@@ -52,7 +53,8 @@ def balance(
     Parameters
     ----------
     X
-        A nonnegative tensor of any order. Cells with X = 0 stay 0.
+        A nonnegative tensor of any kind that `decompose` takes, without missing cells. Cells with X = 0 stay 0. Every
+        cell is held in memory.
     margins
         ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode.
         Default: uniform margins.
@@ -91,12 +93,13 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    asked = _suitable(settings.solver)
-    home, data = home_of(X), _prior(X)
-    wanted = read_margins(margins, modes, total, data.shape, float(tol))
-    basis = interactions(wanted.largest_sets).select(data)
-    problem = Problem.with_margins(replace(data, total=wanted.total), basis, wanted.normalised())
-    result = Projection(problem, wanted, asked, float(tol), max_iter, callback).balanced()
+    _check_solver(settings.solver)
+    home, prior = home_of(X), _prior(X)
+    wanted = read_margins(margins, modes, total, prior.values.shape, settings.tol)
+    shares = wanted.normalised()
+    basis = interactions(list(shares)).select(prior)
+    problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
+    result = Projection(prior.values, problem, wanted, settings).balanced()
     _warn(result)
     return result if home is HERE else replace(result, values=home.bring(result.values))
 
@@ -108,46 +111,44 @@ def _warn(result: Balanced) -> None:
     warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=3)
 
 
-def _suitable(asked: Solver | None) -> Solver | None:
-    if asked is not None and asked.needs_mass:
+def _check_solver(solver: Solver | None) -> None:
+    if solver is not None and solver.needs_mass:
         raise InvalidSetting(
-            f"solver '{asked.name}' needs a tensor with the margins, which is what balancing looks for. "
+            f"solver '{solver.name}' needs a tensor with the margins, which is what balancing looks for. "
             f"Use auto, {', '.join(SOLVERS)}."
         )
-    return asked
 
 
-def _prior(X: ArrayLike) -> Dense:
-    """Read X as the base measure on its own support; here NaN is no missing value but an error."""
-    X = host(X)
-    data = _clean(X)
-    if data is None:
-        seen = observe(X)  # which says what is wrong with most of what is not clean
-        data = _clean(seen.values)
-        if data is None:
-            raise _refusal(seen.values)
-    return replace(data, base=frozen(np.asarray(data.values, dtype=np.float64)))
+def _prior(X: TensorLike) -> Dense:
+    """Make X the base measure on its own support; here NaN is no missing value but an error."""
+    values = _clean(host(X))
+    if values is None:
+        values = in_memory(read(X), "balance").values
+        if np.isnan(values).any():
+            raise _refusal(values)
+    mask = None if values.min() > 0 else values > 0
+    kept = frozen(values.copy() if values.size < limits.COMPILED_CELLS else values)
+    base = frozen(np.asarray(kept, dtype=np.float64))
+    return Dense(Support(values.shape, mask), base, missing=None, total=1.0, positive=True, values=kept)
 
 
-def _clean(X: ArrayLike) -> Dense | None:
-    """Observe an array of finite numbers >= 0 by two passes of NumPy, which is all that balancing needs to know."""
+def _clean(X: Any) -> AnyArray | None:
+    """Return an array of numbers >= 0 whose sum is finite and > 0; ``None`` where `read` is to say what is wrong.
+
+    Unlike `read` it accepts entries that are 0 when they are divided by the sum: balancing does not divide by it.
+    """
+    if not isinstance(X, (np.ndarray, list, tuple)) or isinstance(X, np.ma.MaskedArray):
+        return None
     try:
         values = np.asarray(X)
     except ValueError:
         return None
-    number = values.dtype.kind in "iuf" and not isinstance(X, np.ma.MaskedArray)
-    if not number or not values.size or not 0 < values.ndim <= limits.MOST_AXES:
+    if values.dtype.kind not in "iuf" or not values.size or not 0 < values.ndim <= limits.MOST_AXES:
         return None
-    smallest = float(values.min())
-    if smallest < 0:
+    if values.min() < 0:
         raise _refusal(values)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = float(values.sum(dtype=np.float64))
-    if not 0 < total < np.inf:
-        return None
-    support = Support(values.shape, None if smallest > 0 else values > 0)
-    kept = frozen(values.copy() if values.size < limits.COMPILED_CELLS else values)
-    return Dense(support=support, base=None, missing=None, total=total, positive=True, values=kept)
+        return values if 0 < float(values.sum(dtype=np.float64)) < np.inf else None
 
 
 def _refusal(values: AnyArray) -> InvalidTensor:

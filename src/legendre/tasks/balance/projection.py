@@ -8,14 +8,14 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.cells import frozen
-from legendre.core.types import BoolArray
-from legendre.data.dense import in_memory
+from legendre.core.types import AnyArray, BoolArray
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
+from legendre.fitting.plan import Settings
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.before.rank import independent
-from legendre.solvers.loop import Callback, Outcome, run_in_turn
+from legendre.solvers.loop import Outcome, run_in_turn
 from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.natural import Natural
 from legendre.solvers.natural_cg import NaturalCG
@@ -33,14 +33,12 @@ LEVEL = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """One question to `balance`, checked."""
+    """The arguments of `balance`, checked."""
 
+    X: AnyArray
     problem: Problem
     margins: Margins
-    solver: Solver | None
-    tol: float
-    max_iter: int | None
-    callback: Callback | None
+    settings: Settings
 
     def balanced(self) -> Balanced:
         """Solve on the cells that can be positive.
@@ -78,8 +76,8 @@ class Projection:
         return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
 
     def _solve(self, known: Reach) -> tuple[Outcome, str]:
-        model, face = self.problem.model, self._face(known)
-        solvers = choose_for_margins(self.problem, prove=not known.certain) if self.solver is None else [self.solver]
+        model, face, asked = self.problem.model, self._face(known), self.settings
+        solvers = [asked.solver] if asked.solver else choose_for_margins(self.problem, prove=not known.certain)
         every = columns = np.arange(model.n_params)
         if not solvers[0].accepts_dependent:
             columns = independent(model.on_face(face))
@@ -88,7 +86,7 @@ class Projection:
         engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
         target = Target(engine, reduced, self._eta_tol())
         start = np.zeros(len(columns))
-        outcome = run_in_turn(solvers, target, start, max_iter=self.max_iter, callback=self.callback)
+        outcome = run_in_turn(solvers, target, start, max_iter=asked.max_iter, callback=asked.callback)
         if len(columns) < len(every):
             theta = np.zeros(len(every))
             theta[columns] = outcome.point.theta
@@ -99,16 +97,17 @@ class Projection:
     def _eta_tol(self) -> float:
         """How closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them."""
         shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in (self.problem.prescribed or {}).items()]
-        return min(self.tol, max(LEVEL, self.tol * min(shares)))
+        tol = self.settings.tol
+        return min(tol, max(LEVEL, tol * min(shares)))
 
     def _result(self, known: Reach, outcome: Outcome, solver: str) -> Balanced:
-        data, model, face = in_memory(self.problem.data, "balance"), self.problem.model, self._face(known)
+        model, face, tol = self.problem.model, self._face(known), self.settings.tol
         parts = log_factors(model, outcome.point, self.margins)
         alive = None if face is None else model.quotient.spread(face)
         cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
-        tensor, parts, error = polished(multiplied(data.values, parts, alive), parts, self.margins, self.tol, cycles)
+        tensor, parts, error = polished(multiplied(self.X, parts, alive), parts, self.margins, tol, cycles)
         result = Balanced(
-            X=data.values,
+            X=self.X,
             margins=self.margins,
             values=frozen(tensor),
             parts=parts,
@@ -120,9 +119,9 @@ class Projection:
             gap=outcome.gap,
             solver=solver,
             history=outcome.history,
-            tol=self.tol,
+            tol=tol,
         )
-        if error <= self.tol:
+        if error <= tol:
             return replace(result, status=_found(result) if known.certain else Status.UNDECIDED)
         return replace(result, status=Status.STALLED) if outcome.status is Status.CONVERGED else result
 

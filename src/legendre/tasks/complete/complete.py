@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis
-from legendre.core.array_libraries import home_of
-from legendre.core.cells import frozen
-from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
-from legendre.data.dense import observe
-from legendre.fitting.decompose import decompose
+from legendre.basis.parse import as_basis
+from legendre.core.array_libraries import HERE, home_of, host
+from legendre.core.cells import cell_name, frozen
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.data.support import Support
+from legendre.fitting.decompose import fit_recipe, shown
+from legendre.fitting.fit import warned
 from legendre.fitting.plan import Settings
+from legendre.results.decomposition import Decomposition
+from legendre.results.tensor import in_units
+from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
-from legendre.tasks.complete.candidates import read_bases
 from legendre.tasks.complete.crossval import CRITERIA
-from legendre.tasks.complete.extrapolate import extrapolate
-from legendre.tasks.complete.folds import Folding
-from legendre.tasks.complete.observed import check_base, observed_cells
+from legendre.tasks.complete.folds import Folding, Rng
 from legendre.tasks.complete.result import Completion
 from legendre.tasks.complete.selection import select
 
@@ -29,16 +36,16 @@ UNDETERMINED = ("nan", "theta0")
 
 
 def complete(
-    X: ArrayLike,
+    X: TensorLike,
     basis: Basis | str | ArrayLike | Sequence[Basis | str],
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
     undetermined: str = "nan",
-    cv: int | None = None,
-    folds: str | int | Sequence[int] = "cells",
+    folds: int | None = None,
+    hold_out: str | int | Sequence[int] = "cells",
     criterion: str = "deviance",
-    seed: int = 0,
+    rng: Rng = 0,
     solver: str | Solver = "auto",
     tol: float = 1e-10,
     max_iter: int | None = None,
@@ -49,10 +56,11 @@ def complete(
     Parameters
     ----------
     X
-        A nonnegative tensor; NaN means missing.
+        A nonnegative tensor of any kind that `decompose` takes; NaN means missing. Of a sparse one the cells that are
+        not listed are 0, or missing with ``support="nonzero"``. Every cell is held in memory.
     basis
         As in `decompose`, but laid out on the whole grid, missing cells included; or several candidates, a list of
-        `Basis` objects and strings, from which `cv` chooses.
+        `Basis` objects and strings, from which cross-validation chooses, see `folds`.
     support
         What was observed: ``"all"`` that is a number, ``"nonzero"`` (0 means missing), or a boolean array. A cell
         outside is missing whatever X says there.
@@ -62,15 +70,16 @@ def complete(
         What to put where the observed cells leave the model's value open: ``"nan"``, or ``"theta0"``: the value that
         the model has when parameters that are left open count as 0 (for large sets of margins, which scaling fits:
         when factors that are left open count as 1); NaN still where theta diverges.
-    cv
-        Number of folds of observed cells that are held out in turn. With an ``adaptive(n)`` basis the size is chosen
-        too, out of several up to n.
     folds
+        The number of folds of observed cells that are held out in turn; ``None``: no cross-validation. With an
+        ``adaptive(n)`` basis the size is chosen too, out of several up to n.
+    hold_out
         ``"cells"``: single cells are held out. A mode or several: whole fibres along it are, as when a sensor fails.
     criterion
         ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all that was observed.
-    seed
-        Deals the observed cells into folds. The fit itself needs no seed.
+    rng
+        Deals the observed cells into folds: an integer, a `numpy.random.Generator`, or ``None`` for another deal each
+        time. The fit itself needs no random numbers.
     solver, tol, max_iter, progress
         As in `decompose`.
 
@@ -91,22 +100,25 @@ def complete(
     >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
     """
-    _check_names(undetermined, criterion)
-    Settings.read(solver, tol, max_iter)
-    recipes = read_bases(basis, cv)
-    home, data = home_of(X), observe(X, support, base)
-    seen = observed_cells(data, support)
-    check_base(data, seen)
-    settings: dict[str, Any] = {"base": base, "solver": solver, "tol": tol, "max_iter": max_iter}
+    if undetermined not in UNDETERMINED:
+        raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
+    if criterion not in CRITERIA:
+        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+    settings = Settings.read(solver, tol, max_iter)
+    recipes = read_bases(basis, folds)
+    home = HERE if type(X) is np.ndarray else home_of(X)
+    data, seen = read_gaps(X, support, base, "complete")
     recipe, table = recipes[0], None
-    if cv is not None:
-        folding = Folding.read(cv, folds, seed, len(data.shape))
-        recipe, table = select(data, seen, recipes, settings, folding, criterion)
-    fit = decompose(X, recipe, support=support, progress=progress, **settings)
+    if folds is not None:
+        folding = Folding.read(folds, hold_out, rng, len(data.shape))
+        recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values)
+    with shown(None, progress) as line:
+        fit = fit_recipe(data, home, recipe, settings, line)
+    warned(fit, stacklevel=3)
     value, determined = extrapolate(fit)
     if undetermined == "nan" and determined is not None:
         value[~determined] = np.nan
-    tensor = np.where(seen, np.asarray(data.values, dtype=np.float64), value)
+    tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
     if determined is None and not seen.all():
         warnings.warn(
             f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} parameters "
@@ -115,11 +127,117 @@ def complete(
             stacklevel=2,
         )
     known = None if determined is None else frozen(determined | seen)
-    return Completion(home.bring(frozen(tensor)), fit, known, frozen(seen), table)
+    return Completion(tensor if home is HERE else home.bring(tensor), fit, known, frozen(seen), table)
 
 
-def _check_names(undetermined: str, criterion: str) -> None:
-    if undetermined not in UNDETERMINED:
-        raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
-    if criterion not in CRITERIA:
-        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+def read_gaps(X: TensorLike, support: str | ArrayLike, base: ArrayLike | None, task: str) -> tuple[Dense, BoolArray]:
+    """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega.
+
+    Examples
+    --------
+    >>> data, seen = read_gaps([[1, 2], [np.nan, 0]], "all", None, "complete")
+    >>> data.total, seen.tolist()
+    (3.0, [[True, True], [False, True]])
+    """
+    data = in_memory(read(X, support, base), task)
+    seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
+    if not isinstance(support, str):
+        seen &= np.asarray(host(support))
+    elif support == "nonzero":
+        seen &= data.values > 0
+    if data.base is not None:
+        _check_base(data.base, seen)
+    return data, seen
+
+
+def _check_base(base: FloatArray, seen: BoolArray) -> None:
+    """Refuse a base measure that is not finite and >= 0 at a cell that is to be filled in."""
+    bad = np.argwhere(~seen & ~(np.isfinite(base) & (base >= 0)))
+    if len(bad):
+        place = tuple(bad[0])
+        raise InvalidSupport(
+            f"base{cell_name(place)} = {base[place]:g} at a missing cell; to fill it in, it must be finite and >= 0 "
+            "there."
+        )
+
+
+def extrapolate(fit: Decomposition) -> tuple[FloatArray, BoolArray | None]:
+    """Compute the model's value at every cell in X's units, and mark where the support determines it.
+
+    Where it does not, parameters that are left open count as 0. ``None`` when the question is too large.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> value, determined = extrapolate(ld.decompose([[1, 2], [3, np.nan]], ld.interactions(1)))
+    >>> value.round(9).tolist(), bool(determined.all())
+    ([[1.0, 2.0], [3.0, 6.0]], True)
+    """
+    spread, base = fit.model.quotient.spread, fit.model.base
+    density, unit = in_units(fit)
+    value: FloatArray = np.array(spread(density), dtype=np.float64)
+    if base is not None:
+        value *= base
+        value *= unit
+        value[base == 0] = 0.0
+    found = identify(fit.model, fit.alive)
+    if found is None:
+        return value, None
+    value[spread(found.zero)] = 0.0
+    determined: BoolArray = np.array(spread(found.value | found.zero))
+    return value, determined if base is None else determined | (base == 0)
+
+
+def determined_values(fit: Decomposition) -> FloatArray:
+    """Return the model's values, NaN where the support does not determine them; all of them when that is unknown."""
+    value, determined = extrapolate(fit)
+    if determined is not None:
+        value[~determined] = np.nan
+    return value
+
+
+@dataclass(frozen=True)
+class OnGrid(Basis):
+    """A basis laid out on the whole grid: a gap in X is no gap in the model.
+
+    The paper's builders keep to the support, so that the slice of a missing cell would lose its parameter.
+    """
+
+    recipe: Basis
+
+    def select(self, data: Observation) -> IntArray:
+        """List the cells of the recipe as if missing cells were observed to be 0."""
+        mask = data.support.mask
+        if mask is None:
+            return self.recipe.select(data)
+        dense = in_memory(data, "complete")
+        filled = np.where(mask, dense.values, 0)
+        return self.recipe.select(replace(dense, values=filled, missing=None, support=Support(data.support.shape)))
+
+    def __repr__(self) -> str:
+        return repr(self.recipe)
+
+
+def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
+    """Read one basis, or a list of several if there is a way to choose.
+
+    Examples
+    --------
+    >>> read_bases(["interactions(1)", "interactions(2)"], 5)
+    [interactions(1), interactions(2)]
+    """
+    if isinstance(basis, Basis):
+        return [_on_grid(basis)]
+    if not isinstance(basis, (list, tuple)) or not any(isinstance(item, (Basis, str)) for item in basis):
+        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # no list of candidates, so cells
+    if wrong := [item for item in basis if not isinstance(item, (Basis, str))]:
+        raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
+    if len(basis) > 1 and folds is None:
+        raise InvalidSetting(f"{len(basis)} candidate bases need cross-validation to choose from them: folds=5.")
+    return [_on_grid(as_basis(item)) for item in basis]
+
+
+def _on_grid(recipe: Basis) -> Basis:
+    if not isinstance(recipe, Adaptive):
+        return OnGrid(recipe)
+    return replace(recipe, start=OnGrid(as_basis(recipe.start)))

@@ -125,7 +125,7 @@ def cross_validate(
     for turn in range(n_folds):
         held, left = turns == turn, (turns >= 0) & (turns != turn)
         if not (values[left] > 0).any():
-            raise InvalidSetting(f"cv: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
+            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
         for answer, tensor in zip(filled, fill(left), strict=True):
             answer[held] = tensor[held]
     held_out = turns >= 0
@@ -133,8 +133,8 @@ def cross_validate(
     usable = open_cells.mean(axis=1) <= MOSTLY
     if len(names) > 1 and not usable.any():
         raise InvalidBasis(
-            f"cv: every candidate leaves more than half of the held-out cells undetermined ({folds}). "
-            "Offer smaller bases, or hold out cells instead of fibres."
+            f"folds: every candidate leaves more than half of the held-out cells undetermined ({folds}). "
+            "Offer smaller bases, or hold out cells instead of fibres: hold_out='cells'."
         )
     common = held_out & ~np.isnan(filled[usable]).any(axis=0)
     scores = tuple(

@@ -10,6 +10,10 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import BoolArray, IntArray
+from legendre.results.query_arguments import generator_from
+
+Rng = int | np.random.Generator | None
+"""What deals: the same integer always deals in the same way, ``None`` never does."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Folding:
 
     Parameters
     ----------
-    n_folds, seed
+    n_folds, rng
         How many, and what deals them.
     along
         The modes of the fibres that stay together; none for single cells.
@@ -26,16 +30,16 @@ class Folding:
 
     n_folds: int
     along: tuple[int, ...] = ()
-    seed: int = 0
+    rng: Rng = 0
 
     @classmethod
-    def read(cls, cv: int, folds: str | int | Sequence[int], seed: int, order: int) -> Folding:
-        """Check what the caller asked for."""
-        if not is_whole(cv, 2):
-            raise InvalidSetting(f"cv must be a number of folds >= 2, or None for no cross-validation; got {cv!r}.")
-        if not is_whole(seed, 0):
-            raise InvalidSetting(f"seed must be an integer >= 0, got {seed!r}.")
-        return cls(int(cv), _modes(folds, order), int(seed))
+    def read(cls, folds: int, hold_out: str | int | Sequence[int], rng: Rng, order: int) -> Folding:
+        """Check a caller's arguments."""
+        if not is_whole(folds, 2):
+            raise InvalidSetting(
+                f"folds must be an integer >= 2 (complete also takes None: no cross-validation); got {folds!r}."
+            )
+        return cls(int(folds), _modes(hold_out, order), generator_from(rng, InvalidSetting))
 
     @property
     def name(self) -> str:
@@ -55,21 +59,21 @@ class Folding:
         used = np.unique(groups[seen])
         if self.n_folds > len(used):
             what = "fibres with an observed cell" if self.along else "observed cells"
-            raise InvalidSetting(f"cv={self.n_folds} folds need at least as many {what}; X has {len(used)}.")
+            raise InvalidSetting(f"folds={self.n_folds} needs at least as many {what}; X has {len(used)}.")
         turn = np.full(int(np.prod(short)), -1, dtype=np.int64)
-        turn[np.random.default_rng(self.seed).permutation(used)] = np.arange(len(used)) % self.n_folds
+        turn[np.random.default_rng(self.rng).permutation(used)] = np.arange(len(used)) % self.n_folds
         return np.where(seen, turn[groups], -1)
 
 
-def _modes(folds: str | int | Sequence[int], order: int) -> tuple[int, ...]:
-    if isinstance(folds, str):
-        if folds != "cells":
-            raise InvalidSetting(f"folds must be 'cells', a mode or several modes; got {folds!r}.")
+def _modes(hold_out: str | int | Sequence[int], order: int) -> tuple[int, ...]:
+    if isinstance(hold_out, str):
+        if hold_out != "cells":
+            raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.")
         return ()
-    modes = [folds] if isinstance(folds, (int, np.integer)) else list(folds)
+    modes = [hold_out] if isinstance(hold_out, (int, np.integer)) else list(hold_out)
     for k in modes:
         if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k < order:
-            raise InvalidSetting(f"folds names the mode {k!r}; X has {order} modes, 0 to {order - 1}.")
+            raise InvalidSetting(f"hold_out names the mode {k!r}; X has {order} modes, 0 to {order - 1}.")
     if not modes or len(set(modes)) == order:
-        raise InvalidSetting(f"folds={folds!r}: fibres run along at least one mode and not along all {order}.")
+        raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
     return tuple(sorted({int(k) for k in modes}))

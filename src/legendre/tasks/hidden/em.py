@@ -1,4 +1,4 @@
-"""Expectation-maximisation for hidden modes: the posterior, then one step of a Legendre fit, over and over.
+"""Completed-maximisation for hidden modes: the posterior, then one step of a Legendre fit, over and over.
 
 That step alone lowers the visible KL, but slowly where the data say little about the hidden modes; two accelerations,
 each taken only where it lowers KL further, make the end quick. All works on merged cells: the posterior of a hidden
@@ -7,11 +7,10 @@ mode is the same in all cells of a box.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -24,8 +23,8 @@ from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, plan_on
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import features
-from legendre.solvers.loop import Step
-from legendre.solvers.protocol import Evaluation, Target
+from legendre.solvers.loop import Step, run
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 FLATTEST = 1e-6
 """Curvatures (relative to G, so at most 1) below this tell nothing about how far to go."""
@@ -53,18 +52,22 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Expectation:
-    """A point of the model, the joint distribution of the data completed by it, and the visible KL(P, Q)."""
+class Completed(Target):
+    """The data completed by a point of the model, for the next step to fit; and the visible KL(P, Q) at that point."""
 
     point: Evaluation
-    target: Target
     kl: float
-    residual: float
+
+    def at(self, theta: FloatArray) -> Evaluation:
+        """Evaluate the model at theta; at the point itself that has been done."""
+        return self.point if theta is self.point.theta else self.evaluated(self.engine.at(theta))
 
 
 @dataclass(frozen=True, eq=False)
-class HiddenModel:
-    """All that stays the same from step to step: which cells can vanish depends on the visible zeros alone.
+class HiddenModel(Solver):
+    """Completed-maximisation, and all that stays the same from step to step.
+
+    Which cells can vanish depends on the visible zeros alone.
 
     Parameters
     ----------
@@ -76,12 +79,18 @@ class HiddenModel:
         P on the merged visible cells, with length 1 in the hidden modes.
     within
         What KL(P, Q) has more than KL between the merged tensors: the divergence inside the boxes.
+    max_iter, patience
+        The budget of steps, of which each lowers KL, be it by next to nothing.
     """
 
+    name: ClassVar[str] = "expectation-maximisation"
+    convex: ClassVar[bool] = False
     plan: Plan
     hidden: tuple[int, ...]
     mass: FloatArray
     within: float
+    max_iter: int = 5000
+    patience: int = sys.maxsize
 
     @classmethod
     def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
@@ -91,50 +100,40 @@ class HiddenModel:
         mass = plan.problem.mass.sum(axis=hidden, keepdims=True)
         return cls(plan, hidden, mass, _divergence_within(joint, plan.problem, hidden))
 
-    def expectation(self, point: Point) -> Expectation:
+    def expectation(self, point: Point) -> Completed:
         """E-step: share the data among the hidden levels by their posterior probability."""
         engine, problem = self.plan.target.engine, self.plan.target.problem
         q = np.exp(engine.log_probabilities(point))
         visible = q.sum(axis=self.hidden, keepdims=True)
-        ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=self.mass > 0)
-        joint = q * ratio
-        target = Target(engine, problem.completed(joint), 0.0)
-        now = target.evaluated(point)
         inside = self.mass > 0
+        ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=inside)
+        target = Target(engine, problem.completed(q * ratio), 0.0)
         kl = float(self.mass[inside] @ np.log(ratio[inside])) + self.within
-        return Expectation(now, target, kl, now.residual)
+        return Completed(engine, target.problem, 0.0, target.evaluated(point), kl)
 
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
         """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
-        now = self.expectation(self.plan.target.engine.at(theta[self.plan.columns]))
-        history = [_recorded(now, 0, 0.0)]
-        for following in islice(self._way(now), max_iter if now.residual > tol else 0):
-            moved = float(np.linalg.norm(following.point.theta - now.point.theta))
-            now = following
-            history.append(_recorded(now, len(history), moved))
-            if now.residual <= tol:
-                break
+        columns = self.plan.columns
+        outcome = run(self, replace(self.plan.target, tol=tol), theta[columns], max_iter)
         everywhere = np.zeros(len(theta))
-        everywhere[self.plan.columns] = now.point.theta
-        return Run(everywhere, now.residual, tuple(history))
+        everywhere[columns] = outcome.point.theta
+        return Run(everywhere, outcome.history[-1].residual, outcome.history)
 
-    def _way(self, now: Expectation) -> Iterator[Expectation]:
+    def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin at theta."""
+        return _state((self.expectation(target.engine.at(theta)),), theta)
+
+    def advance(self, target: Target, state: State) -> State | None:
         """Take two steps, then a Newton step or else a jump in their direction, over and over, while KL falls."""
-        while True:
-            first = self._step(now)
-            if first is None:
-                return
-            yield first
-            second = self._step(first)
-            if second is None:
-                return
-            yield second
-            jump = self._newton(second)
-            if jump is None:
-                jump = self._jump(now, first, second)
+        del target
+        trail: tuple[Completed, ...] = state.memory
+        if len(trail) == 3:
+            jump = self._newton(trail[-1]) or self._jump(*trail)
             if jump is not None:
-                yield jump
-            now = second if jump is None else jump
+                return _state((jump,), state.point.theta)
+            trail = trail[-1:]
+        following = self._step(trail[-1])
+        return None if following is None else _state((*trail, following), state.point.theta)
 
     @cached_property
     def _features(self) -> FloatArray | None:
@@ -146,7 +145,7 @@ class HiddenModel:
         n_hidden = int(np.prod([shape[k] for k in self.hidden]))
         return features(model, np.ones(shape, dtype=np.bool_)).reshape(-1, n_hidden, model.n_params)
 
-    def _newton(self, now: Expectation) -> Expectation | None:
+    def _newton(self, now: Completed) -> Completed | None:
         """Take Newton's step for the visible KL, shortened if need be; ``None`` where it does not lower it.
 
         The Hessian is G less the information that the hidden modes keep to themselves: the covariance of the features
@@ -156,12 +155,12 @@ class HiddenModel:
         zeta_matrix = self._features
         if zeta_matrix is None:
             return None
-        joint = now.target.problem.mass.reshape(zeta_matrix.shape[:2])
+        joint = now.problem.mass.reshape(zeta_matrix.shape[:2])
         visible = joint.sum(axis=1, keepdims=True)
         share = np.divide(joint, visible, out=np.zeros_like(joint), where=visible > 0)
         spread = zeta_matrix - np.einsum("vh,vhk->vk", share, zeta_matrix)[:, None, :]
         flat = spread.reshape(-1, spread.shape[2])
-        G = now.target.engine.fisher(now.point)
+        G = now.engine.fisher(now.point)
         try:
             curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
         except np.linalg.LinAlgError:
@@ -170,12 +169,12 @@ class HiddenModel:
         direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         for length in LENGTHS:
             with np.errstate(all="ignore"):  # far out everything may overflow; such a step is not taken
-                following = self.expectation(now.target.engine.at(now.point.theta - length * direction))
+                following = self.expectation(now.engine.at(now.point.theta - length * direction))
             if following.kl < now.kl:
                 return following
         return None
 
-    def _jump(self, start: Expectation, first: Expectation, second: Expectation) -> Expectation | None:
+    def _jump(self, start: Completed, first: Completed, second: Completed) -> Completed | None:
         """Extrapolate two steps (SQUAREM, Varadhan and Roland 2008); ``None`` where that does not lower KL further."""
         theta = start.point.theta
         change = first.point.theta - theta
@@ -184,28 +183,29 @@ class HiddenModel:
             return None
         length = float(np.linalg.norm(change) / np.linalg.norm(bend))
         with np.errstate(all="ignore"):  # far out everything may overflow; such a jump is not taken
-            landing = self.plan.target.engine.at(theta + 2 * length * change + length**2 * bend)
-            following = self.expectation(landing)
+            following = self.expectation(start.engine.at(theta + 2 * length * change + length**2 * bend))
         return following if following.kl <= second.kl else None
 
-    def _step(self, now: Expectation) -> Expectation | None:
+    def _step(self, now: Completed) -> Completed | None:
         """M-step: one step of the solver towards the completed data: as KL to them falls, so does the visible KL."""
         solver = self.plan.solvers[0]
         with np.errstate(divide="ignore", invalid="ignore"):  # a margin may underflow to 0: such a step is not taken
-            state = solver.advance(now.target, solver.start(now.target, now.point.theta))
+            state = solver.advance(now, solver.start(now, now.point.theta))
         if state is None or not np.isfinite(state.point.theta).all():
             return None
-        # scaling reads eta from its margins and leaves the cells for the end
-        point = state.point if state.point.cache is not None else now.target.at(state.point.theta)
-        following = self.expectation(point)
-        blur = 8 * float(np.finfo(np.float64).eps) * (1.0 + abs(point.psi))
+        following = self.expectation(now.engine.at(state.point.theta))
+        blur = 8 * float(np.finfo(np.float64).eps) * (1.0 + abs(following.point.psi))
         return following if following.kl <= now.kl + blur else None
 
 
-def _recorded(now: Expectation, iteration: int, moved: float) -> Step:
-    """Note a step: its length is how far theta moved, for there is no full step to measure it by."""
-    norm = float(np.linalg.norm(now.point.gradient))
-    return Step(iteration, now.kl, now.residual, norm, moved)
+def _state(trail: tuple[Completed, ...], before: FloatArray) -> State:
+    """Stand at the end of a trail that begins with a start or a jump; the objective is the visible KL(P, Q).
+
+    The length of a step is how far theta moved, for there is no full step to measure it by.
+    """
+    now = trail[-1]
+    moved = float(np.linalg.norm(now.point.theta - before))
+    return State(replace(now.point, objective=now.kl), memory=trail, step=moved)
 
 
 def _divergence_within(joint: Dense, problem: Problem, hidden: tuple[int, ...]) -> float:

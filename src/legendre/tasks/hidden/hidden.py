@@ -10,18 +10,21 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
+from legendre.core.array_libraries import home_of
+from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dense import Dense, observe
+from legendre.data.dense import Dense, in_memory, observe
+from legendre.data.read import TensorLike, read
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
+from legendre.results.query_arguments import generator_from
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run
 from legendre.tasks.hidden.result import HiddenDecomposition
@@ -33,35 +36,37 @@ ROUGH = 1e-4
 
 
 def hidden(
-    X: ArrayLike,
+    X: TensorLike,
     basis: Basis | str | ArrayLike,
     sizes: int | Sequence[int] = 2,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
     restarts: int = 10,
-    seed: int = 0,
+    rng: int | np.random.Generator | None = 0,
     tol: float = 1e-8,
-    max_iter: int = 5000,
+    max_iter: int | None = None,
 ) -> HiddenDecomposition:
     """Fit X by the visible marginal of a model with more modes than X has.
 
     Parameters
     ----------
     X, support, base
-        As in `decompose`.
+        As in `decompose`; every cell is held in memory.
     basis
         As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
         B1, B2 and B3 choose their cells on X spread evenly over the hidden levels.
     sizes
         How many levels each hidden mode has; at least 2.
-    restarts, seed
-        The marginal is not convex in theta, so that the answer depends on the start. So many random ones are followed
-        until the gradient is below 1e-4, the best of them to tol.
+    restarts
+        The number of random starts: the marginal is not convex in theta, so that the answer depends on the start. All
+        are followed until the gradient is below 1e-4, the best of them to tol.
+    rng
+        Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for other starts each time.
     tol
         A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
     max_iter
-        How many steps a run may take.
+        How many steps a run may take; by default 5000.
 
     Returns
     -------
@@ -80,28 +85,29 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    Settings.read(tol=tol)
-    levels = _sizes(sizes)
-    _check_count("restarts", restarts, 1)
-    _check_count("max_iter", max_iter, 0)
-    _check_count("seed", seed, 0)
-    recipe, data = as_basis(basis), observe(X, support, base)
+    settings, levels, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
+    if not is_whole(restarts, 1):
+        raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")
+    generators = _generators(rng, restarts)
+    home, data = home_of(X), in_memory(read(X, support, base), "hidden")
+    data = replace(data, values=frozen(np.asarray(data.values, dtype=np.float64)))
     _check_grid((*data.shape, *levels))
     even = _shared(data, np.full((1,) * len(data.shape) + levels, 1.0 / math.prod(levels)))
     cells = _cells(recipe, even, len(data.shape))
-    completion = HiddenModel.of(even, cells, len(data.shape))
-    starts = (_start(cells, len(data.shape), seed, i) for i in range(restarts))
-    runs = [completion.run(start, max(float(tol), ROUGH), max_iter) for start in starts]
+    model = HiddenModel.of(even, cells, len(data.shape))
+    starts = (_start(cells, len(data.shape), generator) for generator in generators)
+    steps = model.max_iter if settings.max_iter is None else settings.max_iter
+    runs = [model.run(start, max(settings.tol, ROUGH), steps) for start in starts]
     best = int(np.argmin([run.history[-1].objective for run in runs]))
-    runs[best] = _continued(completion, runs[best], float(tol), max_iter)
-    fit = _last_fit(data, even, cells, runs[best].theta)
+    runs[best] = _continued(model, runs[best], settings.tol, steps)
+    fit = replace(_last_fit(data, even, cells, runs[best].theta), home=home)
     result = HiddenDecomposition(
         fit=fit,
         n_visible=len(data.shape),
         runs=tuple(runs),
         best=best,
-        status=_status(fit, runs[best], float(tol), max_iter),
-        tol=float(tol),
+        status=_status(fit, runs[best], settings.tol, steps),
+        tol=settings.tol,
         recipe=repr(recipe),
         data=data,
     )
@@ -114,9 +120,16 @@ def hidden(
     return result
 
 
-def _continued(completion: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:
+def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:
+    """Make a source of random numbers for each start; of an integer the first few do not depend on their number."""
+    if is_whole(rng, 0):
+        return [np.random.default_rng([int(rng), i]) for i in range(restarts)]
+    return generator_from(rng, InvalidSetting).spawn(restarts)
+
+
+def _continued(model: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:
     """Go on from where a run ended."""
-    more = completion.run(run.theta, tol, max_iter - len(run.history) + 1)
+    more = model.run(run.theta, tol, max_iter - len(run.history) + 1)
     later = (replace(step, iteration=step.iteration + len(run.history) - 1) for step in more.history[1:])
     return replace(more, history=(*run.history, *later))
 
@@ -128,10 +141,10 @@ def _status(fit: Decomposition, run: Run, tol: float, max_iter: int) -> Status:
     return Status.OUT_OF_STEPS if len(run.history) > max_iter else Status.STALLED
 
 
-def _start(cells: IntArray, n_visible: int, seed: int, run: int) -> FloatArray:
+def _start(cells: IntArray, n_visible: int, generator: np.random.Generator) -> FloatArray:
     """Draw the parameters that involve a hidden mode: were they equal, no step could ever tell its levels apart."""
     ties = (cells[:, n_visible:] > 0).any(axis=1)
-    return np.where(ties, np.random.default_rng([seed, run]).normal(size=len(cells)), 0.0)
+    return np.where(ties, generator.normal(size=len(cells)), 0.0)
 
 
 def _shared(data: Dense, share: FloatArray) -> Dense:
@@ -162,7 +175,7 @@ def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> D
 
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
-    if isinstance(recipe, Adaptive):
+    if recipe.grows:
         raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")
     try:
         cells = recipe.select(joint)
@@ -199,8 +212,3 @@ def _check_grid(shape: tuple[int, ...]) -> None:
             f"visible and hidden modes together make {len(shape)} modes and {math.prod(shape):,} cells; at most "
             f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
         )
-
-
-def _check_count(name: str, value: int, least: int) -> None:
-    if not is_whole(value, least):
-        raise InvalidSetting(f"{name} must be an integer >= {least}, got {value!r}.")

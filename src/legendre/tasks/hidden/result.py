@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
@@ -117,18 +118,17 @@ class HiddenDecomposition(Result):
     def _observed(self, data: Dense) -> tuple[FloatArray, FloatArray]:
         """P and Q on the visible cells that have data."""
         inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
-        return data.values[inside] / data.total, self.tensor()[inside] / data.total
+        return data.values[inside] / data.total, host(self.tensor())[inside] / data.total
 
-    def tensor(self, *, extend: bool = False) -> FloatArray:
-        """Return the visible marginal of Q in X's units; `extend` as in `Decomposition.tensor`."""
-        marginal: FloatArray = self.fit.tensor(extend=extend).sum(axis=self._modes)
-        return marginal
+    def tensor(self, *, extend: bool = False) -> Any:
+        """Return the visible marginal of Q in X's units and array library; `extend` as in `Decomposition.tensor`."""
+        return self.fit.home.bring(host(self.fit.tensor(extend=extend)).sum(axis=self._modes))
 
-    def posterior(self) -> FloatArray:
+    def posterior(self) -> Any:
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
-        q: FloatArray = self.fit.tensor()
+        q: FloatArray = host(self.fit.tensor())
         visible: FloatArray = q.sum(axis=self._modes, keepdims=True)
-        return np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
+        return self.fit.home.bring(np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0))
 
     def summary(self) -> str:
         """Return a table of the fit and its runs."""

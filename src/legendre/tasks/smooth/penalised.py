@@ -145,7 +145,11 @@ def conjugate_gradients(
 def fit(
     observed: Observed, spread: FloatArray, b: FloatArray, tol: float, max_iter: int = STEPS
 ) -> tuple[PenalisedPoint, tuple[Step, ...]]:
-    """Minimise from b by Newton steps until the residual is at most tol; return the place and the steps."""
+    """Minimise from b by Newton steps until the residual is at most tol; return the place and the steps.
+
+    A loop of its own: the unknowns are coefficients of waves and the objective has a penalty, so that there is neither
+    an engine nor a `Target` that `solvers.loop` could be given.
+    """
     place = observed.at(b, spread)
     history = [_recorded(place, 0, 0.0)]
     for step in range(1, max_iter + 1):

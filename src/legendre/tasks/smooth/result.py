@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
@@ -52,8 +53,8 @@ class Smoothed(Result):
 
     format: ClassVar[str] = "legendre-smoothed"
 
-    values: FloatArray
-    means: FloatArray
+    values: Any
+    means: Any
     observed: BoolArray
     theta: FloatArray
     variances: dict[str, float]
@@ -67,23 +68,23 @@ class Smoothed(Result):
     history: tuple[Step, ...]
     tol: float
 
-    def tensor(self) -> FloatArray:
-        """Return X where it was observed, the model's value elsewhere."""
+    def tensor(self) -> Any:
+        """Return X where it was observed, the model's value elsewhere; an array of X's library, where X was one."""
         return self.values
 
-    def fitted(self) -> FloatArray:
-        """Return the model's value at every cell, in X's units."""
+    def fitted(self) -> Any:
+        """Return the model's value at every cell, in X's units and array library."""
         return self.means
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of X."""
-        return self.values.shape
+        return self.observed.shape
 
     @cached_property
     def eta(self) -> FloatArray:
         """Expectations on every cell but the bottom, eq. (3): Q lives on the observed cells."""
-        q = np.where(self.observed, self.means, 0.0)
+        q = np.where(self.observed, host(self.means), 0.0)
         return frozen(zeta_adjoint(q / q.sum()).ravel()[1:])
 
     def summary(self) -> str:
@@ -102,8 +103,8 @@ class Smoothed(Result):
         """List the filled tensor, the model and how it was found."""
         return {
             "shape": np.array(self.shape, dtype=np.int64),
-            "values": self.values,
-            "means": self.means,
+            "values": host(self.values),
+            "means": host(self.means),
             **packed_mask("observed", self.observed),
             "theta": self.theta,
             "terms": np.array(list(self.variances), dtype=np.str_),

@@ -9,30 +9,31 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.array_libraries import home_of
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import FloatArray
-from legendre.data.dense import observe
+from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
 from legendre.solvers.status import Status
+from legendre.tasks.complete.complete import read_gaps
 from legendre.tasks.complete.crossval import CRITERIA
-from legendre.tasks.complete.folds import Folding
-from legendre.tasks.complete.observed import check_base, observed_cells
+from legendre.tasks.complete.folds import Folding, Rng
 from legendre.tasks.smooth.penalised import STEPS, Observed, fit
 from legendre.tasks.smooth.result import Smoothed
 from legendre.tasks.smooth.tuning import tune
 
 
 def smooth(
-    X: ArrayLike,
+    X: TensorLike,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
-    cv: int = 5,
-    folds: str | int | Sequence[int] = "cells",
+    folds: int = 5,
+    hold_out: str | int | Sequence[int] = "cells",
     criterion: str = "deviance",
-    seed: int = 0,
+    rng: Rng = 0,
     tol: float = 1e-10,
     max_iter: int | None = None,
 ) -> Smoothed:
@@ -47,7 +48,7 @@ def smooth(
     ----------
     X, support, base
         As in `complete`.
-    cv, folds, seed
+    folds, hold_out, rng
         How observed cells are dealt into folds, as in `complete`. Of a large tensor only as many folds are held out as
         make some thousands of cells (or fibres).
     criterion
@@ -55,7 +56,7 @@ def smooth(
     tol
         The largest entry that the gradient may have, for a total of 1 and coordinates of standard deviation 1.
     max_iter
-        Newton steps of the last fit, 100 unless told.
+        Newton steps of the last fit at most; by default 100.
 
     Returns
     -------
@@ -73,24 +74,22 @@ def smooth(
     """
     if criterion not in CRITERIA:
         raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-    Settings.read(tol=tol, max_iter=max_iter)
-    data = observe(X, support, base)
-    seen = observed_cells(data, support)
-    check_base(data, seen)
-    measure = np.ones(data.shape) if data.base is None else np.where(np.isfinite(data.base), data.base, 0.0)
-    omega = seen & (measure > 0)
-    values: FloatArray = np.where(omega, data.values, 0.0)
-    folding = Folding.read(cv, folds, seed, len(data.shape))
+    settings = Settings.read(tol=tol, max_iter=max_iter)
+    home, (data, seen) = home_of(X), read_gaps(X, support, base, "smooth")
+    measure = np.ones(data.shape) if data.base is None else data.base
+    omega, entries = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
+    values: FloatArray = np.where(omega, entries, 0.0)
+    folding = Folding.read(folds, hold_out, rng, len(data.shape))
     together = math.prod(data.shape[k] for k in folding.along)
     tuned = tune(values, measure, folding.deal(omega), criterion, together)
     observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
-    limit = STEPS if max_iter is None else int(max_iter)
-    place, steps = fit(observed, tuned.spread, tuned.b, float(tol), limit)
+    limit = STEPS if settings.max_iter is None else settings.max_iter
+    place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
     model = data.total * measure * np.exp(place.h - place.psi)
-    tensor = np.where(seen, np.asarray(data.values, dtype=np.float64), model)
+    tensor = np.where(seen, entries, model)
     done = Smoothed(
-        values=frozen(tensor),
-        means=frozen(model),
+        values=home.bring(frozen(tensor)),
+        means=home.bring(frozen(model)),
         observed=frozen(seen),
         theta=frozen(moebius(place.h).ravel()[1:]),
         variances=tuned.by_name,
@@ -100,9 +99,9 @@ def smooth(
         n_folds=tuned.n_folds,
         residual=place.residual,
         gap=place.gap,
-        status=Status.CONVERGED if place.residual <= tol else Status.OUT_OF_STEPS,
+        status=Status.CONVERGED if place.residual <= settings.tol else Status.OUT_OF_STEPS,
         history=steps,
-        tol=float(tol),
+        tol=settings.tol,
     )
     if not done.converged:
         where = f"smooth: the gradient is {done.residual:.2e} after {done.n_iter} steps, tol = {tol:g}."

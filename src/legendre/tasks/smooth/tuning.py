@@ -141,7 +141,7 @@ def _folds(waves: Waves, values: FloatArray, base: FloatArray, turns: IntArray, 
             break
         left = (turns >= 0) & (turns != turn)
         if not (values[left] > 0).any():
-            raise InvalidSetting(f"cv: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
+            raise InvalidSetting(f"folds: without the cells of fold {turn} X is zero everywhere. Use fewer folds.")
         total, measure = float(values[left].sum()), np.where(left, base, 0.0)
         observed = Observed(waves, np.where(left, values, 0.0) / total, measure)
         folds.append(Fold(observed, turns == turn, total, values, base))

@@ -1,0 +1,196 @@
+"""Every kind of X in every task that needs all of its cells: the answer of the dense array, or a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import sparse
+import torch
+from numpy.testing import assert_allclose
+from scipy.sparse import coo_array, csr_array
+
+import legendre as ld
+from legendre.core.array_libraries import Home, host
+from legendre.data.checks import scan
+from oracles import FloatArray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+COUNTS = np.random.default_rng(11).poisson(2.0, size=(6, 5)).astype(np.float64)
+COUNTS[[0, 3], [1, 4]] = 0.0
+WITH_ZEROS: FloatArray = COUNTS
+POSITIVE: FloatArray = COUNTS + 1.0
+GAPS: FloatArray = np.where(np.random.default_rng(12).random(COUNTS.shape) < 0.2, np.nan, POSITIVE)
+NAIVE = ld.interactions([(0, 2), (1, 2)])
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def mapped(X: FloatArray, folder: Path) -> FloatArray:
+    np.save(folder / "X.npy", X)
+    return np.load(folder / "X.npy", mmap_mode="r")  # type: ignore[no-any-return]
+
+
+DENSE: dict[str, Callable[[FloatArray, Path], Any]] = {
+    "list": lambda X, _: X.tolist(),
+    "float32": lambda X, _: X.astype(np.float32),
+    "Fortran order": lambda X, _: np.asfortranarray(X),
+    "memory-mapped": mapped,
+    "torch": lambda X, _: torch.asarray(X.copy()),
+    "JAX": lambda X, _: jnp.asarray(X),
+}
+LISTED: dict[str, Callable[[FloatArray, Path], Any]] = {
+    "SciPy COO": lambda X, _: coo_array(X),
+    "SciPy CSR": lambda X, _: csr_array(X),
+    "SparseTensor": lambda X, _: ld.from_coords(np.argwhere(X), X[X > 0], shape=X.shape),
+    "pydata/sparse": lambda X, _: sparse.COO(X),
+}
+INPUTS = DENSE | LISTED | {"dask": lambda X, _: da.from_array(X, chunks=(4, 2))}
+
+# A task returns the arrays that go back to X's library, then numbers and NumPy arrays.
+Task = Callable[..., tuple[list[Any], Sequence[Any]]]
+
+
+def complete(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
+    done = ld.complete(X, "interactions(1)", **settings)
+    return [done.tensor(), done.fit.tensor(extend=True)], [done.fit.theta, done.fit.kl, done.determined, done.observed]
+
+
+def chosen(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
+    done = ld.complete(X, ["empty", "B1", "adaptive(6)"], folds=3, rng=1, **settings)
+    assert done.cv is not None
+    return [done.tensor()], [done.cv.best, [score.rmse for score in done.cv.scores], done.fit.theta]
+
+
+def smooth(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
+    done = ld.smooth(X, folds=3, **settings)
+    return [done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed]
+
+
+def balance(X: Any) -> tuple[list[Any], Sequence[Any]]:
+    done = ld.balance(X, {0: [6, 5, 4, 3, 2, 1]})
+    return [done.tensor()], [done.theta, done.kl_to_X, done.margin_error, done.log_factors[0]]
+
+
+def hidden(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
+    found = ld.hidden(X, NAIVE, 2, restarts=2, tol=1e-5, **settings)
+    return [found.tensor(), found.posterior()], [found.kl, found.log_likelihood, found.fit.theta]
+
+
+ANY: dict[str, Task] = {"complete": complete, "chosen": chosen, "smooth": smooth, "balance": balance, "hidden": hidden}
+WITH_SUPPORT = {name: task for name, task in ANY.items() if name != "balance"}
+
+
+def assert_same(task: Task, X: Any, plain: FloatArray, **settings: Any) -> None:
+    """Compare with the answer of the dense array, and see that arrays are of X's library."""
+    library = type(X) if isinstance(X, (torch.Tensor, jax.Array)) else np.ndarray
+    (arrays, numbers), (expected, same) = task(X, **settings), task(plain, **settings)
+    for found, wanted in zip(arrays, expected, strict=True):
+        assert isinstance(found, library)
+        assert host(found).dtype == np.float64
+        assert_allclose(host(found), wanted, rtol=1e-9, atol=1e-12)
+    for found, wanted in zip(numbers, same, strict=True):
+        assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ANY)
+@pytest.mark.parametrize("kind", INPUTS)
+def test_every_cell_is_observed(kind: str, name: str, tmp_path: Path) -> None:
+    assert_same(ANY[name], INPUTS[kind](WITH_ZEROS, tmp_path), WITH_ZEROS)
+
+
+@pytest.mark.parametrize("name", WITH_SUPPORT)
+@pytest.mark.parametrize("kind", DENSE | LISTED)
+def test_cells_that_are_not_listed_are_missing(kind: str, name: str, tmp_path: Path) -> None:
+    assert_same(WITH_SUPPORT[name], INPUTS[kind](WITH_ZEROS, tmp_path), WITH_ZEROS, support="nonzero")
+
+
+@pytest.mark.parametrize("name", WITH_SUPPORT)
+@pytest.mark.parametrize("kind", DENSE)
+def test_nan_is_missing(kind: str, name: str, tmp_path: Path) -> None:
+    assert_same(WITH_SUPPORT[name], DENSE[kind](GAPS, tmp_path), GAPS)
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_an_array_on_another_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
+    assert_same(ANY[name], torch.asarray(WITH_ZEROS.copy()), WITH_ZEROS)
+
+
+CALLS: dict[str, Callable[[Any], object]] = {
+    "complete": lambda X: ld.complete(X, "B1"),
+    "smooth": ld.smooth,
+    "balance": ld.balance,
+    "hidden": lambda X: ld.hidden(X, NAIVE, 2),
+}
+REFUSED: dict[str, tuple[Any, str]] = {
+    "a large sparse tensor": (
+        ld.from_coords([[0, 0], [5, 7]], [1, 2], shape=(10_000, 10_000)),
+        r"^{task} needs every cell of X in memory, but X is sparse of shape \(10000, 10000\)",
+    ),
+    "a large dask array": (
+        da.ones((10_000, 10_000), chunks=5_000, dtype="u1"),
+        r"^{task} needs every cell of X in memory, but X is a dask array of shape \(10000, 10000\)",
+    ),
+    "dask with NaN": (da.from_array(GAPS, chunks=3), r"missing entries \(NaN\).*X\.compute\(\) takes them as missing"),
+    "sparse with NaN": (
+        coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
+        r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
+    ),
+    "torch sparse": (torch.asarray(WITH_ZEROS.copy()).to_sparse(), r"not a dense torch tensor .* Pass X\.to_dense\(\)"),
+    "ragged": ([[1, 2], [3]], "not a rectangular array"),
+    "text": (np.array([["a", "b"]]), "entries must be numbers"),
+    "infinite": (np.array([[1, np.inf], [1, 1]]), r"1 infinite entries, the first at X\[0, 1\]"),
+    "zero": (coo_array((3, 3)), "X is zero everywhere"),
+}
+
+
+@pytest.mark.parametrize("task", CALLS)
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_refused_is_refused_by_all_tasks_alike(kind: str, task: str) -> None:
+    X, text = REFUSED[kind]
+    with pytest.raises(ld.errors.InvalidTensor, match=text.format(task=task)):
+        CALLS[task](X)
+
+
+def test_a_sparse_tensor_takes_no_mask_and_no_base() -> None:
+    X = coo_array(WITH_ZEROS)
+    with pytest.raises(ld.errors.InvalidSupport, match=r"pass 'all' .* or 'nonzero'"):
+        ld.complete(X, "B1", support=WITH_ZEROS > 0)
+    with pytest.raises(ld.errors.InvalidSupport, match="X is sparse: a base measure has a value for every cell"):
+        ld.smooth(X, base=np.ones(X.shape))
+
+
+def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = []
+    monkeypatch.setattr("legendre.data.dense.scan", lambda values, **_: passes.append(1) or scan(values))  # type: ignore[func-returns-value]
+    ld.complete(GAPS, "B1")
+    assert len(passes) == 1
+
+
+def test_results_of_another_library_are_saved_and_read(tmp_path: Path) -> None:
+    X = torch.asarray(WITH_ZEROS.copy())
+    results = [ld.complete(X, "B1"), ld.smooth(X, folds=3), ld.balance(X), ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3)]
+    for done in results:
+        done.save(tmp_path / "result.npz")
+        again = ld.load(tmp_path / "result.npz")
+        assert_allclose(again.tensor(), host(done.tensor()), rtol=0)
+        assert_allclose(again.eta, done.eta, rtol=0)
+
+
+def test_single_precision_is_read_in_double() -> None:
+    X = (POSITIVE / 3).astype(np.float32)
+    for task in ANY.values():
+        assert_same(task, X, X.astype(np.float64))
