@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import legendre as ld
+import legendre.cli.demo
 from legendre.cli import main
-from legendre.core.types import AnyArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
 
 
@@ -255,27 +256,44 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 def test_the_demo_prints_a_table_and_writes_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    drawn: list[dict[str, FloatArray]] = []
+    draw = legendre.cli.demo.draw
+
+    def watched(X: FloatArray, answers: dict[str, FloatArray], path: Path) -> None:
+        drawn.append(answers)
+        draw(X, answers, path)
+
+    monkeypatch.setattr("legendre.cli.demo.draw", watched)
     code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
     assert code == 0
-    assert [f"NN-CP rank {rank}, masked" in out for rank in (1, 4, 8)] == [True] * 3
-    assert [f"Legendre l={size}" in out for size in (1, 3, 8)] == [True] * 3
+    lines = [[word.strip() for word in line.split("│")[1:4]] for line in out.splitlines() if line.startswith("│")]
+    ours = [["Legendre, paper's basis", n, n] for n in ("45", "183", "436")]
+    adaptive = [["Legendre, adaptive", n, n] for n in ("45", "183", "436")]
+    masked = [["NN-CP HALS x mask", n, m] for n, m in (("45", "56"), ("183", "224"), ("436", "448"))]
+    rows = [row for rows in zip(ours, adaptive, masked, strict=True) for row in rows]
+    assert lines == [["uniform", "", "0"], *rows]
+    assert list(drawn[0]) == [f"{label}\n{n_params} parameters" for label, _, n_params in lines]
+    X = legendre.cli.demo.digits()
+    fit = ld.decompose(X, "B1 + B2(3) + B3(3)", support="nonzero")
+    np.testing.assert_allclose(drawn[0]["Legendre, paper's basis\n183 parameters"], fit.tensor(), atol=1e-9)
+    assert all((images[X == 0] == 0).all() for images in drawn[0].values())
     assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])
-def test_the_demo_leaves_nonnegative_cp_out_where_it_cannot_run(
+def test_the_demo_names_the_reason_where_nonnegative_cp_cannot_run(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def trouble(*_: object) -> Factors:
         raise np.linalg.LinAlgError("SVD did not converge")
 
-    monkeypatch.setattr("legendre.cli.demo.CP", replace(PEERS["cp-hals"], package=package, fit=trouble))
+    monkeypatch.setitem(PEERS, "cp-hals", replace(PEERS["cp-hals"], package=package, fit=trouble))
     monkeypatch.setattr("legendre.cli.demo.SIZES", (1,))
     code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
     assert code == 0
-    assert "NN-CP rank" not in out
-    reason = "no row for NN-CP HALS with 45 parameters: LinAlgError: SVD did not converge"
-    assert (reason in out) == (package == "numpy")
+    assert "NN-CP HALS x mask" not in out
+    reason = "LinAlgError: SVD did not converge" if package == "numpy" else f"needs {package}: pip install"
+    assert f"NN-CP HALS: {reason}" in out
 
 
 def test_the_demo_names_what_it_needs(

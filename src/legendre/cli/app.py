@@ -19,7 +19,7 @@ from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
-from legendre.results.base import Storable
+from legendre.solvers.choose import SOLVERS
 from legendre.tasks.load import load
 
 app = typer.Typer(
@@ -30,19 +30,16 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+TensorFile = Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")]
+Support = Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")]
+Key = Annotated[str | None, typer.Option(help="Which array of an .npz file.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print it.")] = False) -> None:
+    if version:
         typer.echo(f"legendre {__version__}")
         raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
-    del version  # the callback has dealt with it
 
 
 @app.command()
@@ -55,19 +52,15 @@ def demo(
 
 @app.command()
 def fit(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
+    tensor: TensorFile,
     basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
-    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
-    solver: Annotated[
-        str, typer.Option(help="auto, natural, natural-cg, scaling, closed, gradient or m-projection.")
-    ] = "auto",
+    support: Support = "all",
+    solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="Steps at most.")] = None,
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Keep the state of a long fit in this file; the same command goes on from it.")
-    ] = None,
+    key: Key = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Keep a long fit here; the same command resumes it.")] = None,
 ) -> None:
     """Decompose a tensor from a file, write the result and print its summary."""
     _check_output(output, tensor)
@@ -81,31 +74,24 @@ def fit(
     with warnings.catch_warnings(), _interruptible(checkpoint):
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            X,
-            basis,
-            support=support,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
+            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, checkpoint=checkpoint,
             progress=sys.stderr.isatty(),
-            checkpoint=checkpoint,
-        )
+        )  # fmt: skip
     result.save(output)
-    typer.echo(result.summary())
-    typer.echo(f"written to {output}")
+    typer.echo(f"{result.summary()}\nwritten to {output}")
     if not result.converged:
         raise typer.Exit(1)
 
 
 @app.command()
 def compare(
-    tensor: Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")],
+    tensor: TensorFile,
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
     seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
-    support: Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")] = "all",
-    key: Annotated[str | None, typer.Option(help="Which array of an .npz file.")] = None,
+    support: Support = "all",
+    key: Key = None,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
     X = read_input(tensor, key)
@@ -116,9 +102,7 @@ def compare(
 @app.command()
 def show(
     decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
-    tensor: Annotated[
-        Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units to this .npy file.")
-    ] = None,
+    tensor: Annotated[Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units here (.npy).")] = None,
     extend: Annotated[bool, typer.Option("--extend", help="Q on every cell, not on the sample space only.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
@@ -127,13 +111,15 @@ def show(
     elif extend:
         raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
     result = load(decomposition)
+    held = f"{decomposition} holds a result of type {type(result).__name__}"
+    if tensor is not None and not hasattr(result, "tensor"):
+        raise InvalidSetting(f"{held}, which has no tensor. Leave --tensor out.")
+    if extend and not hasattr(result, "recipe"):
+        raise InvalidSetting(f"{held}, whose tensor has every cell. Leave --extend out.")
     if tensor is not None:
-        _check_tensor(result, decomposition, extend=extend)
         with replacing(tensor) as stream:
             np.save(stream, result.tensor(extend=True) if extend else result.tensor())
-    typer.echo(result.summary())
-    if tensor is not None:
-        typer.echo(f"tensor written to {tensor}")
+    typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
 
 
 @contextmanager
@@ -142,22 +128,10 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint is None or not checkpoint.exists():
-            sentence = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
-        else:
+        sentence = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
+        if checkpoint is not None and checkpoint.exists():
             sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
         raise typer.Exit(_fail(sentence, 130)) from None
-
-
-def _check_tensor(result: Storable, source: Path, *, extend: bool) -> None:
-    """Refuse to write the tensor of a result that has none, or that has only one."""
-    name = type(result).__name__
-    if not hasattr(result, "tensor"):
-        raise InvalidSetting(f"{source} holds a result of type {name}, which has no tensor. Leave --tensor out.")
-    if extend and not hasattr(result, "recipe"):
-        raise InvalidSetting(
-            f"{source} holds a result of type {name}, whose tensor has every cell. Leave --extend out."
-        )
 
 
 def _check_output(output: Path, source: Path) -> None:

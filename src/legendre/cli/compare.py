@@ -17,12 +17,9 @@ from legendre.data.sparse_tensor import SparseTensor
 from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import LABELS, Job, Row
-from legendre.tasks.compare.run import OURS, Comparison
-from legendre.tasks.compare.settings import checked_params, checked_peers, checked_seeds
+from legendre.tasks.compare.run import Comparison
 
 INTERRUPTED = 130
-
-Advance = Callable[[Job], None]
 
 
 def run_compare(
@@ -30,13 +27,12 @@ def run_compare(
 ) -> int:
     """Compare on X and return the exit code; rows measured before the user stops the run are kept and shown."""
     comparison = Comparison.of(X, support, problem=name)
-    sizes = checked_params(_numbers(params), comparison.data)
-    jobs = comparison.jobs(sizes, checked_seeds(seeds), (*OURS, *checked_peers(None if peers else (), support)))
+    jobs = comparison.checked_jobs(_numbers(params), seeds, None if peers else ())
     table = _prepared(folder) / "compare.csv"
     if table.is_file():
         typer.echo(f"the earlier {table} is now {set_aside(table)}", err=True)
     rows: list[Row] = []
-    stopped = False
+    code = 0
     try:
         with _progress(len(jobs)) as advance:
             for job, some in zip(jobs, comparison.rows(jobs), strict=True):
@@ -45,15 +41,15 @@ def run_compare(
                 rows += some
                 advance(job)
     except KeyboardInterrupt:
-        stopped = True
+        code = INTERRUPTED
     title = f"{name}, {' x '.join(map(str, comparison.data.shape))}"
-    _show(rows, title)
+    show(rows, title)
     _picture(rows, folder / "compare.png", title)
     if rows:
-        typer.echo(f"rows: {table}")
-    if stopped:
+        typer.echo(f"rows, of every seed: {table}")
+    if code:
         typer.echo(f"legendre: interrupted after {len(rows)} rows; they are kept.", err=True)
-    return INTERRUPTED if stopped else 0
+    return code
 
 
 def _numbers(text: str | None) -> list[int] | None:
@@ -74,7 +70,7 @@ def _prepared(folder: Path) -> Path:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Advance]:
+def _progress(total: int) -> Iterator[Callable[[Job], None]]:
     """Show a bar on standard error if that is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
@@ -85,53 +81,49 @@ def _progress(total: int) -> Iterator[Advance]:
         yield lambda job: display.update(task, advance=1, description=f"{LABELS[job.method]}, {job.asked} parameters")
 
 
-def _show(rows: Sequence[Row], title: str) -> None:
+def show(rows: Sequence[Row], title: str) -> None:
+    """Print a table with a line for each method and size, and why methods have no reconstruction."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
+    table = Table("method", title=title, title_justify="left")
     for column in ("asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"):
         table.add_column(column, justify="right")
-    for row, best in _best(rows):
-        style = "bold" if row.label.startswith("Legendre") else "dim" if not row.scored else ""
-        table.add_row(*_cells(row, best), style=style)
+    for same in over_seeds(rows):
+        style = "bold" if same[0].label.startswith("Legendre") else "" if same[0].scored else "dim"
+        table.add_row(*_line(same), style=style)
     console = Console(highlight=False)
     console.width = max(console.width, 110)  # do not fold lines in a pipe
     console.print(table)
     for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
         console.print(remark, soft_wrap=True, markup=False)
     if any(row.seed is not None for row in rows):
-        console.print(
-            "Of several seeds the row shows the best RMSE and the best KL, and the mean time; the file has all."
-        )
+        console.print("Of several seeds the row shows the best RMSE and the best KL, and the mean time.")
 
 
-def _best(rows: Sequence[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Group the rows of one method and size over its seeds."""
+def over_seeds(rows: Sequence[Row]) -> list[list[Row]]:
+    """Group the rows of each method and size, which differ in their seeds; those with a reconstruction come first."""
     groups: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: not row.scored):
         groups.setdefault((row.method, row.asked), []).append(row)
-    for some in groups.values():
-        scored = [row for row in some if row.rmse is not None]
-        yield (scored or some)[0], scored
+    return [groups[key] for key in dict.fromkeys((row.method, row.asked) for row in rows)]
 
 
-def _cells(row: Row, scored: list[Row]) -> list[str]:
-    def least(values: Sequence[float | None], form: str) -> str:
-        known = [value for value in values if value is not None]
-        return format(min(known), form) if known else ""
+def _line(same: list[Row]) -> list[str]:
+    row, scored = same[0], [row for row in same if row.scored]
 
-    times = [r.seconds for r in scored if r.seconds is not None]
+    def least(name: str, form: str) -> str:
+        return format(min(getattr(row, name) for row in scored), form) if scored else ""
+
     return [
         row.label,
         str(row.asked) if row.asked else "",
         str(row.n_params) if row.n_params is not None else row.status.lower(),
         str(len(scored)) if row.seed is not None else "",
-        least([r.rmse for r in scored], ".4g"),
-        least([r.rmse_nonzero for r in scored], ".4g"),
-        least([r.kl for r in scored], ".5f"),
-        f"{sum(times) / len(times):.3g}" if times else "",
+        least("rmse", ".4g"),
+        least("rmse_nonzero", ".4g"),
+        least("kl", ".5f"),
+        f"{sum(row.seconds or 0.0 for row in scored) / len(scored):.3g}" if scored else "",
         f"{row.residual:.0e}" if row.residual is not None else "",
     ]
 

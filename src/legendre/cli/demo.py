@@ -7,43 +7,31 @@ parameter at all, and CP multiplied by the same mask.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis
-from legendre.basis.paper import B1, B2, B3
+from legendre.cli.compare import over_seeds, show
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
-from legendre.fitting.decompose import decompose
-from legendre.model.dual import kl
-from legendre.tasks.compare.peers import PEERS, Effort, attempt
+from legendre.tasks.compare.peers import Effort
 from legendre.tasks.compare.plots import figure, save
+from legendre.tasks.compare.rows import Row
+from legendre.tasks.compare.run import FAMILIES, OURS, Comparison
 
 PER_DIGIT = 4
 """Images of each digit."""
 SIZES = (1, 3, 8)
 """l of the paper's basis B1 + B2(l) + B3(l)."""
-CP, CP_EFFORT, CP_STARTS = PEERS["cp-hals"], Effort(max_iter=500, tol=1e-9), 5
+CP, CP_EFFORT, CP_STARTS = "cp-hals", Effort(max_iter=500, tol=1e-9), 5
 """The other method, when it stops, and its random starts, of which the best counts."""
-
-
-@dataclass(frozen=True, eq=False)
-class DemoRow:
-    """One reconstruction: a line of the table and a row of the picture."""
-
-    method: str
-    n_params: int
-    images: FloatArray
-    steps: str
-    certificate: str
-    kl: float
-    rmse: float
-    seconds: float
+REMARK = """\
+Legendre: the paper's basis B1 + B2(l) + B3(l) for l = 1, 3, 8; adaptive: as many
+cells, chosen by the data. Zeros are left out of the sample space, as in the paper.
+Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual
+max|eta - eta_hat| proves it. NN-CP minimises the squared error instead."""
 
 
 def run_demo(folder: Path) -> None:
@@ -52,17 +40,17 @@ def run_demo(folder: Path) -> None:
     if missing:
         raise InvalidSetting(f"the demo needs {' and '.join(missing)}. Install them with: pip install 'legendre[demo]'")
     folder.mkdir(parents=True, exist_ok=True)
-    X = digits()
-    rows = [uniform(X)]
-    for size in SIZES:
-        paper = legendre_row(f"Legendre l={size}", X, B1() | B2(size) | B3(size))
-        rows += [paper, legendre_row("Legendre, adaptive", X, adaptive(paper.n_params))]
-        if CP.installed and (row := cp_row(X, paper.n_params)) is not None:
-            rows.append(row)
-    print_table(X, rows)
-    picture = folder / "digits.png"
-    draw(X, rows, picture)
-    print(f"\nThe picture is in {picture}")
+    X, images = digits(), dict[Row, FloatArray]()
+    comparison = replace(Comparison.of(X, "nonzero", effort=CP_EFFORT), keep=images.__setitem__)
+    sizes = [len(FAMILIES[comparison.family](size).select(comparison.data)) for size in SIZES]
+    jobs = comparison.jobs(sizes, CP_STARTS, (*OURS, CP))
+    rows = [row for some in comparison.rows(jobs) for row in some if row.method != CP or not row.scored]
+    show(rows, f"{X.shape[2]} images of handwritten digits, a {' x '.join(map(str, X.shape))} tensor")
+    print(REMARK)
+    scored = [[row for row in same if row.scored] for same in over_seeds(rows)]
+    best = [min(same, key=lambda row: row.rmse or 0.0) for same in scored if same]
+    draw(X, {f"{row.label}\n{row.n_params} parameters": images[row] for row in best}, folder / "digits.png")
+    print(f"\nThe picture is in {folder / 'digits.png'}")
 
 
 def digits() -> FloatArray:
@@ -75,81 +63,13 @@ def digits() -> FloatArray:
     return images
 
 
-def uniform(X: FloatArray) -> DemoRow:
-    """No parameter at all: the plain baseline."""
-    start = time.perf_counter()
-    fit = decompose(X, "empty", support="nonzero")
-    return DemoRow("uniform", 0, fit.tensor(), "0", "exact", fit.kl, fit.rmse, time.perf_counter() - start)
-
-
-def legendre_row(method: str, X: FloatArray, basis: Basis) -> DemoRow:
-    """Fit a basis; zeros are left out of the sample space."""
-    start = time.perf_counter()
-    fit = decompose(X, basis, support="nonzero")
-    seconds = time.perf_counter() - start
-    return DemoRow(
-        method, fit.n_params, fit.tensor(), str(fit.n_iter), f"{fit.residual:.0e}", fit.kl, fit.rmse, seconds
-    )
-
-
-def cp_row(X: FloatArray, n_params: int) -> DemoRow | None:
-    """Nonnegative CP with at least as many parameters, the best of several random starts, times the mask X > 0.
-
-    None if every start failed.
-    """
-    tried = [attempt(CP, X, n_params, CP_EFFORT, seed) for seed in range(CP_STARTS)]
-    done = [(fit, np.where(X > 0, fit.Q, 0.0)) for fit in tried if fit.Q is not None]
-    if not done:
-        print(f"no row for {CP.label} with {n_params} parameters: {tried[0].note}")
-        return None
-    fit, images = min(done, key=lambda pair: float(((X - pair[1]) ** 2).sum()))
-    return DemoRow(
-        f"NN-CP rank {CP.rank(X.shape, n_params)}, masked",
-        fit.n_params or 0,
-        images,
-        f"<= {CP_EFFORT.max_iter}",
-        "none",
-        kl(X, images),
-        float(np.sqrt(((X - images) ** 2).mean())),
-        sum(fit.seconds or 0.0 for fit, _ in done) / len(done),
-    )
-
-
-def print_table(X: FloatArray, rows: list[DemoRow]) -> None:
-    """Show the numbers."""
-    from rich.console import Console
-    from rich.table import Table
-
-    shape = " x ".join(map(str, X.shape))
-    table = Table(title=f"{X.shape[2]} images of handwritten digits, a {shape} tensor", title_justify="left")
-    table.add_column("method")
-    for name in ("params", "steps", "residual", "KL(P, Q)", "RMSE", "ms"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        style = "bold" if row.method.startswith("Legendre") else "dim"
-        numbers = (f"{row.kl:.4f}", f"{row.rmse:.3f}", f"{1000 * row.seconds:.0f}")
-        table.add_row(row.method, str(row.n_params), row.steps, row.certificate, *numbers, style=style)
-    console = Console()
-    console.print(table)
-    console.print(
-        "Legendre l: the paper's basis B1 + B2(l) + B3(l); adaptive: as many cells,\n"
-        "chosen by the data. Zeros are left out of the sample space, as in the paper.\n"
-        "Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual\n"
-        "max|eta - eta_hat| proves it. NN-CP minimises the squared error instead; it is\n"
-        "the best of five random starts, given the same zeros; ms is for one start.",
-        highlight=False,
-    )
-
-
-def draw(X: FloatArray, rows: list[DemoRow], path: Path) -> None:
+def draw(X: FloatArray, answers: dict[str, FloatArray], path: Path) -> None:
     """Draw the first image of each digit: the original, then each reconstruction."""
-    shown = [("original", X)] + [(f"{row.method}\n{row.n_params} parameters", row.images) for row in rows]
-    made = figure(11, 1.05 * len(shown) + 0.3)
-    axes = made.subplots(len(shown), 10)
-    for (title, images), line in zip(shown, axes, strict=True):
+    made = figure(11, 1.05 * len(answers) + 1.35)
+    axes = made.subplots(1 + len(answers), 10)
+    for (title, images), line in zip({"original": X, **answers}.items(), axes, strict=True):
         for digit, axis in enumerate(line):
             axis.imshow(images[:, :, digit * PER_DIGIT], cmap="gray_r", vmin=0, vmax=X.max())
-            axis.set_xticks([])
-            axis.set_yticks([])
+            axis.set(xticks=[], yticks=[])
         line[0].set_ylabel(title, rotation=0, ha="right", va="center", fontsize=9)
     save(made, path)

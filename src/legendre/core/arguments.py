@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from legendre.core.errors import InvalidSetting, LegendreError
+
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
     """Whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
@@ -51,3 +53,15 @@ def generator_from(rng: int | np.random.Generator | None, error: type[Exception]
     if not (rng is None or isinstance(rng, np.random.Generator) or is_whole(rng, 0)):
         raise error(f"rng must be None, an integer >= 0 or a numpy.random.Generator, got {rng!r}.")
     return np.random.default_rng(rng)
+
+
+def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:
+    """Raise an error with this sentence unless a caller's value is of the kind that is needed.
+
+    >>> expect(5, str, "names are text, got 5.")
+    Traceback (most recent call last):
+    ...
+    legendre.core.errors.InvalidSetting: names are text, got 5.
+    """
+    if not isinstance(value, kind):
+        raise error(sentence)

@@ -23,24 +23,12 @@ ADVICE = "pip install 'legendre[compare]'"
 
 @dataclass(frozen=True)
 class Effort:
-    """When a peer stops.
+    """When a peer stops."""
 
-    Parameters
-    ----------
-    max_iter
-        Iterations at most.
-    tol
-        TensorLy stops when its relative error changes by less.
-    kkt_tol
-        CP-APR stops when its optimality conditions are violated by less.
-    seconds
-        CP-APR stops after this time; TensorLy has no such limit.
-    """
-
-    max_iter: int = 500
-    tol: float = 1e-7
-    kkt_tol: float = 1e-4
-    seconds: float = 120.0
+    max_iter: int = 500  # iterations at most
+    tol: float = 1e-7  # TensorLy stops when its relative error changes by less
+    kkt_tol: float = 1e-4  # CP-APR stops when its optimality conditions are violated by less
+    seconds: float = 120.0  # CP-APR stops after this time; TensorLy has no such limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,28 +45,14 @@ Fit = Callable[[Any, int, Effort, int], Factors]
 
 @dataclass(frozen=True)
 class Peer:
-    """A decomposition of another library.
+    """A decomposition of another library."""
 
-    Parameters
-    ----------
-    name, label
-        In files, and for readers.
-    package
-        The package that it is part of.
-    rank
-        From shape and number of parameters to the rank.
-    prepare
-        From X to the library's own tensor type; not timed.
-    fit
-        From that tensor, a rank, an effort and a seed to factors; timed.
-    """
-
-    name: str
-    label: str
-    package: str
-    rank: Callable[[tuple[int, ...], int], int]
-    prepare: Callable[[FloatArray], Any]
-    fit: Fit
+    name: str  # in files
+    label: str  # for readers
+    package: str  # which it is part of
+    rank: Callable[[tuple[int, ...], int], int]  # from shape and number of parameters to the rank
+    prepare: Callable[[FloatArray], Any]  # from X to the library's own tensor type; not timed
+    fit: Fit  # from that tensor, a rank, an effort and a seed to factors; timed
 
     @property
     def installed(self) -> bool:
@@ -150,56 +124,24 @@ def tucker_params(shape: tuple[int, ...], m: int) -> int:
     return int(np.dot(shape, ranks) + np.prod(ranks))
 
 
-def _tensorly(X: FloatArray) -> Any:
-    import tensorly
+def _of_tensorly(name: str, label: str, function: str, init: str = "random", *, nonzero: bool = False) -> Peer:
+    """Return a CP or Tucker decomposition by its function's name; `nonzero` fits it where X > 0 alone."""
+    tucker = "tucker" in function
 
-    return tensorly.tensor(X)
+    def prepare(X: FloatArray) -> Any:
+        return import_module("tensorly").tensor(X)
 
-
-def _cp(function: str, init: str, *, nonzero: bool = False) -> Fit:
     def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
-        import tensorly
-        import tensorly.decomposition as methods
+        tensorly, shape = import_module("tensorly"), X.shape
+        answer, history = getattr(import_module("tensorly.decomposition"), function)(
+            X, tucker_ranks(shape, rank) if tucker else rank, n_iter_max=effort.max_iter, init=init, tol=effort.tol,
+            random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
+        )  # fmt: skip
+        n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
+        multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
+        return Factors(n_params, len(history), lambda: np.asarray(multiply_out(answer)))
 
-        more = {"mask": X > 0} if nonzero else {}
-        answer, history = getattr(methods, function)(
-            X,
-            rank,
-            n_iter_max=effort.max_iter,
-            init=init,
-            tol=effort.tol,
-            random_state=seed,
-            return_errors=True,
-            **more,
-        )
-        return Factors(rank * sum(X.shape), len(history), lambda: np.asarray(tensorly.cp_to_tensor(answer)))
-
-    return fit
-
-
-def _tucker(function: str) -> Fit:
-    def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
-        import tensorly
-        import tensorly.decomposition as methods
-
-        answer, history = getattr(methods, function)(
-            X,
-            tucker_ranks(X.shape, rank),
-            n_iter_max=effort.max_iter,
-            init="random",
-            tol=effort.tol,
-            random_state=seed,
-            return_errors=True,
-        )
-        return Factors(
-            tucker_params(X.shape, rank), len(history), lambda: np.asarray(tensorly.tucker_to_tensor(answer))
-        )
-
-    return fit
-
-
-def _pyttb(X: FloatArray) -> Any:
-    return import_module("pyttb").tensor(X)
+    return Peer(name, label, "tensorly", tucker_rank if tucker else cp_rank, prepare, fit)
 
 
 def _cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
@@ -207,13 +149,7 @@ def _cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
     rng = np.random.default_rng(seed)
     start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
     answer, _, info = pyttb.cp_apr(
-        X,
-        rank,
-        init=start,
-        maxiters=effort.max_iter,
-        stoptol=effort.kkt_tol,
-        stoptime=effort.seconds,
-        printitn=0,
+        X, rank, init=start, maxiters=effort.max_iter, stoptol=effort.kkt_tol, stoptime=effort.seconds, printitn=0
     )
     return Factors(rank * sum(X.shape), len(info["times"]), lambda: np.asarray(answer.full().double()))
 
@@ -221,20 +157,13 @@ def _cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("cp", "NN-CP, default start", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac", "svd")),
-        Peer("cp-random", "NN-CP, random start", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac", "random")),
-        Peer("cp-hals", "NN-CP HALS", "tensorly", cp_rank, _tensorly, _cp("non_negative_parafac_hals", "random")),
-        Peer("tucker", "NN-Tucker", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker")),
-        Peer("tucker-hals", "NN-Tucker HALS", "tensorly", tucker_rank, _tensorly, _tucker("non_negative_tucker_hals")),
-        Peer(
-            "cp-nonzero",
-            "NN-CP fitted where X > 0",
-            "tensorly",
-            cp_rank,
-            _tensorly,
-            _cp("non_negative_parafac", "random", nonzero=True),
-        ),
-        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, _pyttb, _cp_apr),
+        _of_tensorly("cp", "NN-CP, default start", "non_negative_parafac", "svd"),
+        _of_tensorly("cp-random", "NN-CP, random start", "non_negative_parafac"),
+        _of_tensorly("cp-hals", "NN-CP HALS", "non_negative_parafac_hals"),
+        _of_tensorly("tucker", "NN-Tucker", "non_negative_tucker"),
+        _of_tensorly("tucker-hals", "NN-Tucker HALS", "non_negative_tucker_hals"),
+        _of_tensorly("cp-nonzero", "NN-CP fitted where X > 0", "non_negative_parafac", nonzero=True),
+        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, lambda X: import_module("pyttb").tensor(X), _cp_apr),
     )
 }
 """Every peer by name, installed or not; all but the first start at random."""

@@ -81,16 +81,8 @@ def curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
             continue
         color, marker, width = STYLES[method.removesuffix(MASKED)]
         line = ":" if method.endswith(MASKED) else "-"
-        axis.plot(
-            x,
-            [np.mean(some) for some in values],
-            color=color,
-            marker=marker,
-            markersize=5,
-            linewidth=width,
-            linestyle=line,
-            label=mine[0].label,
-        )
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width, "linestyle": line}
+        axis.plot(x, [np.mean(some) for some in values], label=mine[0].label, **style)
         if any(len(some) > 1 for some in values):
             axis.fill_between(x, [*map(min, values)], [*map(max, values)], color=color, alpha=0.15, linewidth=0)
 
@@ -115,5 +107,4 @@ def _by_size(rows: Sequence[Row], quantity: Quantity) -> tuple[list[int], list[l
         value = quantity(row)
         if value is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
             groups.setdefault(row.n_params, []).append(value)
-    sizes = sorted(groups)
-    return sizes, [groups[n] for n in sizes]
+    return sorted(groups), [groups[n] for n in sorted(groups)]

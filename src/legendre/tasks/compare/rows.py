@@ -25,42 +25,22 @@ LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legen
 
 @dataclass(frozen=True)
 class Row:
-    """One reconstruction, or the reason why there is none; None where a field does not apply.
-
-    Parameters
-    ----------
-    method, asked, seed
-        The method's name, the number of parameters that was asked for, and the seed of a random start.
-    status
-        How a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED.
-    n_params, n_iter
-        Parameters used, at most `asked` of ours and at least `asked` of a peer; and iterations.
-    rmse, rmse_nonzero, kl
-        See `Scores`.
-    seconds
-        Of the fit alone.
-    residual
-        max|eta - eta_hat|; peers have none.
-    problem, support
-        Which tensor, and what the sample space was.
-    note
-        Why there is no reconstruction, which basis was taken, or what a peer warned of.
-    """
+    """One reconstruction, or the reason why there is none; None where a field does not apply."""
 
     method: str
-    asked: int
-    seed: int | None
-    status: str
-    n_params: int | None = None
+    asked: int  # the number of parameters to compare at
+    seed: int | None  # of a random start
+    status: str  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
+    n_params: int | None = None  # parameters used: at most `asked` of ours, at least `asked` of a peer
     n_iter: int | None = None
-    rmse: float | None = None
+    rmse: float | None = None  # these three as in `Scores`
     rmse_nonzero: float | None = None
     kl: float | None = None
-    seconds: float | None = None
-    residual: float | None = None
-    problem: str = ""
-    support: str = "all"
-    note: str = ""
+    seconds: float | None = None  # of the fit alone
+    residual: float | None = None  # max|eta - eta_hat|; peers have none
+    problem: str = ""  # which tensor
+    support: str = "all"  # what the sample space was
+    note: str = ""  # why there is no reconstruction, which basis was taken, or what a peer warned of
 
     @property
     def label(self) -> str:
@@ -84,21 +64,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Scores:
-    """Three distances between X and a reconstruction, over the cells that are not missing.
+    """Three distances between X and a reconstruction, over the cells that are not missing."""
 
-    Parameters
-    ----------
-    rmse
-        Root mean square error over all cells, in X's units.
-    rmse_nonzero
-        The same over the cells where X > 0.
-    kl
-        KL(P, Q) in nats, both tensors normalised; infinite where Q = 0 < P.
-    """
-
-    rmse: float
-    rmse_nonzero: float
-    kl: float
+    rmse: float  # root mean square error over all cells, in X's units
+    rmse_nonzero: float  # the same over the cells where X > 0
+    kl: float  # KL(P, Q) in nats, both tensors normalised; infinite where Q = 0 < P
 
 
 def score(X: AnyArray, Q: FloatArray) -> Scores:

@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis, empty
+from legendre.basis.paper import B1, B2, B3
+from legendre.core.arguments import entries, expect, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
-from legendre.tasks.compare.rows import ADAPTIVE, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
-from legendre.tasks.compare.settings import FAMILIES, Family, checked_params, checked_peers, checked_seeds, largest
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
+Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
+FAMILIES: dict[Family, Callable[[int], Basis]] = {
+    "B1 + B2(l) + B3(l)": lambda l: B1() | B2(l) | B3(l),  # noqa: E741 - the paper's name
+    "B3(l)": lambda l: B3(l),  # noqa: E741 - the paper's name
+}
+"""The two families of the paper's experiments: of faces, and of MNIST."""
+STEPS, SHARE, ENOUGH = 5, 4, 5000
+"""The default numbers of parameters: at most 5 of them, none above a quarter of the cells, none above 5000."""
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A tensor, and how methods are run on it.
+    """A tensor, and how methods are run on it."""
 
-    Parameters
-    ----------
-    data, X
-        The tensor as `read` returned it, and in double precision, read-only, with NaN where it is missing.
-    support, problem
-        For the rows; with ``"nonzero"`` every peer also gets a row multiplied by the mask, which ours knows.
-    family
-        Which of the paper's bases.
-    effort
-        When the peers stop.
-    """
-
-    data: Dense
-    X: FloatArray
-    support: str
-    problem: str
-    family: Family
-    effort: Effort
+    data: Dense  # the tensor as it was read
+    X: FloatArray  # the same in double precision, read-only, with NaN where it is missing
+    support: str  # with "nonzero" every peer also has a row multiplied by the mask, which ours knows
+    problem: str  # the tensor's name, for the rows
+    family: Family  # which of the paper's bases
+    effort: Effort  # when the peers stop
+    keep: Callable[[Row, FloatArray], None] = lambda _row, _Q: None  # is given every reconstruction
 
     @classmethod
     def of(
@@ -56,17 +57,24 @@ class Comparison:
         family: Family = "B1 + B2(l) + B3(l)",
         effort: Effort | None = None,
     ) -> Comparison:
-        """Check X and the support."""
+        """Check X, the support and the effort."""
         if not isinstance(support, str):
             raise InvalidSupport(
                 "compare: support is 'all' or 'nonzero'. To leave out other cells, make them NaN, that is, missing."
             )
         if support not in SUPPORT_NAMES:
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
-        if effort is not None and not isinstance(effort, Effort):
-            raise InvalidSetting(f"effort must be a legendre.tasks.compare.peers.Effort, got {effort!r}.")
+        effort = Effort() if effort is None else effort
+        expect(effort, Effort, f"effort must be a legendre.tasks.compare.peers.Effort, got {effort!r}.")
         data = in_memory(read(X, support), "compare")
-        return cls(data, np.asarray(data.values, dtype=np.float64), support, problem, family, effort or Effort())
+        return cls(data, np.asarray(data.values, dtype=np.float64), support, problem, family, effort)
+
+    def checked_jobs(self, params: Sequence[int] | None, seeds: int, peers: Sequence[str] | None) -> list[Job]:
+        """Check what a caller wants compared, and list the fits of ours and of the peers."""
+        if not is_whole(seeds, 1):
+            raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
+        methods = (*OURS, *_checked_peers(peers, self.support))
+        return self.jobs(_checked_params(params, self.data), int(seeds), methods)
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
         """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
@@ -95,59 +103,53 @@ class Comparison:
 
     def run(self, job: Job) -> tuple[Row, ...]:
         """Run one job."""
-        rows = self._peer(job) if job.method not in OURS else (self._ours(job),)
-        return tuple(replace(row, problem=self.problem, support=self.support) for row in rows)
+        row = Row(job.method, job.asked, job.seed, "SKIPPED", problem=self.problem, support=self.support)
+        return (self._ours(row),) if job.method in OURS else self._peer(row)
 
-    def _ours(self, job: Job) -> Row:
-        basis: Basis = empty()
-        note = ""
-        if job.method == ADAPTIVE:
-            basis = adaptive(job.asked)
-        elif job.method == PAPER:
-            chosen = largest(self.data, job.asked, self.family)
-            if not chosen.l:
-                text = f"the smallest basis {self.family} has {chosen.n_params} parameters"
-                return Row(PAPER, job.asked, None, "SKIPPED", note=text)
-            basis, note = FAMILIES[self.family](chosen.l), self.family.replace("(l)", f"({chosen.l})")
+    def _ours(self, row: Row) -> Row:
+        basis, note = empty(), ""
+        if row.method == ADAPTIVE:
+            basis = adaptive(row.asked)
+        elif row.method == PAPER:
+            l, n_params = largest(self.data, row.asked, self.family)  # noqa: E741 - the paper's name
+            if not l:
+                return replace(row, note=f"the smallest basis {self.family} has {n_params} parameters")
+            basis, note = FAMILIES[self.family](l), self.family.replace("(l)", f"({l})")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
             start = time.perf_counter()
             fit = decompose(self.data, basis)
             seconds = time.perf_counter() - start
-        found = score(self.X, fit.tensor())
-        return Row(
-            job.method, job.asked, None, fit.status.name, fit.n_params, fit.n_iter,
-            found.rmse, found.rmse_nonzero, found.kl, seconds, fit.residual, note=note,
-        )  # fmt: skip
+        done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
+        return self._scored(replace(done, residual=fit.residual, note=note), fit.tensor())
 
-    def _peer(self, job: Job) -> tuple[Row, ...]:
-        peer = PEERS[job.method]
+    def _peer(self, row: Row) -> tuple[Row, ...]:
+        peer, missing = PEERS[row.method], self.data.missing
         if not peer.installed:
-            text = f"needs {peer.package}: {ADVICE}"
-            return (Row(job.method, job.asked, job.seed, "NOT INSTALLED", note=text),)
-        if job.method == NONZERO and self.support != "nonzero":
-            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="only with support='nonzero'"),)
+            return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
+        if row.method == NONZERO and self.support != "nonzero":
+            return (replace(row, note="only with support='nonzero'"),)
         if len(self.data.shape) < 2:
-            return (Row(job.method, job.asked, job.seed, "SKIPPED", note="needs a tensor of two or more modes"),)
-        if self.data.missing is not None:
-            text = f"X has {int(self.data.missing.sum())} missing cells, which {peer.label} cannot leave out"
-            return (Row(job.method, job.asked, job.seed, "SKIPPED", note=text),)
-        done = attempt(peer, self.X, job.asked, self.effort, job.seed or 0)
+            return (replace(row, note="needs a tensor of two or more modes"),)
+        if missing is not None:
+            text = f"X has {int(missing.sum())} missing cells, which {peer.label} cannot leave out"
+            return (replace(row, note=text),)
+        done = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
         status = "FAILED" if done.Q is None else "DONE"
-        row = Row(
-            job.method, job.asked, job.seed, status, done.n_params, done.n_iter, seconds=done.seconds, note=done.note
+        row = replace(
+            row, status=status, n_params=done.n_params, n_iter=done.n_iter, seconds=done.seconds, note=done.note
         )
         if done.Q is None:
             return (row,)
-        rows: tuple[Row, ...] = () if job.method == NONZERO else (_scored(row, self.X, done.Q),)
+        rows: tuple[Row, ...] = () if row.method == NONZERO else (self._scored(row, done.Q),)
         if self.support == "nonzero":
-            rows += (_scored(replace(row, method=job.method + MASKED), self.X, masked(self.X, done.Q)),)
+            rows += (self._scored(replace(row, method=row.method + MASKED), masked(self.X, done.Q)),)
         return rows
 
-
-def _scored(row: Row, X: FloatArray, Q: FloatArray) -> Row:
-    found = score(X, Q)
-    return replace(row, rmse=found.rmse, rmse_nonzero=found.rmse_nonzero, kl=found.kl)
+    def _scored(self, row: Row, Q: FloatArray) -> Row:
+        row = replace(row, **asdict(score(self.X, Q)))
+        self.keep(row, Q)
+        return row
 
 
 def compare(
@@ -196,7 +198,77 @@ def compare(
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
     comparison = Comparison.of(X, support, effort=effort)
-    jobs = comparison.jobs(
-        checked_params(params, comparison.data), checked_seeds(seeds), (*OURS, *checked_peers(peers, support))
-    )
-    return [row for rows in comparison.rows(jobs) for row in rows]
+    return [row for rows in comparison.rows(comparison.checked_jobs(params, seeds, peers)) for row in rows]
+
+
+def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
+    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
+
+    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
+    size that of l = 1.
+
+    Examples
+    --------
+    >>> from legendre.data.dense import observe
+    >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
+    (6, 39)
+    """
+
+    def size(l: int) -> int:  # noqa: E741 - the paper's name
+        return len(FAMILIES[family](l).select(data))
+
+    slice_cells = math.prod(data.shape[:-1])
+    low, high = 0, 1
+    while high <= slice_cells and size(high) <= n_params:  # doubling: a huge l would list a huge basis
+        low, high = high, 2 * high
+    high = min(high, slice_cells + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) <= n_params else (low, middle)
+    return low, size(max(low, 1))
+
+
+def ladder(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of parameters of nonnegative CP of rank 1, 2, 4, 8, 16, as far as `SHARE` and `ENOUGH` allow.
+
+    >>> ladder((92, 112, 20))
+    (224, 448, 896, 1792, 3584)
+    >>> ladder((2, 3))
+    (1,)
+    """
+    one, cells = sum(shape), math.prod(shape)
+    most = min(cells // SHARE, max(ENOUGH, one))
+    return tuple(one << k for k in range(STEPS) if one << k <= most) or (max(1, most),)
+
+
+def _checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int, ...]:
+    """Return the numbers of parameters, sorted."""
+    if params is None:
+        return ladder(data.shape)
+    listed = entries(params)
+    if listed is None:
+        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
+    for n in listed:
+        if not is_whole(n, 1):
+            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
+    if not listed:
+        raise InvalidSetting("params is empty; give at least one number of parameters.")
+    if (most := max(listed)) >= data.support.n_cells:
+        raise InvalidSetting(
+            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
+            f"{data.support.n_cells - 1} reproduce any X."
+        )
+    return tuple(sorted({int(n) for n in listed}))
+
+
+def _checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:
+    """Return the names of the peers; by default those that suit the support."""
+    if peers is None:
+        return (*COMPARED, NONZERO) if support == "nonzero" else COMPARED
+    listed = [peers] if isinstance(peers, str) else entries(peers)
+    if listed is None:
+        raise InvalidSetting(f"peers must be names such as ['cp-hals'], got {peers!r}.")
+    for name in listed:
+        if not isinstance(name, str) or name not in PEERS:
+            raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+    return tuple(listed)

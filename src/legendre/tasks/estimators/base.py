@@ -63,7 +63,7 @@ class Estimator(ABC):
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell scikit-learn whether `fit` has been called."""
+        """Whether `fit` has been called; scikit-learn reads it."""
         return hasattr(self, "decomposition_")
 
     def _check_fitted(self) -> None:
@@ -121,17 +121,14 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     return counted if alpha == 0 else counted + alpha / n_cells
 
 
-def holds_grid(shape: tuple[int, ...]) -> bool:
-    """Tell whether a grid can be held."""
-    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
-
-
-def grid_trouble(shape: tuple[int, ...], way_out: str) -> str:
-    """Say why a grid cannot be held."""
+def grid_trouble(shape: tuple[int, ...]) -> str:
+    """Return the sentence that says why a grid cannot be held in memory, empty where it can."""
+    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
+        return ""
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
         f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
-        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} variables can be held. {way_out}"
+        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} variables can be held."
     )
 
 

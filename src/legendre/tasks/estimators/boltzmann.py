@@ -23,15 +23,7 @@ from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import (
-    Estimator,
-    counts,
-    generator,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    samples_of,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
 from legendre.tasks.estimators.variables import Edges, Name, Variables
 
 Weight = float | FloatArray
@@ -109,16 +101,16 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
-        if holds_grid(variables.shape):
+        trouble = grid_trouble(variables.shape)
+        if not trouble:
             return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
-            way_out = f"Rows on larger ones need narrow edges: {problem}"
-            raise InvalidSamples(grid_trouble(variables.shape, way_out)) from None
+            raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
 
     def fit_tensor(self, X: TensorLike) -> Self:
-        """Learn from any tensor that `decompose` takes, one mode per variable; NaN is a state never looked at."""
+        """Learn from any tensor that `decompose` takes, one mode per variable; NaN is a state not observed."""
         data, alpha = read(X), self._pseudo_count()
         shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
         if shape != variables.shape:
@@ -141,9 +133,10 @@ class BoltzmannMachine(Estimator):
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
-        found = _by_group(theta, variables.shape, blocks)
-        self.biases_ = {variables.names[k]: found[k,] for (k,) in singles}
-        self.weights_ = {tuple(variables.names[k] for k in group): found[group] for group in groups}
+        found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
+        self.biases_ = dict(zip(variables.names, found, strict=False))
+        names = [tuple(variables.names[k] for k in group) for group in groups]
+        self.weights_ = dict(zip(names, found[len(singles) :], strict=True))
         return self
 
     @property
@@ -198,7 +191,7 @@ class BoltzmannMachine(Estimator):
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.
 
-        X has a column for that variable too, which is not looked at: NaN will do.
+        X has a column for that variable too, whose values do not matter: NaN will do.
         """
         k = self._variables.index(of)
         states = self._variables.cells(samples_of(X, "samples"), unread=k)
@@ -225,13 +218,7 @@ def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
     return read(values.astype(np.float64) + alpha / math.prod(data.shape))
 
 
-def _by_group(
-    theta: FloatArray, shape: tuple[int, ...], groups: list[tuple[int, ...]]
-) -> dict[tuple[int, ...], Weight]:
-    """Cut theta into the groups' parts."""
-    sizes = [[shape[k] - 1 for k in group] for group in groups]
-    parts = np.split(theta, np.cumsum([math.prod(size) for size in sizes]))
-    return {
-        group: float(part[0]) if set(size) == {1} else part.reshape(size)
-        for group, size, part in zip(groups, sizes, parts[:-1], strict=True)
-    }
+def _by_group(theta: FloatArray, sizes: list[list[int]]) -> list[Weight]:
+    """Cut theta into the parts of groups with these numbers of levels above 0; a part of one number is a float."""
+    parts = np.split(theta, np.cumsum([math.prod(size) for size in sizes])[:-1])
+    return [float(part[0]) if set(size) == {1} else part.reshape(size) for size, part in zip(sizes, parts, strict=True)]

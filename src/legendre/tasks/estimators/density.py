@@ -17,15 +17,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
-from legendre.tasks.estimators.base import (
-    Estimator,
-    counts,
-    generator,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    samples_of,
-)
+from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +27,7 @@ class Levels:
     values: AnyArray
 
     def codes(self, column: Column) -> IntArray:
-        """Look each value up; -1 where it is no level."""
+        """Look each value up; -1 where it is not a level."""
         return column.codes_in(self.values)
 
     @property
@@ -85,12 +77,12 @@ class LegendreDensity(Estimator):
         ``"auto"``: the sorted distinct values of a column are its levels; ordered categories of a data frame keep their
         list and its order. Or one entry for each column: a list of all its levels in their order, or None for auto.
     n_bins
-        Cut columns that hold fractions into so many bins with about as many rows each. Default: every value is a level.
+        Cut columns that hold fractions into this many bins of about equal size. Default: every value is a level.
         The log-likelihood is then a density, and values beyond those seen count as the outermost ones seen.
     alpha
         Observations added to the data, spread evenly over all cells: a pseudo-count. Default none.
     handle_unknown
-        What to do about values that are no level: ``"error"``, or ``"-inf"`` for a log-likelihood of ``-inf``.
+        What to do about values that are not a level: ``"error"``, or ``"-inf"`` for a log-likelihood of ``-inf``.
     tol
         As in `decompose`.
 
@@ -142,9 +134,9 @@ class LegendreDensity(Estimator):
             for (label, column), levels in zip(seen.items(), given, strict=True)
         ]
         shape = tuple(len(column.log_widths) for column in columns)
-        way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
-        if not holds_grid(shape):
-            raise InvalidSamples(grid_trouble(shape, way_out))
+        if trouble := grid_trouble(shape):
+            way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
+            raise InvalidSamples(f"{trouble} {way_out}")
         cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
         table = counts(cells, shape, weights, alpha)
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)

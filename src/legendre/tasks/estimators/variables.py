@@ -82,7 +82,7 @@ class Variables:
         return tuple(group for group in found if len(group) > 1)
 
     def cells(self, samples: Table, unread: int | None = None) -> IntArray:
-        """Read rows of levels; what stands in column `unread` does not matter, and is read as 0."""
+        """Read rows of levels; whatever column `unread` holds is read as 0."""
         if len(samples.names) != len(self.names):
             raise InvalidSamples(f"samples has {len(samples.names)} columns; there are {len(self.names)} variables.")
         columns = samples.text_names  # other names may be those of another table

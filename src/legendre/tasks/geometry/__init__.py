@@ -4,10 +4,9 @@ Both projections are `decompose`: the m-projection of P onto the model is ``deco
 of R onto the tensors that share P's eta on B is ``decompose(P, basis, base=R)``.
 """
 
-from legendre.tasks.geometry.geodesics import e_geodesic, m_geodesic
 from legendre.tasks.geometry.kl_ladder import Ladder, Rung, ladder
 from legendre.tasks.geometry.plots import plot_ladder, plot_simplex, plot_triangle
-from legendre.tasks.geometry.triangle import Triangle, pythagoras
+from legendre.tasks.geometry.triangle import Triangle, e_geodesic, m_geodesic, pythagoras
 
 __all__ = [
     "Ladder",

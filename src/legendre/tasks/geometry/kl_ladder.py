@@ -47,7 +47,7 @@ class Rung:
     kl
         KL(P, Q) for the projection Q onto this model.
     explained
-        How much lower that is than on the rung below: by Pythagoras KL(Q, Q'), Q' being the projection there.
+        The difference to the rung below: by Pythagoras KL(Q, Q'), Q' being the projection there.
     share
         `explained` over the whole, KL(P, Q) on the ground; NaN where P is the ground itself.
     g2
@@ -67,7 +67,7 @@ class Rung:
 
     @property
     def p_value(self) -> float | None:
-        """For counts the chi-square probability of a `g2` at least so large; NaN without degrees of freedom."""
+        """For counts the chi-square probability of a `g2` at least this large; NaN without degrees of freedom."""
         return None if self.g2 is None else chi_square_p(self.g2, self.df)
 
 
@@ -108,13 +108,11 @@ class Ladder(Storable):
         head = ["basis", "parameters", "KL(P, Q)", "explained", "share", *(["G2", "df", "p"] if counts else [])]
         rows = [head, [self.ground, "0", f"{self.total_kl:.{places}f}"]]
         for rung in self.rungs:
-            row = [
-                shortened(rung.basis, NAMED),
-                f"{rung.n_params:,}",
-                f"{rung.kl:.{places}f}",
-                f"{rung.explained:.{places}f}",
-            ]
-            rows.append([*row, f"{100 * rung.share:.2f} %", *_test(rung)])
+            kl, explained = f"{rung.kl:.{places}f}", f"{rung.explained:.{places}f}"
+            row = [shortened(rung.basis, NAMED), f"{rung.n_params:,}", kl, explained, f"{100 * rung.share:.2f} %"]
+            if rung.g2 is not None and rung.p_value is not None:
+                row += [f"{rung.g2:.3f}", size_name(rung.df), shown(rung.p_value) if rung.df > 0 else ""]
+            rows.append(row)
         title = f"KL ladder of {shape_name(self.shape)}, sum {self.total:.6g}"
         return "\n".join([title, *aligned(rows, "<>")])
 
@@ -169,30 +167,16 @@ def ladder(
     cells = [recipe.select(data) for recipe in recipes]
     _check_nested(recipes, cells)
     ground = decompose(data, "empty")
-    below, kl = ground, ground.kl
-    rungs: list[Rung] = []
+    kl, free, rungs = ground.kl, _left_free(ground), []
     for recipe, index in zip(recipes, cells, strict=True):
         fit = decompose(data, Cells(index))
-        above = min(fit.kl, kl)  # the projection below is in this model too, so that only rounding can raise KL
-        rungs.append(
-            Rung(
-                basis=repr(recipe),
-                n_params=len(index),
-                kl=above,
-                explained=kl - above,
-                share=(kl - above) / ground.kl if ground.kl > NOTHING else float("nan"),
-                g2=2.0 * data.total * (kl - above) if data.counts else None,
-                df=_left_free(below) - _left_free(fit),
-            )
-        )
-        below, kl = fit, above
+        below, kl = kl, min(fit.kl, kl)  # the projection below is in this model too: only rounding can raise KL
+        explained = below - kl
+        share = explained / ground.kl if ground.kl > NOTHING else float("nan")
+        g2, df = 2.0 * data.total * explained if data.counts else None, free - _left_free(fit)
+        rungs.append(Rung(repr(recipe), len(index), kl, explained, share, g2, df))
+        free -= df
     return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))
-
-
-def _test(rung: Rung) -> list[str]:
-    if rung.g2 is None or rung.p_value is None:
-        return []
-    return [f"{rung.g2:.3f}", size_name(rung.df), shown(rung.p_value) if rung.df > 0 else ""]
 
 
 def _read(bases: Sequence[Basis | str | ArrayLike] | None, shape: tuple[int, ...]) -> list[Basis]:
@@ -209,6 +193,7 @@ def _read(bases: Sequence[Basis | str | ArrayLike] | None, shape: tuple[int, ...
 
 
 def _check_nested(recipes: list[Basis], cells: list[IntArray]) -> None:
+    """Refuse bases of which one is not contained in the next."""
     for (small, fewer), (large, more) in pairwise(zip(recipes, cells, strict=True)):
         lost = fewer[~member(fewer, more)]
         if len(lost):

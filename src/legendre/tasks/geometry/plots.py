@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from legendre.core.arguments import expect
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.dual import ROUNDING
-from legendre.tasks.geometry.geodesics import e_geodesic, m_geodesic
 from legendre.tasks.geometry.kl_ladder import Ladder
-from legendre.tasks.geometry.triangle import Triangle
+from legendre.tasks.geometry.triangle import Triangle, e_geodesic, m_geodesic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,9 +100,7 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
     axes: Any = _axes("plot_simplex", ax, projection="3d")
     if not hasattr(axes, "plot_surface"):
         raise InvalidSetting("plot_simplex needs axes of three dimensions: figure.add_subplot(projection='3d').")
-    P, Q, R = (
-        tensor[tuple(inside.T)] / tensor[tuple(inside.T)].sum() for tensor in (triangle.P, triangle.Q, triangle.R)
-    )
+    P, Q, R = (cells / cells.sum() for cells in (T[tuple(inside.T)] for T in (triangle.P, triangle.Q, triangle.R)))
     _draw_model(axes, triangle, inside)
     t = np.linspace(0.0, 1.0, 60)
     for line, style, label in (
@@ -122,8 +120,7 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
     axes.set_box_aspect((1, 3**0.5 / 2, (2 / 3) ** 0.5), zoom=1.2)
     axes.set_axis_off()
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=2, fontsize=8, frameon=False)
-    drawn: Axes = axes
-    return drawn
+    return cast("Axes", axes)
 
 
 def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
@@ -132,7 +129,7 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     ladder
-        What `legendre.tasks.geometry.kl_ladder` returned.
+        What `ladder` returned.
     ax
         Where to draw; a new figure by default.
 
@@ -143,8 +140,7 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
     >>> plot_ladder(ld.geometry.ladder([[1, 2], [3, 4]]), Figure().add_subplot()).get_ylabel()
     'KL(P, Q), nats'
     """
-    if not isinstance(ladder, Ladder):
-        raise InvalidSetting(f"plot_ladder draws a ladder, got {type(ladder).__name__}: plot_ladder(ladder(X)).")
+    expect(ladder, Ladder, f"plot_ladder draws a ladder, got {type(ladder).__name__}: plot_ladder(ladder(X)).")
     ax = _axes("plot_ladder", ax)
     names = [ladder.ground, *(rung.basis for rung in ladder.rungs)]
     levels = [ladder.total_kl, *(rung.kl for rung in ladder.rungs)]
@@ -153,9 +149,8 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
         ax.bar([k], [rung.explained], bottom=rung.kl, color=BLUE)
         ax.bar([k], [rung.kl], color="0.8")
         ax.plot([k - 1.4, k + 0.4], [levels[k - 1]] * 2, color=GREY, linewidth=0.8)
-        ax.annotate(
-            f"{100 * rung.share:.3g} %", (k, levels[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center"
-        )
+        share = f"{100 * rung.share:.3g} %"
+        ax.annotate(share, (k, levels[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
     ax.set_xticks(range(len(names)), names, rotation=20, ha="right")
     ax.set_ylabel("KL(P, Q), nats")
     ax.margins(y=0.1)
@@ -164,8 +159,8 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
 
 
 def _check_right_angle(name: str, triangle: Triangle) -> None:
-    if not isinstance(triangle, Triangle):
-        raise InvalidSetting(f"{name} draws a triangle, got {type(triangle).__name__}: {name}(pythagoras(fit, R)).")
+    found = type(triangle).__name__
+    expect(triangle, Triangle, f"{name} draws a triangle, got {found}: {name}(pythagoras(fit, R)).")
     if abs(triangle.defect) > ROUNDING + RIGHT * triangle.kl_pr:
         raise InvalidSetting(
             f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
@@ -174,16 +169,16 @@ def _check_right_angle(name: str, triangle: Triangle) -> None:
 
 
 def _axes(name: str, ax: Axes | None, **settings: str) -> Axes:
+    """Return the caller's axes, checked, or those of a new figure."""
+    if ax is not None and not hasattr(ax, "annotate"):
+        raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     if ax is not None:
-        if not hasattr(ax, "annotate"):
-            raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
         return ax
     if find_spec("matplotlib") is None:
         raise InvalidSetting(f"{name} needs matplotlib. Install it with: pip install 'legendre[plot]'")
     from matplotlib import pyplot
 
-    axes: Axes = pyplot.figure(layout="constrained").add_subplot(**settings)
-    return axes
+    return pyplot.figure(layout="constrained").add_subplot(**settings)
 
 
 def _draw_model(axes: Any, triangle: Triangle, cells: IntArray) -> None:

@@ -1,4 +1,4 @@
-"""Pythagoras' theorem for the KL divergence."""
+"""The straight lines between two tensors, one in theta and one in eta; and Pythagoras' theorem for KL divergences."""
 
 from __future__ import annotations
 
@@ -7,14 +7,95 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.arguments import expect
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
-from legendre.model.dual import kl, probabilities
+from legendre.model.dual import ROUNDING, kl, probabilities, read_as
 from legendre.results.decomposition import Decomposition
 from legendre.results.tensor import tensor
-from legendre.tasks.geometry.geodesics import normalised
+
+
+def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
+    """Walk from P to Q straight in theta: ``p^(1-t) q^t``, normalised.
+
+    Parameters
+    ----------
+    P, Q
+        Nonnegative tensors of one shape; normalised first.
+    t
+        Where on the line: 0 is P, 1 is Q, and the line goes on beyond both. A number, or an array of them.
+
+    Returns
+    -------
+    FloatArray
+        Of shape ``t.shape + P.shape``.
+
+    Notes
+    -----
+    The line lives on the cells where both P and Q are positive. If P has more of them, then t = 0 is P restricted to
+    the common cells: the limit for t to 0.
+
+    Examples
+    --------
+    >>> e_geodesic([1, 1, 2], [4, 1, 2], 0.5).round(6).tolist()
+    [0.4, 0.2, 0.4]
+    """
+    p, q = _pair(P, Q)
+    common = (p > 0) & (q > 0)
+    if not common.any():
+        raise InvalidTensor(
+            f"P and Q have disjoint supports: {np.count_nonzero(p)} and {np.count_nonzero(q)} positive cells, none in "
+            "common. An e-geodesic needs cells where both are positive; m_geodesic joins any two tensors."
+        )
+    times = _times(t)
+    slope = np.log(q[common]) - np.log(p[common])
+    # relative to the cell that wins far out, so that no power overflows however large t is
+    best = np.where(times > 0, slope.max(), slope.min())
+    with np.errstate(over="ignore"):
+        log_density = np.log(p[common]) + times[..., None] * (slope - best[..., None])
+    density = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
+    out = np.zeros(times.shape + p.shape)
+    out[..., common] = density / density.sum(axis=-1, keepdims=True)
+    return out
+
+
+def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
+    """Walk from P to Q straight in eta: the mixture ``(1-t) p + t q``.
+
+    Parameters
+    ----------
+    P, Q
+        Nonnegative tensors of one shape; normalised first.
+    t
+        Where on the line: 0 is P, 1 is Q; beyond both only as far as no cell gets negative. A number, or an array.
+
+    Returns
+    -------
+    FloatArray
+        Of shape ``t.shape + P.shape``.
+
+    Examples
+    --------
+    >>> m_geodesic([1, 1, 2], [4, 0, 0], 0.5).tolist()
+    [0.625, 0.125, 0.25]
+    """
+    p, q = _pair(P, Q)
+    times = _times(t)
+    out = p + times.reshape(times.shape + (1,) * p.ndim) * (q - p)
+    lowest = np.unravel_index(int(out.argmin()), out.shape) if out.size else ()
+    if out.size and out[lowest] < -ROUNDING:
+        rising, falling = q > p, q < p
+        first = np.max(-p[rising] / (q[rising] - p[rising]))
+        last = np.min(p[falling] / (p[falling] - q[falling]))
+        raise InvalidSetting(
+            f"at t = {times[lowest[: times.ndim]]:g} the m-geodesic has left the simplex: cell "
+            f"{cell_name(lowest[times.ndim :])} would get probability {out[lowest]:g}. "
+            f"Between these tensors t may run from {first:g} to {last:g}."
+        )
+    return np.maximum(out, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +145,7 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
         What `decompose` returned for P.
     R
         A tensor of P's shape; normalised first. By default the member with theta = 0: uniform, or the base measure.
-        If R is not in the model, the theorem does not hold and `Triangle.defect` tells by how much.
+        If R is not in the model, the theorem does not hold, and `Triangle.defect` is the difference.
 
     Examples
     --------
@@ -75,18 +156,16 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     >>> abs(triangle.defect) < 1e-12
     True
     """
-    if not isinstance(fit, Decomposition):
-        raise InvalidSetting(
-            f"pythagoras takes a decomposition, got {type(fit).__name__}: pythagoras(decompose(P, basis), R)."
-        )
+    found = type(fit).__name__
+    expect(fit, Decomposition, f"pythagoras takes a decomposition, got {found}: pythagoras(decompose(P, basis), R).")
     if fit.data is None:
         raise InvalidSetting("pythagoras needs X, and a decomposition from a file comes without it; fit it anew.")
-    mask = fit.model.support.mask
     p = probabilities(in_memory(fit.data, "pythagoras"))
-    q = tensor(fit, extend=False) / fit.total
-    if mask is not None:
-        q = np.where(mask, q, 0.0)
-    r = _member_at_zero(fit) if R is None else normalised(R, "R")
+    inside = True if fit.model.support.mask is None else fit.model.support.mask
+    q = np.where(inside, tensor(fit, extend=False) / fit.total, 0.0)
+    if R is None:
+        R = np.where(inside, np.ones(fit.shape) if fit.model.base is None else fit.model.base, 0.0)
+    r = _normalised(R, "R")
     if r.shape != p.shape:
         raise InvalidTensor(f"R has shape {r.shape}, the decomposition has shape {p.shape}; they must be equal.")
     missed = np.argwhere((r == 0) & (q > 0))
@@ -96,8 +175,25 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     return Triangle(fit, frozen(p), frozen(q), frozen(r), kl(p, q), kl(q, r), kl(p, r))
 
 
-def _member_at_zero(fit: Decomposition) -> FloatArray:
-    """Take theta = 0: the base measure on the support, or 1."""
-    r = np.ones(fit.shape) if fit.model.base is None else fit.model.base
-    inside = r if fit.model.support.mask is None else np.where(fit.model.support.mask, r, 0.0)
-    return np.asarray(inside / inside.sum())
+def _normalised(P: ArrayLike, name: str) -> FloatArray:
+    """Read a tensor as probabilities; `name` is what errors call it."""
+    data = read_as(name, P)
+    if data.missing is not None:
+        raise InvalidTensor(
+            f"{name} has {int(data.missing.sum())} missing cells (NaN); a point of the geometry has none."
+        )
+    return probabilities(data)
+
+
+def _pair(P: ArrayLike, Q: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    p, q = _normalised(P, "P"), _normalised(Q, "Q")
+    if p.shape != q.shape:
+        raise InvalidTensor(f"P has shape {p.shape}, Q has shape {q.shape}; they must be equal.")
+    return p, q
+
+
+def _times(t: ArrayLike) -> FloatArray:
+    times = rectangular(t, "t", InvalidSetting)
+    if times.dtype.kind not in "iuf" or not np.isfinite(times).all():
+        raise InvalidSetting(f"t must be a finite number or an array of them, got {t!r}.")
+    return times.astype(np.float64)

@@ -1,0 +1,271 @@
+"""The acceptance table: every kind of X, in every function that takes one, gives the answer of the NumPy array.
+
+A new kind of X is one more row of INPUTS, a new function one more row of DOORS. It is done when this file passes; what
+cannot be answered has its sentence in REFUSED.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import array_api_strict
+import dask.array as da
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import sparse
+import torch
+from numpy.testing import assert_allclose
+
+import legendre as ld
+from legendre.core.array_libraries import Home, host
+from legendre.core.types import AnyArray
+from oracles import FloatArray
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+pyttb: Any = import_module("pyttb")
+ELSEWHERE = array_api_strict.Device("device1")
+ROUNDING = re.compile(r"\d(\.\d+)?e-(1[3-9]|[2-9]\d)|on the \w+ engine")
+"""What may differ between texts: a number that is rounding error, and where the sums are taken."""
+
+
+@pytest.fixture(autouse=True)
+def double_precision() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@cache
+def counts(shape: tuple[int, ...]) -> FloatArray:
+    """Return a table of counts in which some cells are 0 and every level occurs."""
+    X = np.random.default_rng(4).integers(1, 9, shape).astype(np.float64)
+    X.ravel()[1::5] = 0.0
+    return X
+
+
+# inputs
+
+
+class Place(NamedTuple):
+    """Where a kind of X may leave a file, and how it changes the library for the test."""
+
+    folder: Path
+    patch: pytest.MonkeyPatch
+
+
+class Input(NamedTuple):
+    """How X is made of a NumPy array of whole numbers; and what arrays of the answer are, if not NumPy's."""
+
+    make: Callable[[FloatArray, Place], Any]
+    library: type = np.ndarray
+    matrix: bool = False  # it has two modes always
+    gap: bool = False  # its last cell is missing
+
+
+def mapped(X: FloatArray, place: Place) -> AnyArray:
+    np.save(place.folder / "X.npy", X)
+    return np.load(place.folder / "X.npy", mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def listed(X: FloatArray) -> ld.SparseTensor:
+    return ld.from_coords(np.argwhere(X), X[X > 0], shape=X.shape)
+
+
+def framed(X: FloatArray) -> ld.SparseTensor:
+    """Make a data frame with a row for each event, and count it."""
+    cells = np.repeat(np.argwhere(X), X[X > 0].astype(int), axis=0)
+    frame = pd.DataFrame(cells, columns=[f"mode {k}" for k in range(X.ndim)])
+    return ld.from_rows(frame.sample(frac=1.0, random_state=0))
+
+
+def on_a_device(X: FloatArray, place: Place) -> torch.Tensor:
+    """Have the library take the processor for a device: X stays there, and is summed there."""
+    place.patch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    place.patch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
+    return torch.asarray(X.copy())
+
+
+INPUTS: dict[str, Input] = {
+    "list of lists": Input(lambda X, _: X.tolist()),
+    "float64": Input(lambda X, _: X),
+    "float32": Input(lambda X, _: X.astype(np.float32)),
+    "int": Input(lambda X, _: X.astype(int)),
+    "Fortran order": Input(lambda X, _: np.asfortranarray(X)),
+    "memory-mapped": Input(mapped),
+    "masked array": Input(lambda X, _: np.ma.masked_invalid(X), gap=True),
+    "SciPy COO": Input(lambda X, _: scipy.sparse.coo_array(X), matrix=True),
+    "SciPy CSR": Input(lambda X, _: scipy.sparse.csr_array(X), matrix=True),
+    "pydata/sparse": Input(lambda X, _: sparse.COO(X)),
+    "pyttb": Input(lambda X, _: pyttb.tensor(X).to_sptensor()),
+    "SparseTensor": Input(lambda X, _: listed(X)),
+    "from_rows": Input(lambda X, _: framed(X)),
+    "dask": Input(lambda X, _: da.from_array(X, chunks=2)),
+    "torch": Input(lambda X, _: torch.asarray(X.copy()), torch.Tensor),
+    "torch on a device": Input(on_a_device, torch.Tensor),
+    "JAX": Input(lambda X, _: jnp.asarray(X), jax.Array),
+    "array-api-strict": Input(
+        lambda X, _: array_api_strict.asarray(X, device=ELSEWHERE), type(array_api_strict.asarray(0))
+    ),
+}
+
+
+# doors
+
+
+class Answer(NamedTuple):
+    """What is compared: arrays that are of X's library, then numbers and arrays of NumPy, and a text."""
+
+    arrays: list[Any]
+    numbers: list[Any]
+    text: str = ""
+
+
+class Door(NamedTuple):
+    """A function of X, and the shape of the X that it is tried on; matrices have its first two modes."""
+
+    answer: Callable[[Any, Path], Answer]
+    shape: tuple[int, ...] = (4, 3, 2)
+
+
+def fixed(X: Any) -> ld.Decomposition:
+    return ld.decompose(X, "B1 + B2(1)")
+
+
+def decompose(X: Any, _: Path) -> Answer:
+    fit = fixed(X)
+    return Answer([], [fit.basis, fit.theta, fit.eta, fit.psi, fit.kl, fit.rmse, fit.total], fit.summary())
+
+
+def adaptive(X: Any, _: Path) -> Answer:
+    fit = ld.decompose(X, ld.adaptive(4))
+    return Answer([fit.tensor()], [fit.basis, fit.theta, fit.kl], fit.summary())
+
+
+def plan(X: Any, _: Path) -> Answer:
+    return Answer([], [], str(ld.plan(X, "B1 + B2(1)")))
+
+
+def complete(X: Any, _: Path) -> Answer:
+    done = ld.complete(X, ["empty", "B1"], folds=3, rng=1)
+    assert done.cv is not None
+    scores = [score.rmse for score in done.cv.scores]
+    return Answer([done.tensor()], [scores, done.fit.theta, done.determined, done.observed], done.summary())
+
+
+def balance(X: Any, _: Path) -> Answer:
+    done = ld.balance(X, {0: [4, 3, 2, 1]})
+    return Answer([done.tensor()], [done.theta, done.kl_to_X, done.log_factors[0]])
+
+
+def smooth(X: Any, _: Path) -> Answer:
+    done = ld.smooth(X, folds=3)
+    return Answer([done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed])
+
+
+def hidden(X: Any, _: Path) -> Answer:
+    order = len(X.shape) if hasattr(X, "shape") else np.ndim(X)
+    found = ld.hidden(X, ld.interactions([(k, order) for k in range(order)]), 2, restarts=2, tol=1e-5)
+    return Answer([found.tensor(), found.posterior()], [found.kl, found.log_likelihood, found.fit.theta])
+
+
+def compare(X: Any, _: Path) -> Answer:
+    rows = ld.compare(X, [3, 5], peers=())
+    scores = [[row.rmse, row.rmse_nonzero, row.kl] for row in rows if row.scored]
+    return Answer([], [scores], repr([(row.method, row.asked, row.n_params, row.status, row.note) for row in rows]))
+
+
+def ladder(X: Any, _: Path) -> Answer:
+    found = ld.geometry.ladder(X)
+    rungs = [[rung.n_params, rung.kl, rung.explained, rung.g2, rung.df] for rung in found.rungs]
+    return Answer([], [rungs, found.total_kl], found.summary())
+
+
+def pythagoras(X: Any, _: Path) -> Answer:
+    found = ld.geometry.pythagoras(fixed(X))
+    return Answer([], [found.P, found.Q, found.R, found.kl_pq, found.kl_qr, found.kl_pr, found.defect])
+
+
+def boltzmann_machine(X: Any, _: Path) -> Answer:
+    machine = ld.BoltzmannMachine(2).fit_tensor(X)
+    return Answer([], [machine.psi_, list(machine.biases_.values()), list(machine.weights_.values())])
+
+
+def inference(X: Any, _: Path) -> Answer:
+    found = fixed(X).inference()
+    return Answer([], [found.g2, found.x2, found.df, found.aic, found.bic, found.standard_errors], found.summary())
+
+
+def marginal(X: Any, _: Path) -> Answer:
+    fit = fixed(X)
+    return Answer([fit.marginal([1, 0]), fit.marginal([0], given={1: 2})], [])
+
+
+def tensor(X: Any, _: Path) -> Answer:
+    fit = fixed(X)
+    return Answer([fit.tensor(), fit.tensor(extend=True), fit.theta_tensor(), fit.eta_tensor()], [])
+
+
+def save_and_load(X: Any, folder: Path) -> Answer:
+    fixed(X).save(folder / "fit.npz")
+    fit = ld.load(folder / "fit.npz")
+    return Answer([], [fit.tensor(), fit.theta, fit.eta, fit.kl, fit.rmse, fit.residual < 1e-10], fit.summary())
+
+
+DOORS: dict[str, Door] = {
+    "decompose": Door(decompose),
+    "adaptive": Door(adaptive),
+    "plan": Door(plan),
+    "complete": Door(complete),
+    "balance": Door(balance),
+    "smooth": Door(smooth),
+    "hidden": Door(hidden),
+    "compare": Door(compare),
+    "ladder": Door(ladder),
+    "pythagoras": Door(pythagoras),
+    "BoltzmannMachine": Door(boltzmann_machine, (2, 2, 2)),
+    "inference": Door(inference),
+    "marginal": Door(marginal),
+    "tensor": Door(tensor),
+    "save": Door(save_and_load),
+}
+REFUSED: dict[tuple[str, str], str] = {
+    ("masked array", "balance"): r"X has 2 entries that are negative or NaN; the first is X\[3, 2, 0\] = nan\.",
+}
+"""The sentences of the pairs that have no answer."""
+
+
+# the table
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", INPUTS)
+def test_the_table(kind: str, door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (answer, shape), given = DOORS[door], INPUTS[kind]
+    X = counts(shape[:2] if given.matrix else shape).copy()
+    if given.gap:
+        X[-1, -1] = np.nan
+    if (kind, door) in REFUSED:
+        with pytest.raises(ld.LegendreError, match=REFUSED[kind, door]):
+            answer(given.make(X, Place(tmp_path, monkeypatch)), tmp_path)
+        return
+    wanted = answer(X, tmp_path)
+    found = answer(given.make(X, Place(tmp_path, monkeypatch)), tmp_path)
+    assert ROUNDING.sub("", found.text) == ROUNDING.sub("", wanted.text)
+    for array, same in zip(found.arrays, wanted.arrays, strict=True):
+        assert isinstance(array, given.library)
+        assert host(array).dtype == np.float64
+        assert_allclose(host(array), same, rtol=1e-9, atol=1e-9)
+    for number, same in zip(found.numbers, wanted.numbers, strict=True):
+        assert_allclose(np.asarray(number, float), np.asarray(same, float), rtol=1e-9, atol=1e-9)
+
+
+def test_sentences_are_of_pairs_that_exist() -> None:
+    assert all(kind in INPUTS and door in DOORS for kind, door in REFUSED)
