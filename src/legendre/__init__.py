@@ -8,88 +8,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from legendre import solvers
-    from legendre.basis.adaptive import adaptive
-    from legendre.basis.basis import Basis, cells, empty, full
-    from legendre.basis.interactions import boltzmann, interactions, rbm
-    from legendre.basis.paper import B1, B2, B3
-    from legendre.core import errors
-    from legendre.core.errors import ConvergenceWarning, LegendreError
-    from legendre.data.readers.coordinates import from_coords
-    from legendre.data.readers.tables import from_batches, from_rows
-    from legendre.data.readers.tns import read_tns
-    from legendre.data.sparse_tensor import SparseTensor
-    from legendre.fitting.decompose import decompose
-    from legendre.fitting.plan import Plan, plan
-    from legendre.model import dual
-    from legendre.results.decomposition import Decomposition
-    from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
-    from legendre.results.inference.result import Inference
-    from legendre.results.rounds import Round
-    from legendre.solvers.status import Status
-    from legendre.tasks import geometry
-    from legendre.tasks.balance.balance import balance
-    from legendre.tasks.balance.result import Balanced
-    from legendre.tasks.compare.run import compare
-    from legendre.tasks.complete.complete import complete
-    from legendre.tasks.complete.crossval import CrossValidation
-    from legendre.tasks.complete.result import Completion
-    from legendre.tasks.estimators.boltzmann import BoltzmannMachine
-    from legendre.tasks.estimators.density import LegendreDensity
-    from legendre.tasks.hidden.hidden import hidden
-    from legendre.tasks.hidden.result import HiddenDecomposition
-    from legendre.tasks.load import load
-    from legendre.tasks.smooth.result import Smoothed
-    from legendre.tasks.smooth.smooth import smooth
+    from legendre import solvers as solvers
+    from legendre.basis.adaptive import adaptive as adaptive
+    from legendre.basis.basis import Basis as Basis
+    from legendre.basis.basis import cells as cells
+    from legendre.basis.basis import empty as empty
+    from legendre.basis.basis import full as full
+    from legendre.basis.interactions import boltzmann as boltzmann
+    from legendre.basis.interactions import interactions as interactions
+    from legendre.basis.interactions import rbm as rbm
+    from legendre.basis.paper import B1 as B1
+    from legendre.basis.paper import B2 as B2
+    from legendre.basis.paper import B3 as B3
+    from legendre.core import errors as errors
+    from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
+    from legendre.core.errors import LegendreError as LegendreError
+    from legendre.data.readers.coordinates import from_coords as from_coords
+    from legendre.data.readers.tables import from_batches as from_batches
+    from legendre.data.readers.tables import from_rows as from_rows
+    from legendre.data.readers.tns import read_tns as read_tns
+    from legendre.data.sparse_tensor import SparseTensor as SparseTensor
+    from legendre.fitting.decompose import decompose as decompose
+    from legendre.fitting.plan import Plan as Plan
+    from legendre.fitting.plan import plan as plan
+    from legendre.model import dual as dual
+    from legendre.results.decomposition import Decomposition as Decomposition
+    from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
+    from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
+    from legendre.results.inference.result import Inference as Inference
+    from legendre.results.rounds import Round as Round
+    from legendre.solvers.status import Status as Status
+    from legendre.tasks import geometry as geometry
+    from legendre.tasks.balance.balance import balance as balance
+    from legendre.tasks.balance.result import Balanced as Balanced
+    from legendre.tasks.compare.run import compare as compare
+    from legendre.tasks.complete.complete import complete as complete
+    from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
+    from legendre.tasks.complete.result import Completion as Completion
+    from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
+    from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
+    from legendre.tasks.hidden.hidden import hidden as hidden
+    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.load import load as load
+    from legendre.tasks.smooth.result import Smoothed as Smoothed
+    from legendre.tasks.smooth.smooth import smooth as smooth
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "B1",
-    "B2",
-    "B3",
-    "Balanced",
-    "Basis",
-    "BoltzmannMachine",
-    "Completion",
-    "ConvergenceWarning",
-    "CrossValidation",
-    "Decomposition",
-    "HiddenDecomposition",
-    "Inference",
-    "LegendreDensity",
-    "LegendreError",
-    "LikelihoodRatio",
-    "Plan",
-    "Round",
-    "Smoothed",
-    "SparseTensor",
-    "Status",
-    "adaptive",
-    "balance",
-    "boltzmann",
-    "cells",
-    "compare",
-    "complete",
-    "decompose",
-    "dual",
-    "empty",
-    "errors",
-    "from_batches",
-    "from_coords",
-    "from_rows",
-    "full",
-    "geometry",
-    "hidden",
-    "interactions",
-    "likelihood_ratio",
-    "load",
-    "plan",
-    "rbm",
-    "read_tns",
-    "smooth",
-    "solvers",
-]
 
 _PLACES = {
     "basis.adaptive": "adaptive",
@@ -127,6 +91,8 @@ _PLACES = {
 
 _SUBMODULES = {"dual": "model.dual", "errors": "core.errors", "geometry": "tasks.geometry", "solvers": "solvers"}
 """Where each public submodule lives."""
+
+__all__ = sorted({name for names in _PLACES.values() for name in names.split()} | set(_SUBMODULES))
 
 
 if not TYPE_CHECKING:  # type checkers know the names from above, and complain of others
