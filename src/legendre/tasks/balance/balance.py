@@ -121,7 +121,7 @@ def balance(
 def _prior(X: TensorLike) -> Dense:
     """Make X the base measure on its own support."""
     data = in_memory(read(host(X), prior=True), "balance")
-    support = Support(data.shape, None if data.positive else data.values > 0)
+    support = Support(data.values.shape, None if data.positive else data.values > 0)
     return replace(data, support=support, base=frozen(np.asarray(data.values, dtype=np.float64)), positive=True)
 
 
@@ -167,8 +167,8 @@ class Projection:
         return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
 
     def _solve(self, known: Reach) -> Outcome:
-        model, face, asked = self.problem.model, self._face(known), self.settings
-        solvers = [asked.solver] if asked.solver else choose_for_margins(self.problem, prove=not known.certain)
+        model, face, settings = self.problem.model, self._face(known), self.settings
+        solvers = [settings.solver] if settings.solver else choose_for_margins(self.problem, prove=not known.certain)
         first, columns = solvers[0], np.arange(model.n_params)
         if not first.accepts_dependent:
             columns = independent(model.on_face(face))
@@ -177,7 +177,7 @@ class Projection:
         engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
         target = Target(engine, reduced, self._eta_tol())
         start = np.zeros(len(columns))
-        outcome = run_in_turn(solvers, target, start, max_iter=asked.max_iter, callback=asked.callback)
+        outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
         if len(columns) < model.n_params:
             theta = np.zeros(model.n_params)
             theta[columns] = outcome.point.theta

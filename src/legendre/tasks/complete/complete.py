@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -185,15 +186,15 @@ class OnGrid(Basis):
 
 def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
     """Read one basis, or a list of several if there is a way to choose."""
-    listed = list(basis) if isinstance(basis, (list, tuple)) else []
+    listed: list[Any] = list(basis) if isinstance(basis, (list, tuple)) else [basis]
     wrong = [item for item in listed if not isinstance(item, (Basis, str))]
     if len(wrong) == len(listed):
-        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # not a list of candidates: one basis, or cells
+        return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # a list of cells
     if wrong:
         raise InvalidBasis(f"a list of candidates holds Basis objects and strings; this one holds {wrong[0]!r}.")
     if len(listed) > 1 and folds is None:
         raise InvalidSetting(f"{len(listed)} candidate bases need cross-validation to choose from them: folds=5.")
-    return [_on_grid(as_basis(item)) for item in listed]
+    return [_on_grid(as_basis(item) if isinstance(item, str) else item) for item in listed]
 
 
 def _on_grid(recipe: Basis) -> Basis:

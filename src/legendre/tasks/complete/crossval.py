@@ -27,7 +27,7 @@ from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plai
 CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
 ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
-SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the size asked for
+SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the largest
 Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
 
 

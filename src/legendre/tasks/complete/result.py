@@ -36,7 +36,7 @@ class Completion(Result):
     rank, n_params
         Independent parameters on the observed cells, and all of them.
     cv
-        The table of the cross-validation, if one was asked for.
+        The table of the cross-validation, if there was one.
     """
 
     format: ClassVar[str] = "legendre-completion"
