@@ -99,6 +99,17 @@ def _pairs(order: int) -> list[tuple[int, ...]]:
     return [tuple(int(i) for i in cell) for cell in [*unit, *chain]]
 
 
+def _margins(shape: tuple[int, ...], *groups: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Every cell of the margins of these groups of modes."""
+    return [v for v in _cells(shape) if any(all(k in group for k, i in enumerate(v) if i) for group in groups)]
+
+
+def _with_zeros() -> Case:
+    """Zeros that the data happen to have, in no margin whole: the minimum is attained at a positive Q."""
+    X = np.array([[3.0, 0.0, 2.0], [0.0, 4.0, 1.0], [2.0, 1.0, 0.0]])
+    return Case(X, np.ones((3, 3), dtype=np.bool_), np.array(_margins((3, 3), (0,), (1,))))
+
+
 def _only_one_cell() -> Case:
     mask = np.zeros((2, 3), dtype=np.bool_)
     mask[1, 2] = True
@@ -124,5 +135,10 @@ NAMED: dict[str, Case] = {
     "order_4": _case((2, 3, 2, 3), [(1, 0, 0, 0), (0, 1, 0, 2), (1, 2, 1, 0), (0, 0, 0, 1)], seed=15),
     "order_5": _case((2, 2, 2, 2, 2), _pairs(5), holes=((1, 1, 1, 1, 1),), seed=16),
     "order_12": _case((2,) * 12, _pairs(12), seed=17),
+    "one_body": _case((3, 4, 2), _margins((3, 4, 2), (0,), (1,), (2,)), seed=18),
+    "all_pairs": _case((3, 2, 3), _margins((3, 2, 3), (0, 1), (0, 2), (1, 2)), seed=19),
+    "chain": _case((2, 3, 2), _margins((2, 3, 2), (0, 1), (1, 2)), seed=20),
+    "rows_and_columns": _case((4, 3), _margins((4, 3), (0,), (1,)), holes=((1, 2),), weighted=True, seed=21),
+    "zeros": _with_zeros(),
 }
 SMALL = {name: case for name, case in NAMED.items() if case.X.size <= 100}

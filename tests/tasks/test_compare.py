@@ -514,6 +514,34 @@ def test_arguments_of_wrong_types_are_refused(call: Callable[[FloatArray], objec
         call(np.random.default_rng(0).random((4, 4)))
 
 
+def test_the_picture_shows_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("legendre.tasks.compare.plots.save", lambda figure, _: made.append(figure))
+    rows = [
+        Row("uniform", 0, None, "CONVERGED", 0, rmse=9.0, kl=0.9, seconds=0.1),
+        Row("adaptive", 10, None, "CONVERGED", 10, rmse=3.0, kl=0.3, seconds=0.2),
+        Row("adaptive", 20, None, "CONVERGED", 20, rmse=1.0, kl=0.1, seconds=0.4),
+        Row("cp-hals", 10, 0, "DONE", 12, rmse=5.0, kl=np.inf, seconds=1.0),
+        Row("cp-hals", 10, 1, "DONE", 12, rmse=7.0, kl=0.5, seconds=3.0),
+        Row("tucker", 10, 0, "FAILED", note="no answer"),
+    ]
+    draw(rows, tmp_path / "compare.png", "X, 4 x 3")
+    panels = made[0].axes
+    assert made[0].get_suptitle() == "X, 4 x 3"
+    assert [panel.get_ylabel() for panel in panels] == ["RMSE", "KL(P, Q), nats", "seconds"]
+    assert {panel.get_xlabel() for panel in panels} == {"number of parameters"}
+    assert [panel.get_yscale() for panel in panels] == ["linear", "linear", "log"]
+    assert [label.get_text() for label in panels[0].get_xticklabels()] == ["10", "20"]
+    shown = [{line.get_label(): line.get_xydata().tolist() for line in panel.get_lines()} for panel in panels]
+    ours, peer = "Legendre, adaptive", "NN-CP HALS"
+    assert shown[0] == {"uniform": [[0, 9], [1, 9]], ours: [[10, 3], [20, 1]], peer: [[12, 6]]}
+    assert shown[1] == {"uniform": [[0, 0.9], [1, 0.9]], ours: [[10, 0.3], [20, 0.1]], peer: [[12, 0.5]]}
+    assert shown[2] == {ours: [[10, 0.2], [20, 0.4]], peer: [[12, 2]]}
+    spread = panels[0].collections[0].get_paths()[0].vertices  # of the seeds
+    assert (spread[:, 1].min(), spread[:, 1].max()) == (5, 7)
+    assert [text.get_text() for text in made[0].legends[0].get_texts()] == list(shown[0])
+
+
 @pytest.mark.parametrize("X", [[[5.0]], np.ones((2, 2))], ids=["one cell", "uniform"])
 def test_tensors_without_parameters_can_be_drawn(X: Any, tmp_path: Path) -> None:
     rows = ld.compare(X, peers=())

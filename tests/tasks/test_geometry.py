@@ -338,7 +338,9 @@ def test_the_triangle_is_drawn_to_scale(case: Case) -> None:
 
 def test_the_labels_of_a_triangle() -> None:
     ax = plot_triangle(pythagoras(ld.decompose(TABLE, "B1")), axes())
-    assert {text.get_text() for text in ax.texts} >= {"P", "Q", "R", "KL(Q, R) = 0.3439", "KL(P, R) = 0.6264"}
+    sides = ["KL(P, Q) =\n0.2825", "KL(Q, R) = 0.3439", "KL(P, R) = 0.6264"]
+    assert [text.get_text() for text in ax.texts] == ["P", "Q", "R", *sides]
+    assert len(ax.get_lines()) == 3 + 1 + 3  # the sides, the right angle, the corners
     assert drawn(ax).startswith(b"\x89PNG")
 
 
@@ -346,8 +348,10 @@ def test_the_simplex_shows_both_geodesics() -> None:
     """In the simplex the mixture is a straight line, the e-geodesic stays in the surface of independence."""
     P, R = np.array([[914, 581], [46, 735]]), np.outer([1, 6], [6, 1])
     triangle = pythagoras(ld.decompose(P, "B1"), R)
-    ax = plot_simplex(triangle, axes(projection="3d"))
+    ax: Any = plot_simplex(triangle, axes(projection="3d"))
     found = lines(ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [name for name in found if name[0] != "_"]
+    assert [text.get_text() for text in ax.texts] == ["[0, 0]", "[0, 1]", "[1, 0]", "[1, 1]", "P", "Q", "R"]
     straight = found["m-geodesic from P to Q"]
     assert np.linalg.matrix_rank(straight - straight[0], tol=1e-10) == 1
     weights = cell_weights(found["e-geodesic from Q to R"]).T
@@ -380,8 +384,11 @@ def test_the_surface_holds_members_only(base: list[int] | None) -> None:
 
 def test_a_degenerate_triangle_can_be_drawn() -> None:
     triangle = pythagoras(ld.decompose(np.ones((2, 2)), "B1"))
-    assert drawn(plot_triangle(triangle, axes())).startswith(b"\x89PNG")
-    assert drawn(plot_simplex(triangle, axes(projection="3d"))).startswith(b"\x89PNG")
+    flat, solid = plot_triangle(triangle, axes()), plot_simplex(triangle, axes(projection="3d"))
+    assert_allclose(np.concatenate([np.asarray(line.get_xydata()) for line in flat.get_lines()]), 0.0, atol=1e-7)
+    assert_allclose(cell_weights(lines(solid)["m-geodesic from P to Q"]), 0.25, atol=1e-12)
+    for ax in (flat, solid):
+        assert drawn(ax).startswith(b"\x89PNG")
 
 
 def test_the_steps_of_the_ladder() -> None:
@@ -392,6 +399,9 @@ def test_the_steps_of_the_ladder() -> None:
     assert [bar.get_y() for bar in blue] == [rung.kl for rung in found.rungs]
     assert [text.get_text() for text in ax.texts] == ["54.9 %", "45.1 %", "0.0131 %"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["uniform", *(rung.basis for rung in found.rungs)]
+    grey = [bar.get_height() for bar in ax.patches if bar not in blue]
+    assert grey == [found.total_kl, *(rung.kl for rung in found.rungs)]
+    assert ax.get_ylabel() == "KL(P, Q), nats"
     assert drawn(ax).startswith(b"\x89PNG")
 
 

@@ -128,6 +128,7 @@ def _gap(scales: Scales) -> tuple[float, float]:
     margins = [(margin, q.sum(axis=margin.others, keepdims=True)) for margin in scales.margins]
     a = np.zeros_like(q)
     first = last = 0.0
+    rounding = np.finfo(np.float64).eps * np.sqrt(q.size)  # of a sum of this many probabilities
     for _ in range(LINEAR_CYCLES):
         missing = 0.0
         for margin, current in margins:
@@ -135,9 +136,9 @@ def _gap(scales: Scales) -> tuple[float, float]:
             a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
             missing = max(missing, float(np.abs(wanted).max()))
         first, last = max(first, missing), missing
-        if last <= 0.01 * first:
+        if last <= max(0.01 * first, rounding):
             break
-    within = last <= 0.01 * first or last <= np.finfo(np.float64).eps
+    within = last <= max(0.01 * first, rounding)
     tilt = float(np.abs(a).max(where=q > 0, initial=0.0))
     return (float((q * a * a).sum()), tilt) if within and a.min() >= -1.0 else (np.inf, np.inf)
 
