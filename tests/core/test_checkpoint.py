@@ -558,7 +558,7 @@ def test_bad_arguments_leave_no_file(tmp_path: Path) -> None:
         ld.decompose([[1.0, -1.0]], "B1", checkpoint=path)
     with pytest.raises(ld.errors.InvalidSetting, match=r"checkpoint_every must be a number of seconds >= 0, got -1"):
         ld.decompose(SKEWED, "B1", checkpoint=path, checkpoint_every=-1)
-    with pytest.raises(ld.errors.InvalidSetting, match=r"checkpoint_every tells how often .* checkpoint=path"):
+    with pytest.raises(ld.errors.InvalidSetting, match=r"checkpoint_every is how often .* checkpoint=path"):
         ld.decompose(SKEWED, "B1", checkpoint_every=3)
     for bad in (5, "", True):
         with pytest.raises(

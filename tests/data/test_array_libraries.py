@@ -461,7 +461,7 @@ def test_single_precision_is_never_silent() -> None:
         with pytest.raises(ld.errors.InvalidTensor, match="JAX is set to float32"):
             ld.balance(jnp.ones((2, 2)))
     with pytest.raises(ld.errors.InvalidTensor, match=r"without float64 \(mps\).* Pass X\.cpu\(\)\."):
-        homes._check_precision(Home("torch", torch.device("mps")))
+        homes._check_library(Home("torch", torch.device("mps")))
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

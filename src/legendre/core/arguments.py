@@ -11,20 +11,12 @@ from legendre.core.errors import InvalidSetting, LegendreError
 
 
 def is_whole(value: object, least: float = -np.inf) -> TypeGuard[int]:
-    """Whether a caller's value is an integer, and no less than `least`; True and False are not integers here.
-
-    >>> [is_whole(value, 1) for value in (1, np.int8(3), 0, True, 2.0)]
-    [True, True, False, False, False]
-    """
+    """Whether a caller's value is an integer, and no less than `least`; True and False are not integers here."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether a caller's value is a real number, finite or not; True and False do not count.
-
-    >>> [is_real(value) for value in (1, np.float32(0.5), float("inf"), True, 1j, "1", 10**400)]
-    [True, True, True, False, False, False, False]
-    """
+    """Whether a caller's value is a real number, finite or not; True and False do not count."""
     if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
         return False
     try:
@@ -35,11 +27,7 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def entries(value: object) -> list[Any] | None:
-    """List the entries of a caller's list, tuple, array or set; ``None`` for anything else.
-
-    >>> entries((2, 3)), entries(5), entries("ab"), entries({0: 1})
-    ([2, 3], None, None, None)
-    """
+    """List the entries of a caller's list, tuple, array or set; ``None`` for anything else."""
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         return None
     try:
@@ -56,12 +44,6 @@ def generator_from(rng: int | np.random.Generator | None, error: type[Exception]
 
 
 def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:
-    """Raise an error with this sentence unless a caller's value is of the kind that is needed.
-
-    >>> expect(5, str, "names are text, got 5.")
-    Traceback (most recent call last):
-    ...
-    legendre.core.errors.InvalidSetting: names are text, got 5.
-    """
+    """Raise an error with this sentence unless a caller's value is of the kind that is needed."""
     if not isinstance(value, kind):
         raise error(sentence)

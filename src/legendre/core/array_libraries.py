@@ -88,13 +88,7 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
 
 
 def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
-    """Return a caller's value as an array; rows of different lengths are refused.
-
-    >>> rectangular([[1, 2], [3]], "X", LegendreError)
-    Traceback (most recent call last):
-        ...
-    legendre.core.errors.LegendreError: X is not a rectangular array: its rows differ in length.
-    """
+    """Return a caller's value as an array; rows of different lengths are refused."""
     given = host(value, name, error)
     try:
         return np.asarray(given)
@@ -109,16 +103,13 @@ def home_of(X: Any) -> Home:
     if library == "numpy":
         return HERE
     _check_readable(X, library, "X", InvalidTensor)
-    home = Home(library, _jax_device(X) if library == "jax" else X.device)
-    _check_namespace(home)
-    _check_precision(home)
+    if library == "jax":  # the device by its name, for JAX's own objects cannot be pickled
+        (device,) = X.devices()
+        home = Home(library, f"{device.platform}:{device.id}")
+    else:
+        home = Home(library, X.device)
+    _check_library(home)
     return home
-
-
-def _jax_device(X: Any) -> str:
-    """Name the device, for JAX's own objects cannot be pickled."""
-    (device,) = X.devices()
-    return f"{device.platform}:{device.id}"
 
 
 def library_of(X: Any) -> str:
@@ -152,7 +143,8 @@ def _check_readable(X: Any, library: str, name: str, error: type[LegendreError])
         )
 
 
-def _check_namespace(home: Home) -> None:
+def _check_library(home: Home) -> None:
+    """Refuse a library that is not installed, and a device without float64: results would lose half of their digits."""
     try:
         _ = home.xp
     except ImportError:
@@ -160,10 +152,6 @@ def _check_namespace(home: Home) -> None:
             f"X is a {home.library} array, and reading those needs array-api-compat: pip install 'legendre[arrays]'. "
             "Or pass a NumPy array."
         ) from None
-
-
-def _check_precision(home: Home) -> None:
-    """Refuse a device without float64: results would silently lose half of their digits."""
     if home.library == "jax" and not import_module("jax").config.jax_enable_x64:
         raise InvalidTensor(
             "X is a JAX array, but JAX is set to float32, and results need float64. Call "

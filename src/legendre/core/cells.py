@@ -22,11 +22,7 @@ def frozen(array: NDArray[S]) -> NDArray[S]:
 
 
 def cell_name(cell: Any) -> str:
-    """Write an index vector as a reader would index X with it.
-
-    >>> cell_name(np.array([0, 3]))
-    '[0, 3]'
-    """
+    """Write an index vector as a reader would index X with it."""
     return "[" + ", ".join(str(int(i)) for i in cell) + "]"
 
 
@@ -48,11 +44,7 @@ def cell_keys(cells: IntArray) -> IntArray:
 
 
 def unique_cells(cells: IntArray) -> IntArray:
-    """Drop repeated index vectors; the first of each stays, in the order given.
-
-    >>> unique_cells(np.array([[1, 0], [0, 2], [1, 0]])).tolist()
-    [[1, 0], [0, 2]]
-    """
+    """Drop repeated index vectors; the first of each stays, in the order given."""
     _, first = np.unique(cell_keys(cells), return_index=True)
     return cells[np.sort(first)]
 
@@ -64,11 +56,7 @@ def member(cells: IntArray, others: IntArray) -> BoolArray:
 
 
 def find(cells: IntArray, others: IntArray) -> IntArray:
-    """Return where each of `cells` (k x N) stands in `others` (m x N, all different); -1 where it does not.
-
-    >>> find(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist()
-    [1, -1]
-    """
+    """Return where each of `cells` (k x N) stands in `others` (m x N, all different); -1 where it does not."""
     keys = cell_keys(np.concatenate([cells, others]))
     wanted, known = keys[: len(cells)], keys[len(cells) :]
     if not len(known):
@@ -103,11 +91,7 @@ def merged_cells(
 
 
 def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:
-    """Find the smallest type that holds every index: unsigned up to 32 bits, then int64.
-
-    >>> [str(index_type((2, size))) for size in (256, 257, 2**32, 2**32 + 1)]
-    ['uint8', 'uint16', 'uint32', 'int64']
-    """
+    """Find the smallest type that holds every index: unsigned up to 32 bits, then int64."""
     largest = max(shape) - 1
     return np.min_scalar_type(largest) if largest < 2**32 else np.dtype(np.int64)
 

@@ -19,25 +19,20 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core.arguments import is_real
 from legendre.core.errors import CheckpointWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import check_writable, clear_leftovers, read_arrays, write_arrays
 from legendre.core.types import AnyArray
 
 Arrays = Mapping[str, Any]
 FORMAT, VERSION = "legendre-checkpoint", 1
-EVERY, SHARE = (
-    10.0,
-    0.01,
-)  # seconds between writes; the share of the time that writing may take: large states wait longer
+EVERY = 10.0  # seconds between writes
+SHARE = 0.01  # of the time that writing may take: large states wait longer
 ANEW = "To start anew, give another path or delete the file."
 
 
 def digest(array: AnyArray | None) -> str:
-    """Return a short name for an array's content.
-
-    >>> digest(np.zeros(2)) == digest(np.zeros((2, 1)))
-    False
-    """
+    """Return a short name for an array's content."""
     if array is None:
         return "none"
     code = hashlib.blake2b(f"{array.dtype.str}{array.shape}".encode(), digest_size=6)
@@ -47,16 +42,13 @@ def digest(array: AnyArray | None) -> str:
 
 @dataclass(eq=False)
 class Book:
-    """The file as it is, or will be: claims about the problem, finished sections, and the one under way.
-
-    The arrays of the section under way are handed out once and never held: they may be as large as the problem.
-    """
+    """The file as it is, or will be: claims about the problem, finished sections, and the one under way."""
 
     path: Path
     every: float | None
     claims: dict[str, str] = field(default_factory=lambda: {"legendre": _version()})
     finished: dict[str, Arrays] = field(default_factory=dict)
-    under_way: dict[str, Arrays] = field(default_factory=dict)
+    under_way: dict[str, Arrays] = field(default_factory=dict)  # handed out once, never held: may be very large
     written_at: float = field(default_factory=lambda: time.monotonic())
     cost: float = 0.0
 
@@ -141,7 +133,7 @@ class Book:
 
 
 def _version() -> str:
-    """Name the library: another version may take other steps."""
+    """Name the version of the library: another one may take other steps."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -201,13 +193,13 @@ class Record:
 
 def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Record | None:
     """Read the arguments `checkpoint` and `checkpoint_every` of `decompose`; no path is no checkpoint."""
-    number = isinstance(every, (int, float, np.integer, np.floating)) and not isinstance(every, bool)
-    if every is not None and not (number and every >= 0):
+    if every is not None and not (is_real(every) and every >= 0):
         raise InvalidSetting(f"checkpoint_every must be a number of seconds >= 0, got {every!r}.")
     if path is None:
         if every is not None:
-            text = "checkpoint_every tells how often a checkpoint is written; name its file: checkpoint=path."
-            raise InvalidSetting(text)
+            raise InvalidSetting(
+                "checkpoint_every is how often a checkpoint is written; name its file: checkpoint=path."
+            )
         return None
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise InvalidSetting(f"checkpoint must be the path of a file, got {path!r}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import types
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -21,7 +22,8 @@ def append(path: Path, record: DataclassInstance) -> None:
         set_aside(path)
     fresh = not path.is_file()
     if not fresh:
-        _mend(path)
+        content = path.read_bytes()
+        os.truncate(path, content.rfind(b"\n") + 1)
     with path.open("a", newline="") as stream:
         writer = csv.DictWriter(stream, names, lineterminator="\n")
         if fresh:
@@ -49,19 +51,9 @@ def set_aside(path: Path) -> Path:
 
 def _value(text: str, hint: Any) -> Any:
     options = get_args(hint) if get_origin(hint) is types.UnionType else (hint,)
-    if text == "" and type(None) in options:
-        return None
-    return options[0](text)
+    return None if text == "" and type(None) in options else options[0](text)
 
 
 def _header(path: Path) -> list[str]:
     with path.open(newline="") as stream:
         return next(csv.reader(stream), [])
-
-
-def _mend(path: Path) -> None:
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("r+b") as stream:
-            stream.truncate(whole)

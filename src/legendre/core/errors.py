@@ -69,11 +69,7 @@ class CheckpointWarning(UserWarning):
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
-    """Say that `name` is not valid and which name was probably meant.
-
-    >>> unknown_name("solver", "naturel", ["gradient", "natural"])
-    "unknown solver 'naturel'; did you mean 'natural'? Valid: gradient, natural."
-    """
+    """Say that `name` is not valid and which name was probably meant."""
     names = sorted(valid)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" did you mean '{close[0]}'?" if close else ""

@@ -8,14 +8,7 @@ BEYOND = 24  # by how many characters the rule under a title is longer than the 
 
 
 def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:
-    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line.
-
-    >>> print(named_values("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True))
-    Fit
-    -----------------
-    KL      0.1
-    status  CONVERGED
-    """
+    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line."""
     width = max(len(name) for name, _ in rows)
     body = [f"{name:<{width}}  {value}" for name, value in rows]
     rule = max(map(len, body)) if fit_rule else max(width + BEYOND, len(title))
@@ -26,9 +19,6 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     """Write rows as lines with aligned columns; a row may end early.
 
     `sides` has a character for each column: ``<`` aligns it left, ``>`` right. The last one holds for all that follow.
-
-    >>> aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>")
-    ['basis    KL', 'B1     0.25', 'none']
     """
     n_columns = max(map(len, rows))
     widths = [max(len(row[k]) for row in rows if k < len(row)) for k in range(n_columns)]
@@ -40,11 +30,7 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
 
 
 def shape_name(shape: Sequence[int]) -> str:
-    """Write the shape of a tensor; of a long one both ends and the order.
-
-    >>> shape_name((2, 3)), shape_name((2,) * 100)
-    ('2x3', '2x2x...x2 (order 100)')
-    """
+    """Write the shape of a tensor; of a long one both ends and the order."""
     if len(shape) > 12:
         return f"{shape[0]}x{shape[1]}x...x{shape[-1]} (order {len(shape)})"
     return "x".join(map(str, shape))

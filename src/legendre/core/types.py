@@ -20,4 +20,3 @@ class HasShape(Protocol):
     @property
     def shape(self) -> Any:
         """The sizes of its modes."""
-        ...

@@ -9,8 +9,7 @@ import numpy as np
 
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.dense import mirror, permute_rows
-from legendre.core.sums.kernels.mode_products import products
-from legendre.core.sums.kernels.slabs import SlabPlan, plan_slabs
+from legendre.core.sums.kernels.slabs import SlabPlan, plan_slabs, products
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model

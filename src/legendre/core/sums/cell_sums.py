@@ -68,10 +68,7 @@ def _sweeps(shape: tuple[int, ...], cells: IntArray, basis: IntArray) -> bool:
 
 def above(cells: IntArray, u: IntArray) -> BoolArray:
     """Mark the cells at or above u; only u's coordinates away from 0 say anything."""
-    modes = np.flatnonzero(u)
-    if not len(modes):
-        return np.ones(len(cells), dtype=np.bool_)
-    mark: BoolArray = cells[:, modes[0]] >= u[modes[0]]
-    for k in modes[1:]:
+    mark: BoolArray = np.ones(len(cells), dtype=np.bool_)
+    for k in np.flatnonzero(u):
         mark &= cells[:, k] >= u[k]
     return mark

@@ -40,7 +40,7 @@ class Factor:
         """Return the diagonal of the inverse of G on the independent rows; 0 for the others."""
         out = np.zeros(self.size)
         if len(self.columns):
-            with _few_threads(len(self.columns)):
+            with _few_threads(len(self.columns), least=0):  # the bits of dpotri follow the threads at every size
                 inverse, _ = lapack.dpotri(self.lower, lower=1)
             out[self.columns] = np.diagonal(inverse) * self.scale**2
         return out
@@ -98,8 +98,8 @@ def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
 
 
 @contextmanager
-def _few_threads(size: int) -> Iterator[None]:
-    if not limits.NO_BLAS_THREADS <= size < limits.ONE_BLAS_THREAD:
+def _few_threads(size: int, least: int = limits.NO_BLAS_THREADS) -> Iterator[None]:
+    if not least <= size < limits.ONE_BLAS_THREAD:
         yield
         return
     with _controller().limit(limits=1, user_api="blas"):

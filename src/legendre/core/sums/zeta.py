@@ -15,24 +15,14 @@ from legendre.core.types import FloatArray
 
 
 def zeta(grid: FloatArray) -> FloatArray:
-    """Sum what stands at or below each cell: ``h[v] = sum(grid[u] for u <= v)``.
-
-    Eq. (2): ``log q = zeta(theta) - psi``. The adjoint is `zeta_adjoint`, the inverse `moebius`.
-
-    >>> zeta(np.array([[0.0, 1.0], [2.0, 3.0]])).tolist()
-    [[0.0, 1.0], [2.0, 6.0]]
-    """
+    """Sum what stands at or below each cell, ``h[v] = sum(grid[u] for u <= v)``: log q + psi of theta, eq. (2)."""
     out = np.array(grid, dtype=np.float64)
     accumulate(out)
     return out
 
 
 def zeta_adjoint(grid: FloatArray) -> FloatArray:
-    """Sum what stands at or above each cell: ``eta[v] = sum(grid[u] for u >= v)``, eq. (3).
-
-    >>> zeta_adjoint(np.array([[0.1, 0.2], [0.3, 0.4]])).round(12).tolist()
-    [[1.0, 0.6], [0.7, 0.4]]
-    """
+    """Sum what stands at or above each cell: ``eta[v] = sum(grid[u] for u >= v)``, eq. (3)."""
     out = np.array(grid, dtype=np.float64)
     accumulate(np.flip(out))
     return out
@@ -57,12 +47,7 @@ def accumulate(out: FloatArray, first: int = 0) -> None:
 
 
 def decode(grid: FloatArray, log_weights: FloatArray | None) -> tuple[float, FloatArray, FloatArray]:
-    """From theta, each at its cell of a grid that is overwritten, to psi, log q (eq. 2) and eta (eq. 3) of every cell.
-
-    >>> psi, log_q, eta = decode(np.array([[0.0, 0.0], [np.log(3.0), 0.0]]), None)
-    >>> eta.round(12).tolist(), round(math.exp(psi), 12)
-    ([[1.0, 0.5], [0.75, 0.375]], 8.0)
-    """
+    """Compute psi, log q (eq. 2) and eta (eq. 3) of every cell from a grid of theta, which is overwritten."""
     accumulate(grid)
     if log_weights is not None:
         grid += log_weights

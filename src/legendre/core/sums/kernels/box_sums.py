@@ -11,16 +11,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.sums.kernels.memory_walk import (
-    LANES,
-    MemoryWalk,
-    add_rows,
-    flat_memory,
-    locate,
-    memory_order,
-    plain,
-    plan_walk,
-)
+from legendre.core.sums.kernels import memory_walk
 from legendre.core.sums.kernels.rectangle import BLOCKS, threads
 from legendre.core.sums.kernels.top import join_blocks
 from legendre.core.types import FloatArray, IntArray
@@ -40,7 +31,7 @@ class BoxSums(NamedTuple):
 def _sum_block(b, x, walk, bounds, out, lows, best, at):
     """Add the rows of one block to its target."""
     line = np.zeros(0 if walk.straight else walk.shape[-1])
-    add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
+    memory_walk.add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
 
 
 @njit(cache=True, parallel=True)
@@ -60,8 +51,8 @@ def _sum_blocks_masked(x, mask, walk, bounds, out, lows, bad):
         inner = walk.tables[walk.starts[-1] :]
         missing, infinite = 0, 0
         for r in range(bounds[b], bounds[b + 1]):
-            source, target = locate(r, walk.base, walk.shape, walk.strides[0], walk.tables, walk.starts)
-            seen, _ = locate(r, 0, walk.shape, walk.strides[1], walk.tables, walk.starts)
+            source, target = memory_walk.locate(r, walk.base, walk.shape, walk.strides[0], walk.tables, walk.starts)
+            seen, _ = memory_walk.locate(r, 0, walk.shape, walk.strides[1], walk.tables, walk.starts)
             for i in range(n):
                 if mask[seen + i * hop]:
                     value = np.float64(x[source + i * step])
@@ -74,7 +65,7 @@ def _sum_blocks_masked(x, mask, walk, bounds, out, lows, bad):
         lows[b, 0], bad[b, 0], bad[b, 1] = low, missing, infinite
 
 
-def _row_bounds(walk: MemoryWalk, cells: int) -> tuple[IntArray, int]:
+def _row_bounds(walk: memory_walk.MemoryWalk, cells: int) -> tuple[IntArray, int]:
     """Blocks of rows and the number of targets: private targets while they are small, else cuts between boxes."""
     planes, rows = int(walk.shape[0]), int(np.prod(walk.shape[:-1]))
     size = rows * int(walk.shape[-1])
@@ -98,17 +89,14 @@ def _targets(boxes: Sequence[NDArray[Any]]) -> tuple[list[int], list[IntArray]]:
 
 
 def sums_over_boxes_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> FloatArray:
-    """Sum X, all finite, over boxes as `sums_over_boxes` does, by the calling thread alone.
-
-    For callers that are threads themselves: numba's pools are not all made for several callers at a time.
-    """
-    x = plain(x)
+    """Sum X, all finite, over boxes by the calling thread alone: numba's pools may not serve several at a time."""
+    x = memory_walk.plain(x)
     m, targets = _targets(boxes)
-    walk = plan_walk([x], targets, memory_order(x))
+    walk = memory_walk.plan_walk([x], targets, memory_walk.memory_order(x))
     bounds = np.array([0, int(np.prod(walk.shape[:-1]))], np.int64)
     sums = np.zeros(m)
-    lows, nothing = np.full((1, LANES), np.inf), _first_rows(x, bounds, 0)
-    _sum_block(0, flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
+    lows, nothing = np.full((1, memory_walk.LANES), np.inf), _first_rows(x, bounds, 0)
+    _sum_block(0, memory_walk.flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
     return sums
 
 
@@ -129,7 +117,7 @@ def sums_over_boxes(
     holds NaN or infinity.  With `rank` the same pass finds the largest entry of each level of the last mode, where X is
     finite and in C order.
     """
-    x = plain(x)
+    x = memory_walk.plain(x)
     if [len(b) for b in boxes] != list(x.shape) or (mask is not None and mask.shape != x.shape):
         raise ValueError(f"boxes and mask must fit the shape {x.shape}")
     m, targets = _targets(boxes)
@@ -146,14 +134,14 @@ def sums_over_boxes(
 
 def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bool) -> BoxSums | None:
     """Sum all of X; ``None`` where a sum is not finite."""
-    walk = plan_walk([x], targets, memory_order(x))
+    walk = memory_walk.plan_walk([x], targets, memory_walk.memory_order(x))
     bounds, copies = _row_bounds(walk, math.prod(m))
     out = np.zeros((copies, math.prod(m)))
-    lows = np.full((len(bounds) - 1, LANES), np.inf)
+    lows = np.full((len(bounds) - 1, memory_walk.LANES), np.inf)
     columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
     best, at = _first_rows(x, bounds, columns)
     with threads(x.size):
-        _sum_blocks(flat_memory(x), walk, bounds, out, lows, best, at)
+        _sum_blocks(memory_walk.flat_memory(x), walk, bounds, out, lows, best, at)
     sums = out[0] if copies == 1 else out.sum(0)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(sums.sum()))
@@ -171,11 +159,11 @@ def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: lis
         x, mask, targets = x[flip], mask[flip], [t[f] for t, f in zip(targets, flip, strict=True)]
         mask = mask if all(s >= 0 for s in mask.strides) else mask.copy()
     seen = mask.view(np.uint8)
-    walk = plan_walk([x, seen], targets, memory_order(x))
+    walk = memory_walk.plan_walk([x, seen], targets, memory_walk.memory_order(x))
     bounds, copies = _row_bounds(walk, math.prod(m))
     sums, blocks = np.zeros((copies, math.prod(m))), len(bounds) - 1
     lows, bad = np.full((blocks, 1), np.inf), np.zeros((blocks, 2), np.int64)
     with threads(x.size):
-        _sum_blocks_masked(flat_memory(x), flat_memory(seen), walk, bounds, sums, lows, bad)
+        _sum_blocks_masked(memory_walk.flat_memory(x), memory_walk.flat_memory(seen), walk, bounds, sums, lows, bad)
     missing, infinite = (int(v) for v in bad.sum(0))
     return BoxSums(sums.sum(0).reshape(m), float(lows.min()), missing, infinite)

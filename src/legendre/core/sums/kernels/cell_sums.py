@@ -66,46 +66,34 @@ def _sum(tree, strides, place, index):
             return total
 
 
+@njit(cache=True, parallel=True)
+def _sum_joins(tree, strides, basis, row, out):
+    """Look up the joins of one basis cell with itself and those after it, a block to each thread."""
+    blocks = 1 + (len(basis) - row) // 256
+    for block in prange(blocks):
+        where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
+        for other in range(row + block * 256, min(len(basis), row + (block + 1) * 256)):
+            for i in range(len(where)):  # coordinates run down here, so that a join is a minimum
+                where[i] = min(basis[row, i + 1], basis[other, i + 1])
+            out[row, other] = out[other, row] = _sum(tree, strides, where, index)
+
+
 @njit(cache=True)
-def _sweep(adders, values, askers, extents, strides, tree, out):
-    """Meet both lists by rising plane, their first column; of one plane the adders come first."""
-    index = np.empty(len(extents), np.int64)
+def _sweep(adders, values, askers, extents, strides, joins, out):
+    """Meet both lists by rising plane, their first column; of one plane the adders come first.
+
+    With `joins`, look up the join of every two askers, which has the later of their planes; else fill column 0 of out.
+    """
+    tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
     a = 0
     for b in range(len(askers)):
         while a < len(adders) and adders[a, 0] <= askers[b, 0]:
             _add(tree, extents, strides, adders[a, 1:], values[a], index)
             a += 1
-        out[b] = _sum(tree, strides, askers[b, 1:], index)
-
-
-@njit(cache=True)
-def _join(u, v, where):
-    """Write the slab coordinates of the join of two cells; coordinates run down here, so that it is a minimum."""
-    for i in range(len(where)):
-        where[i] = min(u[i + 1], v[i + 1])
-
-
-@njit(cache=True, parallel=True)
-def _row(tree, strides, basis, row, first, out):
-    """Look up the joins of one basis cell with those from `first` on, a block to each thread."""
-    blocks = 1 + (len(basis) - first) // 256
-    for block in prange(blocks):
-        where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
-        for other in range(first + block * 256, min(len(basis), first + (block + 1) * 256)):
-            _join(basis[row], basis[other], where)
-            out[row, other] = out[other, row] = _sum(tree, strides, where, index)
-
-
-@njit(cache=True)
-def _sweep_joins(adders, values, basis, extents, strides, tree, out):
-    """Look up joins plane by plane: that of u and v has the later of their planes."""
-    index = np.empty(len(extents), np.int64)
-    a = 0
-    for row in range(len(basis)):
-        while a < len(adders) and adders[a, 0] <= basis[row, 0]:
-            _add(tree, extents, strides, adders[a, 1:], values[a], index)
-            a += 1
-        _row(tree, strides, basis, row, row, out)
+        if joins:
+            _sum_joins(tree, strides, askers, b, out)
+        else:
+            out[b, 0] = _sum(tree, strides, askers[b, 1:], index)
 
 
 def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
@@ -130,9 +118,9 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
     order, extents, strides = _slab(shape)
     top = shape if down else None
     (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
-    sums, out = np.empty(len(askers)), np.empty(len(askers))
-    _sweep(added, values[place], asked, extents, strides, np.zeros(int(extents.prod())), sums)
-    out[back] = sums
+    sums, out = np.empty((len(askers), 1)), np.empty(len(askers))
+    _sweep(added, values[place], asked, extents, strides, False, sums)
+    out[back] = sums[:, 0]
     return out
 
 
@@ -142,7 +130,7 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
     adders, place = _sorted(cells, order, shape)
     askers, back = _sorted(basis, order, shape)
     with threads(float(len(basis)) ** 2 * len(extents)):
-        _sweep_joins(adders, masses[place], askers, extents, strides, np.zeros(int(extents.prod())), out)
+        _sweep(adders, masses[place], askers, extents, strides, True, out)
     if not np.array_equal(back, np.arange(len(back))):
         from legendre.core.sums.kernels.dense import permute_rows
 

@@ -16,76 +16,43 @@ BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-leve
 
 
 @njit(cache=True)
-def _rows_forward(slab, n):
+def _sum_rows(slab, n, back):
     """Sum along the rows of length n; four rows at once hide the latency of the dependent additions."""
     rows = slab.size // n
     for r in range(0, rows - 3, 4):
         o = r * n
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for j in range(n):
-            a += slab[o + j]
-            b += slab[o + n + j]
-            c += slab[o + 2 * n + j]
-            d += slab[o + 3 * n + j]
-            slab[o + j] = a
-            slab[o + n + j] = b
-            slab[o + 2 * n + j] = c
-            slab[o + 3 * n + j] = d
+        for i in range(n):
+            j = o + n - 1 - i if back else o + i
+            a += slab[j]
+            b += slab[j + n]
+            c += slab[j + 2 * n]
+            d += slab[j + 3 * n]
+            slab[j] = a
+            slab[j + n] = b
+            slab[j + 2 * n] = c
+            slab[j + 3 * n] = d
     for r in range(rows - rows % 4, rows):
-        for j in range(r * n + 1, r * n + n):
-            slab[j] += slab[j - 1]
+        for i in range(1, n):
+            j = r * n + n - 1 - i if back else r * n + i
+            slab[j] += slab[j + 1 if back else j - 1]
 
 
 @njit(cache=True)
-def _rows_backward(slab, n):
-    """As `_rows_forward`, from the end of each row to its start."""
-    rows = slab.size // n
-    for r in range(0, rows - 3, 4):
-        o = r * n
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for j in range(n - 1, -1, -1):
-            a += slab[o + j]
-            b += slab[o + n + j]
-            c += slab[o + 2 * n + j]
-            d += slab[o + 3 * n + j]
-            slab[o + j] = a
-            slab[o + n + j] = b
-            slab[o + 2 * n + j] = c
-            slab[o + 3 * n + j] = d
-    for r in range(rows - rows % 4, rows):
-        for j in range(r * n + n - 2, r * n - 1, -1):
-            slab[j] += slab[j + 1]
-
-
-@njit(cache=True)
-def _slab_forward(slab, modes):
-    """Prefix sums over every mode of one slab (modes 2..N of the grid)."""
+def _sum_slab(slab, modes, back):
+    """Prefix sums over every mode of one slab (modes 2..N of the grid); suffix sums if `back`."""
     if modes.size == 0:
         return
-    _rows_forward(slab, modes[-1])
+    _sum_rows(slab, modes[-1], back)
     post = modes[-1]
     for d in range(modes.size - 2, -1, -1):
         block = post * modes[d]
+        before = post if back else -post
         for start in range(0, slab.size, block):
-            for j in range(start + post, start + block):
-                slab[j] += slab[j - post]
-        post = block
-
-
-@njit(cache=True)
-def _slab_backward(slab, modes):
-    """Suffix sums over every mode of one slab."""
-    if modes.size == 0:
-        return
-    _rows_backward(slab, modes[-1])
-    post = modes[-1]
-    for d in range(modes.size - 2, -1, -1):
-        block = post * modes[d]
-        for start in range(0, slab.size, block):
-            for i in range(modes[d] - 2, -1, -1):
-                o = start + i * post
+            for i in range(1, modes[d]):
+                o = start + (modes[d] - 1 - i if back else i) * post
                 for j in range(o, o + post):
-                    slab[j] += slab[j + post]
+                    slab[j] += slab[j + before]
         post = block
 
 
@@ -100,7 +67,7 @@ def scatter_forward(x, x0, flat, first, modes, out):
         base = i * slab.size
         for a in range(first[i], first[i + 1]):
             slab[flat[a] - base] += x[a]
-        _slab_forward(slab, modes)
+        _sum_slab(slab, modes, False)
 
 
 @njit(cache=True, parallel=True)
@@ -145,7 +112,7 @@ def columns_backward(grid):
 def slabs_backward(grid, modes):
     """Suffix sums within each slab."""
     for i in prange(grid.shape[0]):
-        _slab_backward(grid[i], modes)
+        _sum_slab(grid[i], modes, True)
 
 
 @njit(cache=True, parallel=True)
@@ -153,7 +120,7 @@ def backward_gather(grid, flat, first, modes, out):
     """Suffix sums within each slab, read at the cells of the basis."""
     for i in prange(grid.shape[0]):
         slab = grid[i]
-        _slab_backward(slab, modes)
+        _sum_slab(slab, modes, True)
         base = i * slab.size
         for a in range(first[i], first[i + 1]):
             out[a] = slab[flat[a] - base]
@@ -163,8 +130,7 @@ def backward_gather(grid, flat, first, modes, out):
 def exponentiate(logq, w):
     """Turn log-ratios into w exp(.) in place, largest exponent shifted to 0; returns (shift, total)."""
     rows = logq.shape[0]
-    tops = np.empty(rows)
-    sums = np.empty(rows)
+    tops, sums = np.empty(rows), np.empty(rows)
     for i in prange(rows):
         top = -np.inf
         for j in range(logq.shape[1]):
@@ -194,8 +160,7 @@ def scale(grid, factor):
 @njit(cache=True)
 def _fisher_row(a, eta, corner, ref, at, g):
     """Row a of the lower triangle: ``g_ab = eta[max(a, b)] - eta_a eta_b``."""
-    for b in range(a + 1):
-        at[b] = 0
+    at[: a + 1] = 0
     for d in range(corner.shape[0]):
         own = corner[d, a]
         for b in range(a + 1):
@@ -206,12 +171,8 @@ def _fisher_row(a, eta, corner, ref, at, g):
 
 @njit(cache=True, parallel=True)
 def fill_fisher(eta, corner, ref, g):
-    """Fill the lower triangle of the Fisher matrix; rows are paired, long with short, to balance the threads.
-
-    corner: coordinates times strides (N, k), so that the place of a join is a sum of maxima and no index array of size
-    k x k is needed.
-    """
-    k = ref.size
+    """Fill the lower triangle of the Fisher matrix; rows are paired, long with short, to balance the threads."""
+    k = ref.size  # corner: coordinates times strides (N, k), so that the place of a join is a sum of maxima
     for task in prange((k + 1) // 2):
         at = np.empty(k, np.int64)
         _fisher_row(task, eta, corner, ref, at, g)
@@ -221,10 +182,8 @@ def fill_fisher(eta, corner, ref, g):
 @njit(cache=True, parallel=True)
 def mirror(g):
     """Copy the lower triangle to the upper one, tile by tile to stay in cache."""
-    k = g.shape[0]
-    tile = 64
-    tiles = (k + tile - 1) // tile
-    for t in prange(tiles):
+    k, tile = g.shape[0], 64
+    for t in prange((k + tile - 1) // tile):
         for s in range(t + 1):
             for a in range(t * tile, min(k, (t + 1) * tile)):
                 for b in range(s * tile, min(a, (s + 1) * tile)):

@@ -18,10 +18,7 @@ SHORT = 64  # axes shorter than this are fused with the next, where memory allow
 
 
 class MemoryWalk(NamedTuple):
-    """How to walk over X in the order of its memory and where each entry goes, for any order and any strides.
-
-    The target of an entry is a sum of one table entry per axis, so axes can be fused when memory allows.
-    """
+    """How to walk over X in the order of its memory; an entry's target is a sum of one table entry per axis."""
 
     base: int
     shape: IntArray
@@ -58,9 +55,7 @@ def memory_order(x: NDArray[Any]) -> list[int]:
 
 def plan_walk(arrays: Sequence[NDArray[Any]], targets: Sequence[IntArray], order: Sequence[int]) -> MemoryWalk:
     """Walk the axes in the given order, upwards in memory but for the first; short inner axes are fused."""
-    x = arrays[0]
-    axes = []  # [length, strides, table]
-    base = 0
+    x, base, axes = arrays[0], 0, []  # axes: length, strides, table
     for position, k in enumerate(order):
         steps, table = [a.strides[k] // a.itemsize for a in arrays], targets[k]
         if steps[0] < 0 and position > 0:
@@ -134,7 +129,7 @@ def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first,
         if straight:
             _add(x, source, step, out, target + inner[0], n, low)
             continue
-        if target != current and current >= 0:
+        if target != current and current >= 0:  # rows with one target are summed before they are merged
             _spill(line, inner, out, current)
         current = target
         _add(x, source, step, line, 0, n, low)
@@ -144,10 +139,7 @@ def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first,
 
 @njit(cache=True)
 def add_rows(x, walk, first, last, out, line, low, best, where):
-    """Add rows first..last-1 of X to out; rows with one target are summed before they are merged.
-
-    Where `best` is not empty, keep the largest entry of each column, and the row where it stands.
-    """
+    """Add rows first..last-1 of X to out, and rank columns as `keep_larger` does where `best` is not empty."""
     base, shape, strides, tables, starts, straight = walk
     inner = tables[starts[-1] :]
     _add_each_row(x, base, shape, strides[0], tables, starts, inner, straight, first, last, out, line, low, best, where)

@@ -52,7 +52,7 @@ def locate_row(r, extents, strides, corner, axis):
 
 @njit(cache=True)
 def count_rows(extents, corner):
-    """Count the rows (lines along the last mode) in a rectangle."""
+    """Count the rows (lines along the last mode) of a rectangle."""
     rows = 1
     for d in range(len(extents) - 1):
         rows *= extents[d] - corner[d]
@@ -83,10 +83,7 @@ def sum_up(a, extents, strides, corner, product):
 
 @njit(cache=True)
 def sum_down(a, e, extents, strides, corner, along_last):
-    """Set e to the sums of a over all cells above; `along_last=False` leaves the last mode to the caller.
-
-    e may be a itself.  Leaving out the serial last mode pays when only a few cells are asked for.
-    """
+    """Set e (or a itself) to the sums of a over all cells above; the serial last mode may be left to the caller."""
     n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
     for axis in range(last, -1, -1):
         step = U(strides[axis])

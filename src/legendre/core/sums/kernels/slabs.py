@@ -1,7 +1,6 @@
-"""The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs.
+"""The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs, or in closed form.
 
-Sweep slabs forward once for the running state, then backward, undoing theta slab by slab while the suffix sums
-accumulate.
+Slabs are swept forward once for the running state, then backward: theta is undone while suffix sums accumulate.
 """
 
 from __future__ import annotations
@@ -15,25 +14,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.sums.kernels.rectangle import (
-    BLOCKS,
-    add_joins,
-    balanced_row,
-    c_strides,
-    check_gram,
-    check_positions,
-    count_rows,
-    locate_row,
-    offset,
-    offsets,
-    ordered_sum,
-    sort_along,
-    sum_above,
-    sum_down,
-    sum_tail,
-    sum_up,
-    threads,
-)
+from legendre.core.sums.kernels import rectangle
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -59,16 +40,15 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
     The mode swept along is the one whose sweep visits the fewest cells (the first such) of those with a moderate slab.
     """
     if mode is None:
-        check_positions(positions, [len(n) for n in lengths])
+        rectangle.check_positions(positions, [len(n) for n in lengths])
         cells = math.prod(len(n) for n in lengths)
         sizes = [cells // len(n) for n in lengths]
         moderate = [d for d, size in enumerate(sizes) if size <= max(limits.MODERATE_SLAB, 2 * min(sizes))]
         return min((plan_slabs(lengths, positions, d) for d in moderate), key=lambda p: p.work)
-    others, order = sort_along(positions, mode)
+    others, order = rectangle.sort_along(positions, mode)
     extents = np.array([1 if d < 0 else len(lengths[d]) for d in others], np.int64)
-    strides = c_strides(extents)
-    slabs = len(lengths[mode])
-    chosen = positions[order]
+    strides = rectangle.c_strides(extents)
+    slabs, chosen = len(lengths[mode]), positions[order]
     first = np.searchsorted(chosen[:, mode], np.arange(slabs + 1)).astype(np.int64)
     corners = np.zeros((slabs, len(others)), np.int64)
     for j in range(slabs):
@@ -81,20 +61,24 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
         logs = np.add.outer(logs, np.zeros(1) if d < 0 else np.log(lengths[d])).ravel()
     bounds = np.array([0, slabs], np.int64)
     plan = SlabPlan(
-        mode, order, extents, strides, offsets(chosen, others, strides), first, corners, tails, logs, bounds, 0.0
+        mode,
+        order,
+        extents,
+        strides,
+        rectangle.offsets(chosen, others, strides),
+        first,
+        corners,
+        tails,
+        logs,
+        bounds,
+        0.0,
     )
-    work = np.cumsum(_work(plan))
+    new, cells = np.diff(first), np.prod(extents - corners, axis=1, dtype=float)
+    work = np.cumsum(np.where(new > 0, 2.0 * cells + new * first[1:], 0.0))  # cells visited by slab, and joins
     if work[-1] > limits.ONE_BLOCK:
-        cut = np.searchsorted(work, np.linspace(0, work[-1], BLOCKS + 1)[1:-1])
+        cut = np.searchsorted(work, np.linspace(0, work[-1], rectangle.BLOCKS + 1)[1:-1])
         bounds = np.unique(np.concatenate(([0], cut, [slabs]))).astype(np.int64)
     return plan._replace(bounds=bounds, work=float(work[-1]))
-
-
-def _work(plan: SlabPlan) -> FloatArray:
-    """Cells visited per slab, and joins: what blocks are balanced by."""
-    new = np.diff(plan.first)
-    cells = np.prod(plan.extents - plan.corners, axis=1, dtype=float)
-    return np.where(new > 0, 2.0 * cells + new * plan.first[1:], 0.0)
 
 
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
@@ -105,8 +89,8 @@ def _state(plan, theta, slab, state):
     """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
     state[:] = 0.0
     for u in range(plan.first[slab + 1]):
-        state[offset(plan.scaled, u)] += theta[u]
-    sum_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
+        state[rectangle.offset(plan.scaled, u)] += theta[u]
+    rectangle.sum_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
 
 
 @njit(cache=True)
@@ -114,12 +98,12 @@ def _steps(plan, values, j, factors, product):
     """Compute what slab j's parameters contribute to each cell of its rectangle: sums, or products of `values`."""
     extents, strides, corner = plan.extents, plan.strides, plan.corners[j]
     n = extents[-1] - corner[-1]
-    for r in range(count_rows(extents, corner)):
-        base, _ = locate_row(r, extents, strides, corner, 0)
+    for r in range(rectangle.count_rows(extents, corner)):
+        base, _ = rectangle.locate_row(r, extents, strides, corner, 0)
         factors[base : base + n] = 1.0 if product else 0.0
     for u in range(plan.first[j], plan.first[j + 1]):
-        factors[offset(plan.scaled, u)] = values[u]
-    sum_up(factors, extents, strides, corner, product)
+        factors[rectangle.offset(plan.scaled, u)] = values[u]
+    rectangle.sum_up(factors, extents, strides, corner, product)
 
 
 @njit(cache=True)
@@ -130,13 +114,12 @@ def _undo(plan, j, values, state, mass, mark, factors, product, shift):
     the sweep, so a cell is visited only when it changes.
     """
     extents, strides, corner, t = plan.extents, plan.strides, plan.corners[j], plan.tails[j]
-    n = extents[-1] - corner[-1]
+    n, value = extents[-1] - corner[-1], values[plan.first[j]]
     single = plan.first[j + 1] - plan.first[j] == 1
-    value = values[plan.first[j]]
     if not single:
         _steps(plan, values, j, factors, product)
-    for r in range(count_rows(extents, corner)):
-        base, _ = locate_row(r, extents, strides, corner, 0)
+    for r in range(rectangle.count_rows(extents, corner)):
+        base, _ = rectangle.locate_row(r, extents, strides, corner, 0)
         s, a, m = state[base : base + n], mass[base : base + n], mark[base : base + n]
         f = factors[base : base + n]
         if not product:
@@ -173,16 +156,16 @@ def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
             continue
         _undo(plan, j, values, state, mass, mark, factors, product, shift)
         if not fisher and plan.first[j + 1] - plan.first[j] == 1:  # a slab's only cell is its corner
-            eta[plan.first[j]] = sum_above(mass, sums, plan.extents, plan.strides, plan.corners[j])
+            eta[plan.first[j]] = rectangle.sum_above(mass, sums, plan.extents, plan.strides, plan.corners[j])
             continue
-        sum_down(mass, sums, plan.extents, plan.strides, plan.corners[j], fisher)
+        rectangle.sum_down(mass, sums, plan.extents, plan.strides, plan.corners[j], fisher)
         for u in range(plan.first[j], plan.first[j + 1]):
             if fisher:
                 gram[u, : u + 1] = 0.0
-                add_joins(sums, plan.scaled, u, u + 1, scratch, gram[u])
+                rectangle.add_joins(sums, plan.scaled, u, u + 1, scratch, gram[u])
                 eta[u] = gram[u, u]
             else:
-                eta[u] = sum_tail(sums, plan.scaled, u, plan.extents)
+                eta[u] = rectangle.sum_tail(sums, plan.scaled, u, plan.extents)
     for i in range(size):
         mass[i] += (state[i] if product else np.exp(state[i] - shift)) * (plan.tails[low] - mark[i])
 
@@ -191,7 +174,7 @@ def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
 def _centre(plan, u, above, eta, total, many, scratch, gram):
     """Finish row u of the Fisher matrix: add what lies in higher blocks, normalise, subtract eta eta^T."""
     if many:
-        add_joins(above, plan.scaled, u, u + 1, scratch, gram[u])
+        rectangle.add_joins(above, plan.scaled, u, u + 1, scratch, gram[u])
     row = gram[u]
     for v in range(u + 1):
         row[v] = row[v] / total - eta[u] * eta[v]
@@ -208,18 +191,18 @@ def _evaluate(plan, theta, values, product, shift, fisher, eta, gram):
         owner[plan.first[plan.bounds[b]] : plan.first[plan.bounds[b + 1]]] = b
     for b in range(blocks - 2, -1, -1):
         mass[b] += mass[b + 1]
-    total = ordered_sum(mass[0])
+    total = rectangle.ordered_sum(mass[0])
     zero = np.zeros_like(plan.extents)
     for b in prange(1, blocks):
-        sum_down(mass[b], mass[b], plan.extents, plan.strides, zero, True)
+        rectangle.sum_down(mass[b], mass[b], plan.extents, plan.strides, zero, True)
     for u in range(k):
         b = owner[u]
         if b + 1 < blocks:
-            eta[u] += mass[b + 1, offset(plan.scaled, u)]
+            eta[u] += mass[b + 1, rectangle.offset(plan.scaled, u)]
         eta[u] /= total
     if fisher:
         for i in prange(k):
-            u = balanced_row(i, k)
+            u = rectangle.balanced_row(i, k)
             many = owner[u] + 1 < blocks
             above = mass[owner[u] + 1 if many else 0]
             _centre(plan, u, above, eta, total, many, np.empty(u + 1, np.int64), gram)
@@ -239,10 +222,9 @@ def log_range(plan, theta):
             if plan.first[j] == plan.first[j + 1]:
                 continue
             _steps(plan, theta, j, steps, False)
-            corner = plan.corners[j]
-            n = plan.extents[-1] - corner[-1]
-            for r in range(count_rows(plan.extents, corner)):
-                base, _ = locate_row(r, plan.extents, plan.strides, corner, 0)
+            corner, n = plan.corners[j], plan.extents[-1] - plan.corners[j, -1]
+            for r in range(rectangle.count_rows(plan.extents, corner)):
+                base, _ = rectangle.locate_row(r, plan.extents, plan.strides, corner, 0)
                 for i in range(base, base + n):
                     state[i] -= steps[i]
                     low, high = min(low, state[i]), max(high, state[i])
@@ -255,7 +237,7 @@ def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
     positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
     if max(positive, negative) <= SAFE:
         return True, 0.0
-    with threads(plan.work):
+    with rectangle.threads(plan.work):
         low, high = log_range(plan, theta)
     steps = np.concatenate(([0.0], np.cumsum(np.abs(theta))))[plan.first]
     return bool(high - low <= 2 * SAFE and np.diff(steps).max() <= 2 * SAFE), float(high)
@@ -264,17 +246,54 @@ def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
 def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) -> tuple[float, FloatArray]:
     """Compute psi and eta on B, both for theta in plan order; with `gram`, also the Fisher matrix.
 
-    gram: (k, k) C-ordered, its lower triangle is filled (plan order), the rest is left alone.  LAPACK takes
-    `gram.T` with lower=False without a copy.  Memory: a few slabs per block and gram.
+    Only the lower triangle of gram (k x k, C order) is filled; LAPACK takes `gram.T` with lower=False without a copy.
     """
     theta = np.ascontiguousarray(theta, np.float64)
     if theta.shape != plan.order.shape:
         raise ValueError(f"theta must have shape {plan.order.shape}, not {theta.shape}")
-    check_gram(len(theta), gram)
+    rectangle.check_gram(len(theta), gram)
     product, shift = _domain(plan, theta)
     values = np.exp(-theta) if product else theta
-    eta = np.empty(len(theta))
-    fisher = gram is not None
-    with threads(plan.work):
+    eta, fisher = np.empty(len(theta)), gram is not None
+    with rectangle.threads(plan.work):
         psi = _evaluate(plan, theta, values, product, shift, fisher, eta, gram if fisher else np.empty((1, 1)))
     return float(psi), eta
+
+
+@njit(cache=True, parallel=True)
+def _products(tails, starts, positions, eta, gram):
+    """Lower triangle of the Fisher matrix where Q, and with it eta at a join, is a product over modes."""
+    k = positions.shape[1]
+    for i in prange(k):
+        u = rectangle.balanced_row(i, k)
+        row = gram[u]
+        row[: u + 1] = 1.0
+        for d in range(len(positions)):
+            tail, line, a = tails[starts[d] :], positions[d], positions[d, u]
+            for v in range(u + 1):
+                row[v] *= tail[max(a, line[v])]
+        for v in range(u + 1):
+            row[v] -= eta[u] * eta[v]
+
+
+def products(
+    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], gram: FloatArray | None = None
+) -> tuple[float, FloatArray]:
+    """Compute psi and eta of a product over modes (and the Fisher matrix into gram's lower triangle) without a sweep.
+
+    lengths[k]: the weight of each box of mode k; lengths alone make the uniform distribution, where fits begin.
+    """
+    rectangle.check_positions(positions, [len(n) for n in lengths])
+    rectangle.check_gram(len(positions), gram)
+    tails = [np.cumsum(np.asarray(n, float)[::-1])[::-1] for n in lengths]
+    total = float(np.prod([t[0] for t in tails]))
+    tails = [t / t[0] for t in tails]
+    columns = np.ascontiguousarray(positions.T, np.int64)
+    eta = np.ones(len(positions))
+    for t, c in zip(tails, columns, strict=True):
+        eta *= t[c]
+    if gram is not None:
+        starts = np.concatenate(([0], np.cumsum([len(t) for t in tails])[:-1])).astype(np.int64)
+        with rectangle.threads(len(lengths) * len(eta) ** 2 / 2):
+            _products(np.concatenate(tails), starts, columns, eta, gram)
+    return float(np.log(total)), eta

@@ -10,17 +10,8 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
+from legendre.core.sums.kernels import rectangle
 from legendre.core.sums.kernels.memory_walk import LANES, SHORT, add_rows, flat_memory, memory_order, plain, plan_walk
-from legendre.core.sums.kernels.rectangle import (
-    BLOCKS,
-    c_strides,
-    check_positions,
-    offsets,
-    sort_along,
-    sum_down,
-    sum_tail,
-    threads,
-)
 from legendre.core.types import FloatArray
 
 
@@ -43,9 +34,9 @@ def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts
         if p < end:
             for d in range(len(extents)):
                 corner[d] = scaled[d, p + 1 : end + 1].min() // strides[d]
-            sum_down(slab, work, extents, strides, corner, False)
+            rectangle.sum_down(slab, work, extents, strides, corner, False)
             for u in range(p + 1, end + 1):
-                eta[u] = sum_tail(work, scaled, u, extents)
+                eta[u] = rectangle.sum_tail(work, scaled, u, extents)
 
 
 @njit(cache=True)
@@ -56,18 +47,14 @@ def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
     for b in range(len(slabs) - 2, -1, -1):
         above += slabs[b + 1]
         work = np.empty(slabs.shape[1])
-        sum_down(above, work, extents, strides, zero, False)
+        rectangle.sum_down(above, work, extents, strides, zero, False)
         for u in range(first[b], first[b + 1]):
-            eta[u] += sum_tail(work, scaled, u, extents)
+            eta[u] += rectangle.sum_tail(work, scaled, u, extents)
 
 
 @njit(cache=True, parallel=True)
 def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
-    """Sum X above each cell of B.
-
-    starts[p]: plane where cell p begins; first: cells by block.  Blocks begin at nought; what lies in the blocks
-    above is added afterwards, so they are independent.
-    """
+    """Sum X above each cell p of B, which begins at plane starts[p]; blocks are independent until the end."""
     for b in prange(len(bounds) - 1):
         _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta)
     _add_blocks_above(first, scaled, extents, strides, slabs, eta)
@@ -91,7 +78,7 @@ def suffix_sums(
     `sums_over_boxes_alone`.
     """
     x = plain(x)
-    check_positions(positions, [len(c) for c in cuts])
+    rectangle.check_positions(positions, [len(c) for c in cuts])
     if any(c[0] != 0 or n == 0 for c, n in zip(cuts, x.shape, strict=True)):
         raise ValueError("cuts must begin with 0 and X must not be empty")
     if x.ndim == 1:  # no slab to speak of: one more mode of length one
@@ -101,17 +88,17 @@ def suffix_sums(
     memory = memory_order(x)
     mode = _slab_mode(memory, extents)
     boxes = [np.searchsorted(c, np.arange(n), side="right") - 1 for c, n in zip(cuts, x.shape, strict=True)]
-    others, order = sort_along(positions, mode)
+    others, order = rectangle.sort_along(positions, mode)
     slab = np.array([extents[d] for d in others], np.int64)
-    strides = c_strides(slab)
+    strides = rectangle.c_strides(slab)
     targets = [np.zeros(n, np.int64) for n in x.shape]
     for d, s in zip(others, strides, strict=True):
         if d >= 0:
             targets[d] = boxes[d].astype(np.int64) * s
     walk = plan_walk([x], targets, [mode, *(d for d in memory if d != mode)])
-    scaled = offsets(positions[order], others, strides)
+    scaled = rectangle.offsets(positions[order], others, strides)
     starts = np.asarray(cuts[mode])[positions[order, mode]].astype(np.int64)
-    blocks = 1 if alone or x.size < limits.ONE_BLOCK else BLOCKS
+    blocks = 1 if alone or x.size < limits.ONE_BLOCK else rectangle.BLOCKS
     bounds = np.unique(np.linspace(0, x.shape[mode], blocks + 1).astype(np.int64))
     first = np.searchsorted(starts, bounds).astype(np.int64)
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
@@ -120,7 +107,7 @@ def suffix_sums(
     if alone:
         _sum_block_above(0, *work)
     else:
-        with threads(x.size):
+        with rectangle.threads(x.size):
             _sum_blocks_above(*work)
     sums = np.empty_like(eta)
     sums[order] = eta

@@ -19,9 +19,7 @@ def keep_larger(row, number, best, where):
 @njit(cache=True)
 def _scan(x, first, last, best, where):
     """Keep the largest entry of each column of rows first..last-1, and the first row where it stands."""
-    for j in range(x.shape[1]):
-        best[j] = x[first, j]
-        where[j] = first
+    best[:], where[:] = x[first], first
     for i in range(first + 1, last):
         keep_larger(x[i], i, best, where)
 
@@ -41,8 +39,7 @@ def join_blocks(best, at, where):
 def largest_rows(x, where):
     """Find for each column of x the first row of its largest entry; blocks of rows are joined in their order."""
     rows, columns = x.shape
-    best = np.empty((BLOCKS, columns), x.dtype)
-    at = np.empty((BLOCKS, columns), np.int64)
+    best, at = np.empty((BLOCKS, columns), x.dtype), np.empty((BLOCKS, columns), np.int64)
     for b in prange(BLOCKS):
         _scan(x, b * rows // BLOCKS, (b + 1) * rows // BLOCKS, best[b], at[b])
     join_blocks(best, at, where)
