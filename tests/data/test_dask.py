@@ -22,9 +22,8 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray
-from legendre.data.dask.observation import Blocks, observe_blocks
+from legendre.data.dask.observation import GROUP, Blocks, observe_blocks, over_blocks
 from legendre.data.dask.per_block import FittedModel, Survey, survey
-from legendre.data.dask.scheduling import GROUP, over_blocks
 from legendre.data.dense import observe
 from legendre.data.read import read
 from legendre.data.support import Support

@@ -23,7 +23,7 @@ from numpy.testing import assert_array_equal
 
 import legendre as ld
 from legendre.core.cells import index_type, packed_modes
-from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse_tensor import SparseTensor
 
 pyttb = import_module("pyttb")
@@ -251,7 +251,7 @@ def test_other_things_are_not_sparse_arrays() -> None:
 
 def test_recognising_imports_nothing() -> None:
     code = (
-        "import sys, legendre\nfrom legendre.data.readers.other_libraries import as_sparse_tensor\n"
+        "import sys, legendre\nfrom legendre.data.readers.coordinates import as_sparse_tensor\n"
         "assert as_sparse_tensor([[1]]) is None\n"
         "legendre.from_rows([[0, 1]])\nprint(*sys.modules)"
     )

@@ -159,7 +159,7 @@ def test_independent_columns_come_in_order() -> None:
 def test_support_lists_and_contains() -> None:
     mask = np.array([[True, False], [True, True]])
     support = Support((2, 2), mask)
-    assert (support.order, support.n_cells) == (2, 3)
+    assert (len(support.shape), support.n_cells) == (2, 3)
     assert support.cells().tolist() == [[0, 0], [1, 0], [1, 1]]
     assert support.contains(np.array([[0, 1], [1, 1]])).tolist() == [False, True]
     everything = Support((2, 2))

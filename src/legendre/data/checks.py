@@ -13,9 +13,10 @@ from legendre.core.array_libraries import host, rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
+UNDERFLOW = "Leave such cells out: support=(X > 0) after setting them to 0."
 
 
 class Scan(NamedTuple):
@@ -76,42 +77,41 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
         case "c":
             return f"is complex ({values.dtype}); entries must be real and >= 0. Take .real or abs() if that is meant."
         case "O":
-            where, what = _first_non_number(values, name)
+            strange = (place for place, entry in np.ndenumerate(values) if not isinstance(entry, (int, float)))
+            place = next(strange, (0,) * values.ndim)
+            what = values[place]
             return (
-                f"holds Python objects (dtype object), e.g. {where} = {what!r} of type {type(what).__name__}. "
-                "Convert it to numbers first."
+                f"holds Python objects (dtype object), e.g. {name}{cell_name(place) if place else ''} = {what!r} of "
+                f"type {type(what).__name__}. Convert it to numbers first."
             )
         case _:
             return f"has dtype {values.dtype}; entries must be numbers. Convert it with .astype(float)."
 
 
-def _first_non_number(values: AnyArray, name: str) -> tuple[str, Any]:
-    for place, entry in np.ndenumerate(values):
-        if not isinstance(entry, (int, float)):
-            return (f"{name}{cell_name(place)}" if place else name), entry
-    return name + cell_name([0] * values.ndim), values.flat[0]
-
-
-def missing_cells(values: AnyArray) -> BoolArray | None:
-    """Mark the entries that are NaN; ``None`` when none is."""
-    missing = np.isnan(values)
-    if missing.all():
+def missing_cells(values: AnyArray, seen: Scan, prior: bool) -> BoolArray | None:
+    """Mark the entries that are NaN, ``None`` when none is; refuse others that are not finite and >= 0."""
+    missing = None if np.isfinite(seen.total) else np.isnan(values)
+    if missing is not None and missing.all():
         raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
-    return missing if missing.any() else None
-
-
-def check_entries(values: AnyArray, seen: Scan, missing: BoolArray | None) -> None:
-    """Refuse negative and infinite entries."""
+    if prior and (seen.smallest < 0 or (missing is not None and missing.any())):
+        wrong = ~(values >= 0)
+        place = tuple(np.argwhere(wrong)[0])
+        raise InvalidTensor(
+            f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
+            f"{values[place]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a cell "
+            "that must stay empty is 0."
+        )
     if seen.smallest < 0:
         with np.errstate(invalid="ignore"):
             count = int(np.count_nonzero(values < 0))
         place = np.unravel_index(int(np.nanargmin(values)), values.shape)
         raise negative_entries(count, place, float(values[place]))
-    if np.isfinite(seen.total) and missing is None:
-        return
+    if missing is None:
+        return None
     infinite = np.argwhere(np.isinf(values))
     if len(infinite):
         raise infinite_entries(len(infinite), infinite[0])
+    return missing if missing.any() else None
 
 
 def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
@@ -120,17 +120,6 @@ def negative_entries(count: int, place: Any, value: float) -> InvalidTensor:
     return InvalidTensor(
         f"X has {entries} is X{cell_name(place)} = {value:g}. X is read as unnormalised probabilities, so "
         "every entry must be >= 0. If negative marks a missing value, make it one: np.where(X < 0, np.nan, X)."
-    )
-
-
-def not_a_prior(values: AnyArray) -> InvalidTensor:
-    """Say how many entries of a base measure are negative or missing, and which is the first."""
-    wrong = ~(values >= 0)
-    place = np.argwhere(wrong)[0]
-    return InvalidTensor(
-        f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
-        f"{values[tuple(place)]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a "
-        "cell that must stay empty is 0."
     )
 
 
@@ -149,12 +138,12 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
             raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES) + " Or pass a boolean array.")
         if support == "all":
             return None if missing is None else ~missing
-        positive: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
-        if not positive.any():
+        mask: BoolArray = values > 0  # NaN > 0 is False: missing cells stay out
+        if not mask.any():
             raise InvalidTensor(
                 "X has no entry > 0, so that support='nonzero' leaves no cell: there is nothing to fit."
             )
-        return positive
+        return None if mask.all() else mask
     mask = rectangular(support, "support", InvalidSupport)
     if mask.dtype != np.bool_:
         raise InvalidSupport(
@@ -165,7 +154,8 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
         raise InvalidSupport(f"support has shape {mask.shape}, X has shape {values.shape}; they must be equal.")
     if not mask.any():
         raise InvalidSupport("support is empty: no cell is True. At least one cell is needed.")
-    return mask.copy() if missing is None else mask & ~missing
+    mask = mask.copy() if missing is None else mask & ~missing
+    return None if mask.all() else mask
 
 
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
@@ -210,7 +200,9 @@ def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float
     return sound_total(total, seen.smallest, lambda: float(np.nanmax(values)), what)
 
 
-def sound_total(total: float, smallest: float, largest: Callable[[], float], what: str = "X") -> float:
+def sound_total(
+    total: float, smallest: float, largest: Callable[[], float], what: str = "X", way_out: str = UNDERFLOW
+) -> float:
     """Refuse a sum that cannot be divided by; `largest` finds the largest entry, which only one refusal names."""
     if total == 0:
         raise InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
@@ -221,6 +213,6 @@ def sound_total(total: float, smallest: float, largest: Callable[[], float], wha
     if smallest > 0 and smallest / total == 0:
         raise InvalidTensor(
             f"the smallest entry of X, {smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
-            "Leave such cells out: support=(X > 0) after setting them to 0."
+            + way_out
         )
     return total

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import operator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,8 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
     base_measure,
-    check_entries,
     checked_total,
     missing_cells,
-    not_a_prior,
     numeric,
     scan,
     support_mask,
@@ -47,12 +46,10 @@ class Dense(Observation):
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
     def here(self) -> Dense:
-        """Return X as it is."""
         return self
 
     @cached_property
     def counts(self) -> bool:
-        """True when every entry on Omega is a whole number."""
         if self.values.dtype.kind != "f":
             return True
         inside = self.values if self.support.mask is None else self.values[self.support.mask]
@@ -64,7 +61,6 @@ class Dense(Observation):
         return self.values.size / limits.MERGING if self.values.size >= limits.COMPILED_CELLS else math.inf
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X over each box: one pass over X."""
         if boxes is not None:
             return np.asarray(self.merged(quotient)[tuple(boxes.T)])
         mask = self.support.mask
@@ -95,13 +91,11 @@ class Dense(Observation):
         from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
         if modes == [0] and self.first_margin is not None:
-            merged = np.add.reduceat(self.first_margin, quotient.cuts[0])
-            return merged.reshape(-1, *[1] * (len(self.shape) - 1))
+            return np.add.reduceat(self.first_margin, quotient.cuts[0]).reshape(-1, *[1] * (len(self.shape) - 1))
         boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
         return sums_over_boxes(self.values, boxes).sums
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the entries of some cells; 0 outside Omega."""
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
@@ -113,7 +107,10 @@ class Dense(Observation):
         if count == 1 and mask is None and compiled:
             return _largest(self.values, axis)
         places, numbers = [], []
-        for start, values in _slices(self.values, axis):
+        table = np.moveaxis(self.values, axis, 0)
+        for start in range(0, len(table), TOGETHER):  # a slice alone may lie scattered over memory
+            some = table[start : start + TOGETHER]
+            values = np.ascontiguousarray(some).reshape(len(some), -1)
             if mask is not None:
                 inside = np.moveaxis(mask, axis, 0)[start : start + len(values)].reshape(len(values), -1)
                 chosen = np.zeros_like(inside)
@@ -127,16 +124,12 @@ class Dense(Observation):
         return cells_of(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
 
     def negentropy(self) -> float:
-        """Sum ``p log(p / r)`` in one pass over X."""
         own = 0.0
         for rows in rows_of(self.shape):
             x = self.values[rows].astype(np.float64)
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
-            x = x[inside] / self.total
-            log_ratio = np.log(x)
-            if self.base is not None:
-                log_ratio -= np.log(self.base[rows][inside])
-            own += float(x @ log_ratio)
+            p = x[inside] / self.total
+            own += float(p @ (np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])))
         return own
 
     def squared_error(self, q: Comparable) -> float:
@@ -165,14 +158,10 @@ def observe(
     if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X, prior)) is not None:
         return sound
     values = numeric(X, "X", InvalidTensor)
-    large = rankings is not None and values.size >= limits.COMPILED_CELLS
-    seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
-    missing = None if np.isfinite(seen.total) else missing_cells(values)
-    if prior and (seen.smallest < 0 or missing is not None):
-        raise not_a_prior(values)
-    check_entries(values, seen, missing)
+    wanted = {} if rankings is None or values.size < limits.COMPILED_CELLS else rankings(values.shape)
+    seen = scan(values, rank=wanted.get(values.ndim - 1) == 1)
+    missing = missing_cells(values, seen, prior)
     mask = support_mask(values, missing, support)
-    mask = None if mask is not None and mask.all() else mask
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
@@ -211,14 +200,6 @@ def in_memory(data: Observation, task: str) -> Dense:
     )
 
 
-def _slices(values: AnyArray, axis: int) -> Iterator[tuple[int, AnyArray]]:
-    """Yield some slices at a time as rows, with the number of the first: one alone may lie scattered over memory."""
-    table = np.moveaxis(values, axis, 0)
-    for start in range(0, len(table), TOGETHER):
-        some = table[start : start + TOGETHER]
-        yield start, np.ascontiguousarray(some).reshape(len(some), -1)
-
-
 def _largest(values: AnyArray, slices: int) -> IntArray:
     """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
     from legendre.core.sums.kernels.top import largest_rows
@@ -253,10 +234,5 @@ def top(rows: AnyArray, count: int) -> BoolArray:
 
 def _smaller_half(shape: tuple[int, ...]) -> list[int]:
     """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
-    cells, size = math.prod(shape), 1
-    half: list[int] = []
-    for k, length in enumerate(shape):
-        if half and size * length > math.isqrt(cells):
-            break
-        size, half = size * length, [*half, k]
-    return half
+    most = math.isqrt(math.prod(shape))
+    return list(range(max(1, sum(size <= most for size in accumulate(shape, operator.mul)))))

@@ -22,28 +22,24 @@ from legendre.data.support import Support
 
 
 def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
-    """Check an array of another library, wherever it lives.
+    """Check an array of another library: by NumPy if it is small or on the processor, else on its device.
 
-    An X on the processor, or of fewer cells than `limits.COMPILED_CELLS`, is read by NumPy and compiled code. A large
-    one on another device stays there; if it is complete, and no base measure is given, it is read there too.
-    Otherwise, and where something is wrong with it, it is copied once and checked here.
+    A large one with missing or wrong entries, a support or a base measure is copied once and checked here.
     """
-    if not home.remote or math.prod(X.shape) < limits.COMPILED_CELLS or not _plain(X, home):
+    xp = home.xp
+    # every function of the standard takes these; anything else is read or refused by NumPy
+    plain = X.dtype in (xp.int8, xp.int16, xp.int32, xp.int64, xp.uint8, xp.float32, xp.float64)
+    large = math.prod(X.shape) >= limits.COMPILED_CELLS and 0 < X.ndim <= limits.MOST_AXES
+    if not (home.remote and large and plain):
         return observe(host(X), support, base)
     array = X.detach() if home.library == "torch" else X
     if base is None and isinstance(support, str) and support == "all":
-        total, smallest = float(home.xp.sum(array, dtype=home.xp.float64)), float(home.xp.min(array))
+        total, smallest = float(xp.sum(array, dtype=xp.float64)), float(xp.min(array))
         if 0 < total < math.inf and smallest >= 0 and (smallest == 0 or smallest / total > 0):
             return Remote(Support(tuple(array.shape)), None, None, total, smallest > 0, array, home, device=home)
     copy = observe(host(array), support, base)
     parts = copy.support, copy.base, copy.missing, copy.total, copy.positive
     return Remote(*parts, array, home, copy, device=home)
-
-
-def _plain(X: Any, home: Home) -> bool:
-    """Whether every function of the standard takes X; anything else is read or refused by NumPy."""
-    kinds = (home.xp.int8, home.xp.int16, home.xp.int32, home.xp.int64, home.xp.uint8, home.xp.float32, home.xp.float64)
-    return X.dtype in kinds and 0 < X.ndim <= limits.MOST_AXES
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +59,10 @@ class Remote(Observation):
         return Dense(**parts, values=frozen(self.home.host(self.array))) if self.copy is None else self.copy
 
     def here(self) -> Dense:
-        """Copy X, once."""
         return self._here
 
     @cached_property
     def counts(self) -> bool:
-        """True when every entry on Omega is a whole number."""
         if self.support.mask is not None:
             return self.here().counts
         xp = self.home.xp
@@ -80,19 +74,16 @@ class Remote(Observation):
         return limits.COMPILED_CELLS
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X over each box."""
         sums: FloatArray = self.home.host(merged(self.home, self.array, quotient, self.support.mask))
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X over all that lies at or above each of some boxes (k x N)."""
         xp = self.home.xp
         sums = suffix_sums(xp, merged(self.home, self.array, quotient, self.support.mask))
         flat = np.ravel_multi_index(tuple(positions.T), quotient.merged_shape)
         return self.home.host(xp.take(xp.reshape(sums, (-1,)), self.home.bring(flat), axis=0))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum X over each interval of each mode; only where Omega is the full grid."""
         xp, every, out = self.home.xp, range(len(self.shape)), []
         for k in every:
             sums = xp.sum(self.array, axis=tuple(j for j in every if j != k), dtype=xp.float64)
@@ -100,26 +91,22 @@ class Remote(Observation):
         return out
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the entries of some cells; 0 outside Omega."""
         xp = self.home.xp
         flat = self.home.bring(np.ravel_multi_index(tuple(cells.T), self.shape))
         entries = self.home.host(xp.take(xp.reshape(self.array, (-1,)), flat, axis=0))
         return np.where(self.support.contains(cells), entries, 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the largest entries of each slice, of equal ones those first in C order; on the full grid."""
         if not self.support.full:
             return self.here().largest(count, axis)
         xp, length, places = self.home.xp, self.shape[axis], []
         for i in range(length):
             entries = xp.reshape(self.array[(slice(None),) * axis + (i, ...)], (-1,))
-            order = xp.argsort(entries, descending=True, stable=True)
-            places.append(self.home.host(order[:count]))
+            places.append(self.home.host(xp.argsort(entries, descending=True, stable=True)[:count]))
         numbers = np.repeat(np.arange(length), [len(place) for place in places])
         return cells_of(np.concatenate(places), numbers, self.shape, axis)
 
     def negentropy(self) -> float:
-        """Sum ``p log(p / r)``."""
         xp, own = self.home.xp, 0.0
         for rows in rows_of(self.shape):
             p = xp.astype(self.array[rows, ...], xp.float64) / self.total
@@ -131,13 +118,10 @@ class Remote(Observation):
         return own
 
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``((X - Q) / total)^2`` on the device."""
-        return sum(self._error_of_rows(rows, q.rows_on(self.home, rows)) for rows in rows_of(self.shape))
-
-    def _error_of_rows(self, rows: slice, q: Any) -> float:
-        """Sum ``((X - q) / total)^2`` over the cells of some rows that are numbers."""
-        xp = self.home.xp
-        difference = (xp.astype(self.array[rows, ...], xp.float64) - q) / self.total
-        if self.missing is not None:
-            difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
-        return float(xp.sum(difference * difference))
+        xp, squares = self.home.xp, []
+        for rows in rows_of(self.shape):
+            difference = (xp.astype(self.array[rows, ...], xp.float64) - q.rows_on(self.home, rows)) / self.total
+            if self.missing is not None:
+                difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
+            squares.append(float(xp.sum(difference * difference)))
+        return sum(squares)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from legendre.data.dask.per_block import FittedModel
     from legendre.data.dense import Dense
 
+# from the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
-"""From the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each."""
 
 
 class Entries(NamedTuple):
@@ -36,23 +36,18 @@ class Comparable(Protocol):
 
     def rows(self, rows: slice, /) -> FloatArray:
         """Return Q in X's units on some rows of the grid; 0 outside the support."""
-        ...
 
     def rows_on(self, home: Home, rows: slice, /) -> Any:
         """Return the same as an array of another library, on its device."""
-        ...
 
     def log_prob(self, cells: IntArray, /) -> FloatArray:
         """Return log q of some cells (k x N)."""
-        ...
 
     def sum_of_squares(self) -> float:
         """Return the sum of q^2 over all cells."""
-        ...
 
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted, to be sent to other machines."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

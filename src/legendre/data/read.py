@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike
 from legendre.core.array_libraries import HERE, home_of
 from legendre.core.errors import InvalidSupport
 from legendre.core.types import HasShape
-from legendre.data.dask.observation import is_dask, observe_blocks
-from legendre.data.dask.scheduling import Say
+from legendre.data.dask.observation import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
 from legendre.data.device import observe_there
 from legendre.data.observation import Observation, Rankings
-from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_entries
 
 TensorLike = ArrayLike | HasShape  # what a decomposition can be made of
@@ -30,9 +29,7 @@ def read(
 ) -> Observation:
     """Check X, however it is held, and find its sample space; `watch` is called with the progress of a long pass.
 
-    `rankings` maps the shape of X to the arguments with which `Observation.largest` will be called (see
-    `Basis.rankings`): an X that is costly to read ranks its slices in its first pass. With `prior` X is a base
-    measure, see `observe`.
+    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `prior` see `observe`.
     """
     if type(X) is np.ndarray:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, prior=prior)

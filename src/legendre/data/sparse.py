@@ -14,7 +14,7 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.checks import SUPPORT_NAMES
+from legendre.data.checks import SUPPORT_NAMES, sound_total
 from legendre.data.dense import Dense
 from legendre.data.observation import Comparable, Entries, Observation, beyond_memory
 from legendre.data.support import Support
@@ -32,7 +32,6 @@ class Sparse(Observation):
 
     @property
     def entries(self) -> Entries:
-        """The non-zero entries, and the pseudo-count."""
         return Entries(self.cells, self.values, self.even)
 
     def here(self) -> Dense | None:
@@ -50,21 +49,16 @@ class Sparse(Observation):
 
     @cached_property
     def counts(self) -> bool:
-        """True when every entry is a whole number."""
         return not self.even and bool((self.values == np.rint(self.values)).all())
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X over each box."""
         if boxes is not None:
             return _sums(find(quotient.boxes(self.cells), boxes), self.values, len(boxes))
         check_room(quotient.n_merged, 8, "a merged grid", "Use fewer parameters, or support='nonzero'.")
         sums = _sums(quotient.flat_boxes(self.cells), self.values, quotient.n_merged).reshape(quotient.merged_shape)
-        if self.even:
-            sums += self.even * (volumes(quotient) / self.support.n_cells)
-        return sums
+        return sums + self.even * (volumes(quotient) / self.support.n_cells) if self.even else sums
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum X over each interval of each mode."""
         out = []
         for k, (sides, length) in enumerate(zip(quotient.lengths, self.shape, strict=True)):
             sums = _sums(quotient.boxes_along(k, self.cells[:, k]), self.values, len(sides))
@@ -72,7 +66,6 @@ class Sparse(Observation):
         return out
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X above each of some boxes."""
         boxes = np.asfortranarray(quotient.boxes(self.cells))
         sums = sums_above(quotient.merged_shape, boxes, positions, self.values.astype(np.float64))
         if self.even:
@@ -81,7 +74,6 @@ class Sparse(Observation):
         return sums
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the entries of some cells."""
         place = find(cells, self.cells)
         return np.where(place >= 0, self.values[place], 0.0) + self.each * self.total
 
@@ -108,7 +100,6 @@ class Sparse(Observation):
         return np.concatenate(parts)
 
     def negentropy(self) -> float:
-        """Sum ``p log p``."""
         p = self.values / np.float64(self.total) + self.each
         own = float(p @ np.log(p))
         if not self.even:
@@ -146,13 +137,7 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         raise InvalidTensor("X is zero everywhere: it has no entries, so it cannot be normalised to probabilities.")
     with np.errstate(over="ignore"):
         total = float(values.sum(dtype=np.float64))
-    if not np.isfinite(total):
-        raise InvalidTensor(f"the sum of X overflows float64 (largest entry {values.max():g}). Divide X by that.")
-    if float(values.min()) / total == 0:
-        raise InvalidTensor(
-            f"the smallest entry of X, {values.min():g}, underflows to 0 when it is divided by the sum {total:g}. "
-            "Leave such entries out."
-        )
+    sound_total(total, float(values.min()), lambda: float(values.max()), way_out="Leave such entries out.")
     whole = len(values) == math.prod(shape)
     omega = Support(shape, None, None if support == "all" or whole else cells)
     return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, frozen(values))

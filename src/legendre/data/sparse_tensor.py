@@ -23,41 +23,36 @@ def check_indices(
     column: AnyArray, size: int | None, mode: int, place: NameOfPlace, error: type[ValueError]
 ) -> AnyArray:
     """Return the indices of one mode as integers >= 0, below the size if there is one."""
-    match column.dtype.kind:
-        case "b" | "i" | "u":
-            indices = column
-        case "f":
-            indices = _whole(column, mode, place, error)
-        case _:
-            what = f" = {column[0]!r}" if len(column) else ""
-            raise error(
-                f"{place(0, mode)}{what} has dtype {column.dtype}; indices are integers counted from 0. For names of "
-                "levels see legendre.from_rows."
-            )
+    if column.dtype.kind not in "biuf":
+        what = f" = {column[0]!r}" if len(column) else ""
+        raise error(
+            f"{place(0, mode)}{what} has dtype {column.dtype}; indices are integers counted from 0. For names of "
+            "levels see legendre.from_rows."
+        )
+    indices = column
+    if column.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            bad = ~((column == np.rint(column)) & (np.abs(column) < float(LIMIT)))
+        if bad.any():
+            row = int(np.argmax(bad))
+            nan = np.isnan(column[row])
+            rule = "NaN is no index: leave such rows out." if nan else "Indices are whole numbers below 2^63."
+            raise error(f"{place(row, mode)} = {column[row]:g}. {rule}")
+        indices = column.astype(np.int64)
     if not len(indices):
         return indices
     low, high = int(indices.min()), int(indices.max())
     if low < 0:
-        where = place(int(indices.argmin()), mode)
-        raise error(f"{where} = {low}: indices count from 0, so none is negative.")
+        raise error(f"{place(int(indices.argmin()), mode)} = {low}: indices count from 0, so none is negative.")
     if size is not None and high >= size:
-        where = place(int(np.argmax(indices >= size)), mode)
-        found = int(indices[np.argmax(indices >= size)])
-        raise error(f"{where} = {found}: mode {mode} has size {size}, so its indices run from 0 to {size - 1}.")
+        row = int(np.argmax(indices >= size))
+        found = int(indices[row])
+        raise error(
+            f"{place(row, mode)} = {found}: mode {mode} has size {size}, so its indices run from 0 to {size - 1}."
+        )
     if high >= LIMIT - 1:
         raise error(f"{place(int(indices.argmax()), mode)} = {high}: indices must be below 2^63 - 1.")
     return indices
-
-
-def _whole(column: AnyArray, mode: int, place: NameOfPlace, error: type[ValueError]) -> AnyArray:
-    with np.errstate(invalid="ignore"):
-        bad = ~((column == np.rint(column)) & (np.abs(column) < float(LIMIT)))
-    if bad.any():
-        row = int(np.argmax(bad))
-        found = column[row]
-        rule = "NaN is no index: leave such rows out." if np.isnan(found) else "Indices are whole numbers below 2^63."
-        raise error(f"{place(row, mode)} = {found:g}. {rule}")
-    return column.astype(np.int64)
 
 
 def check_values(values: Any, n: int, name: str, context: Callable[[int], str], error: type[ValueError]) -> AnyArray:
@@ -74,9 +69,7 @@ def check_values(values: Any, n: int, name: str, context: Callable[[int], str], 
         total = float(numbers.sum(dtype=np.float64))
     if (n and not numbers.min() >= 0) or not np.isfinite(total):
         _refuse(numbers, name, context, error)
-    if numbers.dtype.kind == "f" or total >= LIMIT / 2:
-        return numbers.astype(np.float64, copy=False)
-    return numbers.astype(np.int64, copy=False)
+    return numbers.astype(np.float64 if numbers.dtype.kind == "f" or total >= LIMIT / 2 else np.int64, copy=False)
 
 
 def _refuse(numbers: AnyArray, name: str, context: Callable[[int], str], error: type[ValueError]) -> None:
@@ -85,8 +78,7 @@ def _refuse(numbers: AnyArray, name: str, context: Callable[[int], str], error: 
     if not bad.any():
         return
     row, count = int(np.argmax(bad)), int(bad.sum())
-    found = numbers[row]
-    if np.isnan(found):
+    if np.isnan(found := numbers[row]):
         way_out = (
             "A cell that is not listed is 0, so a list cannot say which cells are missing. Leave the entry out; if its "
             "cell is not to count as 0, leave that cell out of the support."
@@ -97,17 +89,6 @@ def _refuse(numbers: AnyArray, name: str, context: Callable[[int], str], error: 
         way_out = "X is read as unnormalised probabilities, so every entry must be >= 0."
     more = f" ({count} such entries in all)" if count > 1 else ""
     raise error(f"{name}[{row}] = {found:g}{context(row)}{more}. {way_out}")
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    """Write a shape; a long one shortened.
-
-    >>> shape_text((2, 3)), shape_text((2,) * 100)
-    ('2 x 3', '2 x 2 x 2 x 2 x ... x 2, 100 modes')
-    """
-    if len(shape) <= 6:
-        return " x ".join(map(str, shape))
-    return f"{' x '.join(map(str, shape[:4]))} x ... x {shape[-1]}, {len(shape)} modes"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +158,9 @@ class SparseTensor:
     def __repr__(self) -> str:
         entries = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
         cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
-        return f"SparseTensor: {entries} > 0 of {cells} cells ({shape_text(self.shape)}), {self.values.dtype}"
+        shape = " x ".join(map(str, self.shape if len(self.shape) <= 6 else (*self.shape[:4], "...", self.shape[-1])))
+        modes = "" if len(self.shape) <= 6 else f", {len(self.shape)} modes"
+        return f"SparseTensor: {entries} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
 
 
 def assemble(
@@ -200,9 +183,10 @@ def assemble(
         listed = values > 0
         indices, values = [column[listed] for column in indices], values[listed]
     cells, numbers = merged_cells(indices, values, sizes)
-    labels = None if levels is None else tuple(None if level is None else frozen(level) for level in levels)
+    labels = tuple(None if level is None else frozen(level) for level in levels or ())
+    named = any(level is not None for level in labels)
     own = numbers.copy() if numbers is values else numbers
-    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels)
+    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None)
 
 
 def check_shape(shape: Sequence[int] | None, order: int, error: type[ValueError]) -> tuple[int, ...] | None:

@@ -22,11 +22,6 @@ class Support:
     points: IntArray | None = None  # the cells of Omega (n x N) in C order, where the grid is too large for a mask
 
     @property
-    def order(self) -> int:
-        """The number of modes N."""
-        return len(self.shape)
-
-    @property
     def full(self) -> bool:
         """True when Omega is the whole grid."""
         return self.mask is None and self.points is None
@@ -58,5 +53,5 @@ class Support:
         """List Omega, |Omega| x N, in C order."""
         if self.points is not None:
             return self.points.astype(np.int64)
-        check_room(self.n_cells, 8 * self.order, "a list of all cells", "Ask about some cells only.")
+        check_room(self.n_cells, 8 * len(self.shape), "a list of all cells", "Ask about some cells only.")
         return np.argwhere(self.on_grid()).astype(np.int64)

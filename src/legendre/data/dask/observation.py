@@ -1,13 +1,18 @@
-"""A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed."""
+"""A tensor as a dask array: larger than memory, on one machine or many; read block by block and never formed.
+
+What a pass finds in the blocks is joined in a fixed order, within groups and then group after group: the same array
+gives the same bits with threads, with processes, and when a worker dies and others do its work again.
+"""
 
 from __future__ import annotations
 
 import operator
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, reduce
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,12 +24,15 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entries, numeric, sound_total
 from legendre.data.dask import per_block as pieces
 from legendre.data.dask.per_block import Ranking, Survey, rank, survey
-from legendre.data.dask.scheduling import Say, over_blocks
 from legendre.data.dense import Dense, cells_of
 from legendre.data.observation import Comparable, Observation, beyond_memory
 from legendre.data.support import Support
 
 T = TypeVar("T")
+Say = Callable[[str], None]
+
+GROUP = 8  # blocks whose answers are joined before they leave the cluster
+RETRIES = 3  # how often a cluster tries a block again that could not be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +51,6 @@ class Blocks(Observation):
         return {name: part for name, part in self.__dict__.items() if name != "_dense"} | {"watch": None}
 
     def here(self) -> Dense | None:
-        """Compute the array, once."""
         return None if beyond_memory(self.shape) else self._dense
 
     @cached_property
@@ -53,31 +60,23 @@ class Blocks(Observation):
 
     @cached_property
     def counts(self) -> bool:
-        """True when every entry is a whole number."""
         return bool(self.array.dtype.kind != "f" or self._over_blocks(pieces.whole, operator.and_, {}))
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        """Sum X over each box: one pass."""
         # the sum so far, the next part, and what becomes of them
         check_room(quotient.n_merged, 3 * 8, "a merged grid", "Use a basis with fewer different coordinates.")
         part = self._over_blocks(pieces.merge, pieces.BlockSums.join, {"quotient": quotient})
         return part.values if boxes is None else part.values[tuple(boxes.T)]
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum X over each interval of each mode: known from the first pass."""
         return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X above each of some boxes: one pass, in the memory of a few blocks."""
         columns = [cut[positions[:, k]] for k, cut in enumerate(quotient.cuts)]
         return self._over_blocks(pieces.above, np.add, {"cells": np.stack(columns, axis=1).astype(np.int64)})
 
     def at(self, cells: IntArray) -> FloatArray:
-        """Return the entries of some cells: only their blocks are read."""
-        if not len(cells):
-            return np.empty(0)
-        found: FloatArray = self.array.vindex[tuple(cells.T)].compute().astype(np.float64)
-        return found
+        return np.asarray(self.array.vindex[tuple(cells.T)].compute() if len(cells) else (), dtype=np.float64)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """List the largest entries of each slice, from the first pass if it kept as many."""
@@ -89,7 +88,6 @@ class Blocks(Observation):
         return cells_of(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
 
     def negentropy(self) -> float:
-        """Sum ``p log p``: one pass, the first time."""
         return self._negentropy
 
     @cached_property
@@ -97,7 +95,6 @@ class Blocks(Observation):
         return float(self._over_blocks(pieces.negentropy, operator.add, {"total": self.total}))
 
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``(p - q)^2`` over all cells: one pass."""
         return float(self._over_blocks(pieces.squares, operator.add, {"law": q.on_blocks()}))
 
     def _over_blocks(self, compute: Callable[..., T], join: Callable[[T, T], T], arguments: dict[str, Any]) -> T:
@@ -127,7 +124,7 @@ def observe_blocks(
     _check_entries(seen, support)
     with np.errstate(over="ignore"):
         total = float(seen.margins[0].values.sum())
-    total = sound_total(total, seen.smallest, lambda: float(X.max().compute()))
+    sound_total(total, seen.smallest, lambda: float(X.max().compute()))
     by_mode = tuple(part.values for part in seen.margins)
     return Blocks(Support(shape), None, None, total, seen.smallest > 0, X, by_mode, seen.rankings, watch)
 
@@ -150,13 +147,13 @@ def _check_kind(X: Any) -> None:
 
 
 def _check_space(support: object, base: object) -> None:
-    if isinstance(support, str) and support not in SUPPORT_NAMES:
-        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
     if not isinstance(support, str):
         raise InvalidSupport(
             "X is a dask array, so that its sample space is the whole grid: leave support='all'. Where X fits in "
             "memory, X.compute() takes a mask."
         )
+    if support not in SUPPORT_NAMES:
+        raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
     if base is not None:
         raise InvalidSupport(
             "X is a dask array, which takes no base measure. Where X fits in memory, X.compute() takes one."
@@ -179,3 +176,64 @@ def _check_entries(seen: Survey, support: object) -> None:
             "X is a dask array with zeros, so that its sample space is the whole grid, support='all'. For "
             "support='nonzero' pass the non-zero entries as a sparse tensor, or X.compute() where that fits in memory."
         )
+
+
+def over_blocks(
+    X: Any, compute: Callable[..., T], join: Callable[[T, T], T], arguments: dict[str, Any], watch: Say | None = None
+) -> T:
+    """Join ``compute(block, start, **arguments)`` of all blocks; on a cluster if dask has a client, else by threads."""
+    import dask
+    from dask.base import get_scheduler
+
+    answers = _answers(X, compute, arguments)
+    joined = dask.delayed(join, pure=False)
+    groups = [reduce(joined, answers[i : i + GROUP]) for i in range(0, len(answers), GROUP)]
+    client: Any = getattr(get_scheduler(collections=[X]), "__self__", None)
+    if not (hasattr(client, "compute") and hasattr(client, "scheduler_info")):  # not that of a cluster
+        with _local_progress(watch, len(answers)):
+            (whole,) = dask.compute(reduce(joined, groups))
+        return cast(T, whole)
+    # the answer of a group is fetched as soon as it is there: what a dying worker takes along is little
+    futures = client.compute(groups, retries=RETRIES)
+    futures.reverse()
+    found: T = futures.pop().result()
+    while futures:
+        if watch is not None:
+            watch(f"reading X: {(len(groups) - len(futures)) * GROUP} of {len(answers)} blocks")
+        found = join(found, futures.pop().result())
+    return found
+
+
+def _answers(array: Any, compute: Callable[..., T], arguments: dict[str, Any]) -> list[Any]:
+    """Compute on every block, in C order; reading a block and computing is one task, so no block is ever stored."""
+    import dask
+
+    offsets = [np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(int).tolist() for lengths in array.chunks]
+
+    def of_block(block: Any, arguments: dict[str, Any], block_id: tuple[int, ...]) -> T | None:
+        start = tuple(offset[i] for offset, i in zip(offsets, block_id, strict=True))
+        return compute(block, start, **arguments) if block.size else None
+
+    answers = array.map_blocks(
+        of_block,
+        arguments=dask.delayed(arguments, traverse=False),
+        chunks=tuple((1,) * len(lengths) for lengths in array.chunks),
+        dtype=object,
+        meta=np.empty((0,) * array.ndim, dtype=object),
+    )
+    sizes = reduce(np.multiply.outer, [np.asarray(lengths) for lengths in array.chunks])
+    return [answer for answer, size in zip(answers.to_delayed().ravel(), sizes.ravel(), strict=True) if size]
+
+
+def _local_progress(watch: Say | None, blocks: int) -> AbstractContextManager[Any]:
+    """Report to `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so."""
+    if watch is None:
+        return nullcontext()
+    from dask.callbacks import Callback
+
+    def count(key: object, result: object, graph: object, state: Any, worker: object) -> None:  # noqa: ARG001 - dask's
+        done = len(state["finished"])
+        left = sum(len(state[name]) for name in ("ready", "waiting", "running"))
+        watch(f"reading X: {blocks * done // max(done + left, 1)} of {blocks} blocks")
+
+    return Callback(posttask=count)  # type: ignore[no-any-return]  # dask is typed in part

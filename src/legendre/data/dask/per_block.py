@@ -1,8 +1,4 @@
-"""What is computed of one block of a large X: sums, Q, and in the first pass margins, trouble and the largest entries.
-
-Blocks are read by threads or by other machines: everything here is a function of its arguments, and runs in the thread
-that calls it.
-"""
+"""What is computed of one block of a large X, in the thread that reads it, here or elsewhere: sums, Q, margins."""
 
 from __future__ import annotations
 
@@ -35,7 +31,6 @@ class BlockSums(NamedTuple):
 
     @property
     def stop(self) -> Cell:
-        """Where the rectangle ends."""
         return tuple(o + n for o, n in zip(self.start, self.values.shape, strict=True))
 
 
@@ -133,17 +128,13 @@ def pieces(x: AnyArray) -> list[AnyArray]:
 
 
 class Ranking(NamedTuple):
-    """The largest entries of some consecutive slices, best first; `places` are in C order within the whole slice.
-
-    Where a slice has fewer entries the rest stands at NOWHERE.
-    """
+    """The largest entries of some consecutive slices, best first."""
 
     start: int
     values: AnyArray
-    places: IntArray
+    places: IntArray  # in C order within the whole slice; NOWHERE where a slice has fewer entries
 
     def join(self, other: Ranking) -> Ranking:
-        """Keep the best of both."""
         both = (self, other)
         start = min(self.start, other.start)
         stop = max(part.start + len(part.values) for part in both)
@@ -178,7 +169,6 @@ class Survey(NamedTuple):
     infinite: Found = Found()
 
     def join(self, other: Survey) -> Survey:
-        """Put what two blocks have together."""
         low = min(self, other, key=lambda part: (part.smallest, part.negative.at))
         return Survey(
             tuple(a.join(b) for a, b in zip(self.margins, other.margins, strict=True)),
@@ -229,15 +219,13 @@ def rank(block: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ra
     from legendre.core.sums.kernels.top import NOWHERE, keep_largest
 
     x = numbers(block)
-    before, length = int(np.prod(x.shape[:axis])), x.shape[axis]
-    table = x.reshape(before, length, -1)
-    values, places = _nothing((length, count), x.dtype)
-    keep_largest(table, values, places)
+    values, places = _nothing((x.shape[axis], count), x.dtype)
+    keep_largest(x.reshape(int(np.prod(x.shape[:axis])), x.shape[axis], -1), values, places)
     if x.ndim > 1:
         found = places != NOWHERE
-        local, corner = np.unravel_index(places[found], _without(x.shape, axis)), _without(start, axis)
-        there = [a + o for a, o in zip(local, corner, strict=True)]
-        places[found] = np.ravel_multi_index(there, _without(shape, axis))
+        block_sides, corner, sides = (v[:axis] + v[axis + 1 :] for v in (x.shape, start, shape))
+        local = np.unravel_index(places[found], block_sides)
+        places[found] = np.ravel_multi_index([a + o for a, o in zip(local, corner, strict=True)], sides)
     return Ranking(start[axis], *_best_first(values, places, count))
 
 
@@ -257,11 +245,5 @@ def _best_first(values: AnyArray, places: IntArray, count: int) -> tuple[AnyArra
 
 def _place(marks: AnyArray, start: Cell) -> Cell:
     """Return the first marked cell, as a cell of the whole grid; () if there is none."""
-    if not marks.any():
-        return ()
     local = np.unravel_index(int(np.argmax(marks)), marks.shape)
-    return tuple(int(a) + o for a, o in zip(local, start, strict=True))
-
-
-def _without(values: Cell, axis: int) -> Cell:
-    return values[:axis] + values[axis + 1 :]
+    return tuple(int(a) + o for a, o in zip(local, start, strict=True)) if marks.any() else ()

@@ -1,7 +1,4 @@
-"""Tables of every library, column by column: numbers as they are, anything else as codes of its distinct values.
-
-Data frames (pandas, polars, pyarrow and others) are read through narwhals; arrays, lists and mappings here.
-"""
+"""Tables of every library (data frames through narwhals): columns of numbers, or of codes of their distinct values."""
 
 from __future__ import annotations
 
@@ -29,7 +26,6 @@ class Column:
     ordered: bool = False
 
     def rows(self) -> AnyArray:
-        """Return the value of each row."""
         return np.asarray(self.values if self.codes is None else self.values[self.codes])
 
     def at(self, row: int) -> Any:
@@ -38,7 +34,6 @@ class Column:
         return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
 
     def take(self, rows: Any) -> Column:
-        """Return some rows."""
         return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
 
     def missing(self, infinite: bool = False) -> int | None:
@@ -87,8 +82,14 @@ class Table:
     array: AnyArray | None = None
 
     def column(self, name: Hashable) -> Column:
-        """Read one column."""
-        return read_column(self.held[self.names.index(name)], f"column {name!r}")
+        held, label = self.held[self.names.index(name)], f"column {name!r}"
+        if not isinstance(held, (np.ndarray, list, tuple)):
+            import narwhals.stable.v2 as nw
+
+            series: Any = nw.from_native(held, series_only=True, pass_through=True)
+            if isinstance(series, nw.Series):
+                return _series(series, label)
+        return _values(np.asarray(_unmasked(held)) if isinstance(held, np.ndarray) else objects(list(held)), label)
 
     @property
     def text_names(self) -> list[str] | None:
@@ -154,17 +155,6 @@ def _array(table: Any, name: str) -> Table:
 def _unmasked(values: Any) -> Any:
     """Put None where an array is masked."""
     return np.where(values.mask, None, values.data) if np.ma.is_masked(values) else values
-
-
-def read_column(held: Any, label: str) -> Column:
-    """Read one column, as its table holds it."""
-    if not isinstance(held, (np.ndarray, list, tuple)):
-        import narwhals.stable.v2 as nw
-
-        series: Any = nw.from_native(held, series_only=True, pass_through=True)
-        if isinstance(series, nw.Series):
-            return _series(series, label)
-    return _values(np.asarray(_unmasked(held)) if isinstance(held, np.ndarray) else objects(list(held)), label)
 
 
 def _series(series: Any, label: str) -> Column:

@@ -1,8 +1,9 @@
-"""Lists of cells and their values, as rows or as columns."""
+"""Lists of cells and their values; sparse arrays of other libraries, in memory and in .npz files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidTensor
+from legendre.core.errors import InvalidFile, InvalidTensor
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
+
+SCIPY = {"format", "shape", "data"}  # arrays in a file of scipy.sparse.save_npz
 
 
 def from_coords(
@@ -53,7 +56,7 @@ def from_coords(
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 2], [1, 0]], [1, 2])
     """
-    count = None if values is None else np.shape(values)
+    count = np.shape(values)[0] if values is not None and np.ndim(values) == 1 else None
     columns = _from_columns(cells, count) if isinstance(cells, tuple) else _from_rows(cells, count)
     place = "cells[{1}][{0}]" if isinstance(cells, tuple) else "cells[{0}, {1}]"
 
@@ -64,24 +67,24 @@ def from_coords(
     return assemble(columns, numbers, shape, place.format, InvalidTensor)
 
 
-def _from_rows(cells: Any, values: tuple[int, ...] | None) -> list[AnyArray]:
-    """Read one row per entry; `values` is the shape of the values."""
+def _from_rows(cells: Any, n_values: int | None) -> list[AnyArray]:
+    """Read one row per entry."""
     rows = rectangular(cells, "cells", InvalidTensor)
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise InvalidTensor(
             f"cells has shape {rows.shape}; it needs one row per entry and one column per mode, nnz x N. For one "
             "mode: cells.reshape(-1, 1)."
         )
-    if values is not None and len(values) == 1 and rows.shape[0] != values[0] == rows.shape[1] > 1:
+    if rows.shape[0] != n_values == rows.shape[1] > 1:
         raise InvalidTensor(
-            f"cells has shape {rows.shape} and there are {values[0]} values: rows are entries, columns are modes. "
+            f"cells has shape {rows.shape} and there are {n_values} values: rows are entries, columns are modes. "
             "Pass cells.T, or the columns as a tuple."
         )
     return list(rows.T)
 
 
-def _from_columns(cells: tuple[Any, ...], values: tuple[int, ...] | None) -> list[AnyArray]:
-    """Read one column per mode; `values` is the shape of the values."""
+def _from_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray]:
+    """Read one column per mode."""
     columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
     if not columns:
         raise InvalidTensor("cells is an empty tuple; it needs one column of indices per mode.")
@@ -91,9 +94,104 @@ def _from_columns(cells: tuple[Any, ...], values: tuple[int, ...] | None) -> lis
             "cells is a tuple, so it holds one column of indices per mode, all of one length; their shapes are "
             f"{', '.join(map(str, lengths[:4]))}{', ...' if len(lengths) > 4 else ''}. For rows pass a list or array."
         )
-    if values is not None and len(values) == 1 and lengths[0][0] != values[0] == len(columns) > 1:
+    if lengths[0][0] != n_values == len(columns) > 1:
         raise InvalidTensor(
             f"cells is a tuple, so it holds columns: {len(columns)} of length {lengths[0][0]}; but there are "
-            f"{values[0]} values. For rows pass a list or an array: list(cells)."
+            f"{n_values} values. For rows pass a list or an array: list(cells)."
         )
     return columns
+
+
+def as_sparse_tensor(X: object) -> SparseTensor | None:
+    """Read a sparse array of SciPy, pydata/sparse or pyttb, importing none of them; ``None`` for any other X."""
+    if isinstance(X, SparseTensor):
+        return X
+    for module, base, read in (
+        ("scipy.sparse", ("spmatrix", "sparray"), _scipy),
+        ("sparse", ("SparseArray",), _pydata),
+        ("pyttb", ("sptensor",), _pyttb),
+    ):
+        loaded = sys.modules.get(module)
+        kinds = tuple(kind for name in base if isinstance(kind := getattr(loaded, name, None), type))
+        if isinstance(X, kinds):
+            return read(X)
+    return None
+
+
+def entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int]) -> SparseTensor:
+    """Read the stored entries of a sparse X; a bad value is named by its cell."""
+
+    def context(row: int) -> str:
+        return f", stored for X{cell_name([column[row] for column in columns])}"
+
+    if np.asarray(values).dtype.kind == "b":
+        raise InvalidTensor("X is boolean. If True counts as 1, pass X.astype(int); if it marks cells, as support.")
+    numbers = check_values(values, len(columns[0]), "X.data", context, InvalidTensor)
+    if 0 in shape:
+        raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
+    return assemble(columns, numbers, shape, lambda row, mode: f"X.coords[{mode}][{row}]", InvalidTensor)
+
+
+def check_fill(fill: Any) -> None:
+    """Refuse a sparse X whose unlisted cells are not 0."""
+    if fill != 0:
+        raise InvalidTensor(
+            f"X has fill_value {fill}: the cells that are not listed have that value, so X is not sparse here. "
+            "Pass X.todense() if it fits, or a sparse array that fills with 0."
+        )
+
+
+def _scipy(X: Any) -> SparseTensor:
+    listed = X.tocoo()
+    return entries(listed.coords, listed.data, listed.shape)
+
+
+def _pydata(X: Any) -> SparseTensor:
+    check_fill(X.fill_value)
+    listed = X if hasattr(X, "coords") else X.to_coo() if hasattr(X, "to_coo") else X.tocoo()
+    return entries(list(listed.coords), listed.data, listed.shape)
+
+
+def _pyttb(X: Any) -> SparseTensor:
+    subs = np.asarray(X.subs).reshape(-1, len(X.shape))
+    return entries(list(subs.T), np.asarray(X.vals).reshape(-1), X.shape)
+
+
+def is_sparse(names: Iterable[str]) -> bool:
+    """Whether a file with arrays of these names holds one sparse array."""
+    return set(names) >= SCIPY or set(names) >= {"coords", "shape", "data", "fill_value"}
+
+
+def read_archive(arrays: Mapping[str, AnyArray]) -> SparseTensor:
+    """Read what ``scipy.sparse.save_npz`` or ``sparse.save_npz`` (COO) wrote."""
+    try:
+        shape = tuple(int(size) for size in arrays["shape"])
+        if not set(arrays) >= SCIPY:
+            check_fill(arrays["fill_value"].item())
+            return entries(list(arrays["coords"]), arrays["data"], shape)
+        return _scipy(_scipy_array(arrays, shape))
+    except (KeyError, IndexError, TypeError, AttributeError) as problem:
+        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
+
+
+def _scipy_array(arrays: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Any:
+    import scipy.sparse
+
+    kind = arrays["format"].item()
+    kind = kind.decode() if isinstance(kind, bytes) else kind
+    parts: tuple[Any, ...]
+    if kind == "coo":
+        parts = (tuple(arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])),)
+    elif kind in ("csr", "csc", "bsr"):
+        parts = (arrays["indices"], arrays["indptr"])
+    elif kind == "dia":
+        parts = (arrays["offsets"],)
+    else:
+        raise InvalidFile(f"its format is {kind!r}; csr, csc, coo, bsr and dia can be read.")
+    try:
+        array = getattr(scipy.sparse, f"{kind}_array")((arrays["data"], *parts), shape=shape)
+        if hasattr(array, "check_format"):
+            array.check_format(full_check=True)  # whether indices fit the shape
+    except ValueError as problem:
+        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
+    return array

@@ -75,15 +75,12 @@ def from_rows(
     given = _levels(levels, modes)
     read = [_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
     indices, found, shape = zip(*read, strict=True)
-    return assemble(
-        indices,
-        _weights(source, weights),
-        shape,
-        lambda row, mode: f"row {row} of column {modes[mode]!r}",
-        InvalidSamples,
-        None if source.array is not None else tuple(map(str, modes)),
-        found if any(level is not None for level in found) else None,
-    )
+    names = None if source.array is not None else tuple(map(str, modes))
+
+    def place(row: int, mode: int) -> str:
+        return f"row {row} of column {modes[mode]!r}"
+
+    return assemble(indices, _weights(source, weights), shape, place, InvalidSamples, names, found)
 
 
 def _chosen(source: Table, columns: Sequence[Hashable] | None, weights: str | None) -> list[Hashable]:
@@ -150,8 +147,8 @@ def _weights(source: Table, weights: Any) -> AnyArray | None:
     if weights is None:
         return None
     given: AnyArray = source.column(weights).rows() if isinstance(weights, str) else np.asarray(weights)
-    if given.dtype.kind == "f" and np.isnan(given).any():
-        row = int(np.argmax(np.isnan(given)))
+    if given.dtype.kind == "f" and (missing := np.isnan(given)).any():
+        row = int(np.argmax(missing))
         raise InvalidSamples(f"the weight of row {row} is NaN. Leave such rows out, or give them a weight.")
     return check_values(given, source.n, "weights", lambda row: f" (row {row})", InvalidSamples)
 
@@ -190,16 +187,15 @@ def from_batches(
     """
     if weights is not None and not isinstance(weights, str):
         raise InvalidSetting(f"weights of tables that come in parts are a column's name, got {type(weights).__name__}.")
-    whole: SparseTensor | None = None
-    waiting: list[SparseTensor] = []
+    parts: list[SparseTensor] = []
     for part in _counted(batches, columns, weights, levels):
-        waiting.append(part)
+        parts.append(part)
         # joining costs as much as what is joined: wait until it doubles
-        if whole is None or sum(some.nnz for some in waiting) >= whole.nnz:
-            whole, waiting = _joined([whole, *waiting] if whole is not None else waiting), []
-    if whole is None:
+        if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
+            parts = [_joined(parts)]
+    if not parts:
         raise InvalidSamples("there are no rows in any of the tables: there is nothing to count.")
-    return _joined([whole, *waiting]) if waiting else whole
+    return _joined(parts) if len(parts) > 1 else parts[0]
 
 
 def _counted(batches: Any, *arguments: Any) -> Iterator[SparseTensor]:
@@ -232,15 +228,8 @@ def _joined(parts: list[SparseTensor]) -> SparseTensor:
                 f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
             )
     columns, shape, levels = zip(*(_joined_mode(parts, k) for k in range(len(first.shape))), strict=True)
-    return assemble(
-        columns,
-        np.concatenate([part.values for part in parts]),
-        shape,
-        lambda row, mode: f"row {row} of mode {mode}",
-        InvalidSamples,
-        first.names,
-        levels if any(level is not None for level in levels) else None,
-    )
+    values = np.concatenate([part.values for part in parts])
+    return assemble(columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels)
 
 
 def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None]:

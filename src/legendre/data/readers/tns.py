@@ -1,7 +1,4 @@
-"""Tensors in text files: FROSTT's .tns, and the lists and arrays that the Tensor Toolbox writes.
-
-A file is read in blocks of whole lines: compiled code for large blocks, line by line (see `tns_lines`) otherwise.
-"""
+"""Tensors in text files, in blocks of whole lines: FROSTT's .tns, lists and arrays that the Tensor Toolbox writes."""
 
 from __future__ import annotations
 
@@ -20,13 +17,12 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import index_type
 from legendre.core.errors import InvalidFile, InvalidSetting
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_entry, read_layout, read_value
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
 
 BLOCK = 1 << 24  # bytes that are read at once
-BOM = b"\xef\xbb\xbf"
-
+BOM, GZIP = b"\xef\xbb\xbf", b"\x1f\x8b"
 Block = tuple[AnyArray, FloatArray]  # entries: indices, N x n, and values
 
 
@@ -38,7 +34,6 @@ class Source:
     show: Callable[[], None]
     line: int = 0
     last: bytes = b""
-    begun: bytes = b""
 
     def next_line(self) -> tuple[int, list[bytes]] | None:
         """Return the next line that is not blank: its number and its fields."""
@@ -49,14 +44,9 @@ class Source:
                 return self.line, words
         return None
 
-    def push_back(self) -> None:
-        """Let `blocks` begin with the line read last."""
-        self.begun = self.last
-        self.line -= 1
-
-    def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines, many at a time, with the number of the first; the last may lack its line end."""
-        begun, line = self.begun, self.line + 1
+    def blocks(self, again: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Yield whole lines, many at a time, with the number of the first; `again` begins with the line read last."""
+        begun, line = (self.last, self.line) if again else (b"", self.line + 1)
         while chunk := self.stream.read(BLOCK):
             self.show()
             cut = chunk.rfind(b"\n") + 1
@@ -74,19 +64,16 @@ class Source:
 def read_block(layout: LineFormat, line: int, text: bytes) -> Block:
     """Read the entries of a block whose first line has the given number."""
     cells, values = (_compiled if len(text) >= limits.COMPILED_TEXT else _by_line)(layout, line, text)
-    largest = int(cells.max(initial=0))
-    return cells.astype(index_type((largest + 1,))), values
+    return cells.astype(index_type((int(cells.max(initial=0)) + 1,))), values
 
 
 def _by_line(layout: LineFormat, line: int, text: bytes) -> Block:
     """Read every line by the grammar itself: the slow twin, and quicker than compiling for a small file."""
-    cells: list[list[int]] = []
-    values: list[float] = []
+    entries: list[tuple[list[int], float]] = []
     for k, row in enumerate(text.split(b"\n")):
         if words := fields(row):
-            cell, value = read_entry(layout, line + k, words)
-            cells.append(cell)
-            values.append(value)
+            entries.append(read_entry(layout, line + k, words))
+    cells, values = zip(*entries, strict=True) if entries else ((), ())
     return np.array(cells, dtype=np.int64).reshape(-1, layout.order).T, np.array(values, dtype=np.float64)
 
 
@@ -108,20 +95,12 @@ def _compiled(layout: LineFormat, line: int, text: bytes) -> Block:
         stop = text.find(b"\n", at) % (len(text) + 1)  # -1, in the last line, becomes the end
         cells[:, rows], values[rows] = read_entry(layout, here, fields(text[at:stop]))
         at, rows, here = stop + 1, rows + 1, here + 1
-    _hard_values(text, values[:rows], spans[:, :rows])
+    # values of many digits or large exponents, which compiled code might round twice, are left to Python
+    hard = np.flatnonzero(spans[1, :rows])
+    values[hard] = [float(text[begin:end]) for begin, end in spans[:, hard].T.tolist()]
     if np.isinf(values[:rows]).any():
         return _by_line(layout, line, text)  # which refuses 1e999 with its line
     return cells[:, :rows], values[:rows]
-
-
-def _hard_values(text: bytes, values: FloatArray, spans: IntArray) -> None:
-    """Read what the compiled code left: values of many digits or large exponents, which it might round twice."""
-    hard = np.flatnonzero(spans[1])
-    begins, ends = spans[:, hard].tolist()
-    values[hard] = [float(text[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-
-
-GZIP = b"\x1f\x8b"
 
 
 def read_tns(
@@ -175,15 +154,11 @@ def read_tns(
         if sizes is not None and layout.sizes is not None and sizes != layout.sizes:
             text = f"the file says that its shape is {layout.sizes}; shape={sizes} was asked for."
             fail(name, layout.first_line, text)
-        if layout.dense:
-            return _dense(layout, source)
-        if first:
-            source.push_back()
-        return _listed(layout, source)
+        return _dense(layout, source) if layout.dense else _listed(layout, source.blocks(again=bool(first)))
 
 
-def _listed(layout: LineFormat, source: Source) -> SparseTensor:
-    blocks = [read_block(layout, line, text) for line, text in source.blocks()]
+def _listed(layout: LineFormat, texts: Iterator[tuple[int, bytes]]) -> SparseTensor:
+    blocks = [read_block(layout, line, text) for line, text in texts]
     n = sum(len(values) for _, values in blocks)
     if layout.entries is not None and n != layout.entries:
         raise InvalidFile(f"{layout.path} holds {n} entries; its header says {layout.entries}. Is it cut off?")

@@ -34,11 +34,7 @@ Lines = Callable[[], tuple[int, list[bytes]] | None]
 
 
 def fields(line: bytes) -> list[bytes]:
-    r"""Cut a line into fields; what follows # is a comment.
-
-    >>> fields(b"1 2\t3.5 # x")
-    [b'1', b'2', b'3.5']
-    """
+    """Cut a line into fields; what follows # is a comment."""
     return line.split(b"#", 1)[0].split()
 
 
@@ -95,10 +91,7 @@ def _sizes(path: str, lines: Lines, line: int, words: list[bytes]) -> tuple[int,
 
 
 def _next(path: str, lines: Lines, line: int, what: str) -> tuple[int, list[bytes]]:
-    found = lines()
-    if found is None:
-        fail(path, line, f"the file ends after this header; {what} should follow.")
-    return found
+    return lines() or fail(path, line, f"the file ends after this header; {what} should follow.")
 
 
 def _count(path: str, line: int, word: bytes, what: str, least: int) -> int:
@@ -111,16 +104,12 @@ def read_entry(layout: LineFormat, line: int, words: list[bytes]) -> tuple[list[
     """Read indices (counted from 0) and the value, or say what is wrong with the line."""
     if len(words) != layout.order + 1:
         hint = " Fields are separated by spaces or tabs." if len(words) == 1 and b"," in words[0] else ""
-        fail(layout.path, line, f"{len(words)} field{'s' * (len(words) != 1)}; {_expected(layout)}.{hint}")
+        count = f"{layout.order} {'index' if layout.order == 1 else 'indices'} and a value"
+        headed = layout.sizes is not None and layout.entries is None
+        rule = f"{count} are expected" if headed else f"line {layout.first_line} sets {count} for every line"
+        fail(layout.path, line, f"{len(words)} field{'s' * (len(words) != 1)}; {rule}.{hint}")
     cell = [_index(layout, line, k, word) for k, word in enumerate(words[:-1])]
     return cell, read_value(layout, line, words[-1])
-
-
-def _expected(layout: LineFormat) -> str:
-    count = f"{layout.order} {'index' if layout.order == 1 else 'indices'} and a value"
-    if layout.sizes is None or layout.entries is not None:
-        return f"line {layout.first_line} sets {count} for every line"
-    return f"{count} are expected"
 
 
 def _index(layout: LineFormat, line: int, mode: int, word: bytes) -> int:
@@ -172,5 +161,4 @@ def _special(word: bytes) -> bool:
 
 
 def _shown(word: bytes) -> str:
-    text = word[:40].decode("utf-8", "replace")
-    return repr(text + "..." * (len(word) > 40))
+    return repr(word[:40].decode("utf-8", "replace") + "..." * (len(word) > 40))

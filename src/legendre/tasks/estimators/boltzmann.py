@@ -18,7 +18,7 @@ from legendre.data.dask.observation import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.data.readers.other_libraries import as_sparse_tensor
+from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
