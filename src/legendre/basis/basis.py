@@ -89,7 +89,6 @@ class Pair(Basis):
         return cells[inside if self.sign == "&" else ~inside]
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Name the calls of both bases."""
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
@@ -105,7 +104,6 @@ class Cells(Basis):
     index: IntArray = field(repr=False)
 
     def select(self, data: Observation) -> IntArray:
-        """Check the cells against the tensor's shape and return them in the order given."""
         return inside_grid(self.index, data.shape)
 
     def __repr__(self) -> str:
@@ -141,7 +139,6 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        """List every cell of the support but the bottom."""
         if (n := data.support.n_cells) > limits.MOST_LISTED:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "

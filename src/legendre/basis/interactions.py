@@ -33,7 +33,6 @@ class Interactions(Basis):
     sets: int | tuple[tuple[int, ...], ...]
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells in C order."""
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:

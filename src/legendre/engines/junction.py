@@ -40,7 +40,6 @@ class JunctionEngine(Engine):
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute all covariances clique by clique, eq. (5)."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         covariance(self.tables, point.eta, self._beliefs(point), g)
         return g
@@ -75,7 +74,6 @@ class JunctionEngine(Engine):
         return found
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells, if they can be held at all."""
         if not self.model.space.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
@@ -99,7 +97,6 @@ class JunctionEngine(Engine):
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Compare the margins of the data on the cliques with those of Q."""
         if problem.clique_sums is None:
             return np.inf, np.inf
         return excess(self.tables, problem.clique_sums, self._beliefs(point).margins)

@@ -52,7 +52,6 @@ class MatrixEngine(Engine):
 
     @cached_property
     def weights(self) -> FloatArray:
-        """W as a matrix."""
         return self.model.weights.reshape([n for n in self.model.quotient.merged_shape if n > 1])
 
     @cached_property
@@ -129,12 +128,10 @@ class MatrixEngine(Engine):
         return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute G as the reference engine does."""
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells."""
         at = scaled(point)
         with np.errstate(divide="ignore"):
             log_q: FloatArray = np.log(self.weights) + at.f[:, None] + at.g - at.log_mass

@@ -124,7 +124,6 @@ class Sorted:
         return replace(self, origins=(*before, point.theta))
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Apply the approximate inverse of G."""
         out = np.empty_like(vector)
         out[self.order] = self.factor.apply(vector[self.order])
         return out

@@ -20,27 +20,13 @@ from legendre.solvers.status import Status
 
 @dataclass(frozen=True)
 class Step:
-    """What is recorded of a step.
+    """What is recorded of a step."""
 
-    Parameters
-    ----------
-    iteration
-        0 for the start.
-    objective
-        ``psi - theta . eta_hat``.
-    residual
-        ``max|eta - eta_hat|``.
-    residual_norm
-        The 2-norm of ``eta - eta_hat``, which the authors' program prints.
-    step
-        The step length; 1 is a full natural-gradient step.
-    """
-
-    iteration: int
-    objective: float
-    residual: float
-    residual_norm: float
-    step: float
+    iteration: int  # 0 for the start
+    objective: float  # psi - theta . eta_hat
+    residual: float  # max|eta - eta_hat|
+    residual_norm: float  # the 2-norm of eta - eta_hat, which the authors' program prints
+    step: float  # the step length; 1 is a full natural-gradient step
 
 
 Callback = Callable[[Step], bool | None]
@@ -140,7 +126,6 @@ class Position:
     n_steps: int = 0
 
     def after(self, state: State) -> Position:
-        """Take note of a step."""
         point, lowest = state.point, self.best.point.residual
         blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
         progress = point.objective < self.objective - blur or point.residual < 0.999 * lowest
@@ -163,7 +148,6 @@ class Walk:
         return self.history[self.place.n_steps]
 
     def advance(self) -> bool:
-        """Take a step, if there is one."""
         following = self.solver.advance(self.target, self.place.state)
         if following is None:
             return False
@@ -173,7 +157,6 @@ class Walk:
         return True
 
     def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
-        """Walk until there is a status."""
         status = None
         while status is None:
             stop = callback is not None and bool(callback(self.last))

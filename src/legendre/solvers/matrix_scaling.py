@@ -56,8 +56,6 @@ class MatrixScaling(Solver):
     ----------
     prove
         Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
-    max_iter, patience
-        Default budget of cycles and steps together; steps without any progress that end the fit.
 
     Examples
     --------
@@ -74,12 +72,10 @@ class MatrixScaling(Solver):
     needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         left = _affordable(_engine(target))
         return State(target.at(theta), memory=CycleMemory(*_wanted(target), left))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Cycle once, or take one Newton step."""
         engine, memory = _engine(target), state.memory.judged(state.point.residual, target.tol)
         if memory.omega:
             point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
@@ -102,14 +98,12 @@ class MatrixScaling(Solver):
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep the potentials and what was computed from them on the way: vectors all."""
         point, memory = state.point, state.memory
         own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
         rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
         return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        """Put the parts together."""
         names = ("f", "g", "rows", "columns", "log_mass", "per_row")
         cache = Scaled(**{name: _plain(arrays[f"cache_{name}"]) for name in names})
         point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
@@ -124,14 +118,12 @@ def _plain(part: Any) -> Any:
 
 
 def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
-    """Read the margins to meet."""
     sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
     rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
     return rows, columns
 
 
 def _engine(target: Target) -> MatrixEngine:
-    """Return the engine; refuse anything but a matrix."""
     if not isinstance(target.engine, MatrixEngine):
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."

@@ -24,8 +24,6 @@ class Natural(Solver):
 
     Parameters
     ----------
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
     polish
         Correct the answer beyond tol at the end, and bound the gap.
 
@@ -44,11 +42,9 @@ class Natural(Solver):
     forms_fisher: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         return State(target.at(theta), memory=Workspace())
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one natural-gradient step."""
         point, work = state.point, _workspace(state)
         if (chord := self._chord(target, point, work)) is not None:
             return chord
@@ -93,7 +89,6 @@ class Natural(Solver):
         return kept if anchor is None else {**kept, "anchor": anchor.point.theta}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Evaluate theta and factorise at the anchor."""
         work = Workspace() if beside is None else _workspace(beside)
         if beside is None and "anchor" in arrays:
             work.factorise(target, target.at(arrays["anchor"]))

@@ -37,8 +37,6 @@ class NaturalCG(Solver):
     ----------
     max_products
         Fisher-vector products at most in one step.
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -55,11 +53,9 @@ class NaturalCG(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         return State(target.at(theta))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one inexact natural-gradient step."""
         point, last = state.point, state.memory
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
@@ -80,7 +76,6 @@ class NaturalCG(Solver):
         return replace(state, gap=max(-_dot(point.gradient, direction), 0.0), tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep theta, here and where the preconditioner was computed."""
         kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
         if memory is None:
             return kept
@@ -88,7 +83,6 @@ class NaturalCG(Solver):
         return {**kept, "size": memory.size, "origins": np.array(origins)}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Evaluate theta, and make the preconditioners of the recorded points again."""
         point, step = target.at(arrays["theta"]), float(arrays["step"])
         if "size" not in arrays:
             return State(point, step=step)

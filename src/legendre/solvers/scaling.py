@@ -50,12 +50,10 @@ class Scales:
 
 @dataclass(frozen=True)
 class Scaling(Solver):
-    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree.
+    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree; one step is a cycle over all margins.
 
     Parameters
     ----------
-    max_iter, patience
-        Default budget of cycles over the margins; cycles without any progress that end the fit.
     horizon
         Give up, for another solver to go on, when at the present rate more cycles than this are left.
 
@@ -74,14 +72,12 @@ class Scaling(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta; refuse a basis that is not a set of margins."""
         margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         q = np.exp(target.engine.log_probabilities(point))
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Fit every margin once."""
         scales: Scales = state.memory
         residuals = seen(scales.residuals, state.point.residual)
         factor = None if self.horizon is None else rate(residuals)
@@ -109,7 +105,6 @@ class Scaling(Solver):
         return {**own, **rest, **{f"log_scale{i}": values for i, values in enumerate(scales.log_scales)}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Read the margins of the data again, unless another state has them."""
         margins = _margins(target.problem) if beside is None else beside.memory.margins
         logs = tuple(arrays[f"log_scale{i}"] for i in range(len(margins)))
         residuals = tuple(float(r) for r in arrays["residuals"])
