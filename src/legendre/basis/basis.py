@@ -41,10 +41,7 @@ class Basis(ABC):
         return None
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Name the calls of `Observation.largest` that `select` will make: how many entries of each slice, by mode.
-
-        An X that is costly to read can then find them on the way of its first pass.
-        """
+        """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""
         del shape
         return {}
 
@@ -92,9 +89,8 @@ class Pair(Basis):
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
-        return (
-            f"{self.left!r} | {self.right!r}" if self.sign == "|" else f"({self.left!r}) {self.sign} ({self.right!r})"
-        )
+        plain, bracketed = f"{self.left!r} | {self.right!r}", f"({self.left!r}) {self.sign} ({self.right!r})"
+        return plain if self.sign == "|" else bracketed
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,4 @@
-"""The paper's bases B1, B2(l) and B3(l) (its Section 3), for any order; a third-order tensor is the special case.
-
-All three keep B inside Omega+, the support without the bottom.
-"""
+"""The paper's bases B1, B2(l) and B3(l) (its Section 3), for any order; all keep B inside Omega+."""
 
 from __future__ import annotations
 

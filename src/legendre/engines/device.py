@@ -23,11 +23,7 @@ BLOCK = 1 << 22  # entries of the Fisher matrix that are computed at a time
 
 @dataclass(frozen=True, eq=False)
 class DeviceEngine(Engine):
-    """A dense merged grid that stays on its device; the same answers as `ReferenceEngine`.
-
-    It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
-    what has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
-    """
+    """A dense merged grid that stays on its device, in arrays that cannot be changed in place; vectors on B cross."""
 
     model: Model  # cells of weight 0 are not in the sample space; without a device of its own NumPy computes
 

@@ -12,8 +12,7 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import TINY
-from legendre.model.cliques.covariance import covariance
-from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
+from legendre.model.cliques.messages import Beliefs, covariance, largest_sum, propagate
 from legendre.model.cliques.tables import Tables, closed_form, excess, saturated
 from legendre.model.model import Model
 from legendre.model.problem import Problem
@@ -47,8 +46,7 @@ class JunctionEngine(Engine):
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Differentiate eta along the vector: the same messages, linearised.
 
-        ``G x`` is the covariance of each feature with ``g = zeta(x)``, so that in every clique the mean of g given
-        the clique's cell is needed: the parts of g in the clique, below it and beyond the shared modes.
+        In every clique the mean of ``zeta(x)`` given its cell is needed: its parts inside, below and beyond.
         """
         tables, beliefs = self.tables, self._beliefs(point)
         inside = tables.sums_below(vector)

@@ -18,17 +18,14 @@ SMALLEST, LEAST = 1e-200, 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """Log factors of rows and columns, the margins of Q, and ``log W exp(g)``, which the next cycle begins with.
+    """Q in factors: ``log q = log W + f + g - log_mass``."""
 
-    ``log q = log W + f + g`` less the logarithm of its mass.
-    """
-
-    f: FloatArray
-    g: FloatArray
-    rows: FloatArray
+    f: FloatArray  # log factors of the rows
+    g: FloatArray  # and of the columns
+    rows: FloatArray  # the margins of Q
     columns: FloatArray
     log_mass: float
-    per_row: FloatArray
+    per_row: FloatArray  # log W exp(g), which the next cycle begins with
 
 
 def scaled(point: Point) -> Scaled:

@@ -31,9 +31,7 @@ class Preconditioner(Protocol):
         """Theta of the points from which, one after the other, an engine makes the same again; empty if any does."""
         ...
 
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Apply it to a vector."""
-        ...
+    def apply(self, vector: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,10 +93,7 @@ def run(
     callback: Callback | None = None,
     record: Record | None = None,
 ) -> Outcome:
-    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback says so.
-
-    A record that has a place on the way goes on from there; one that has the end returns it.
-    """
+    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback stops it."""
     ended = None if record is None else record.result()
     if record is not None and ended is not None:
         with record.reading():
@@ -144,7 +141,6 @@ class Walk:
 
     @property
     def last(self) -> Step:
-        """The last step that was taken in full."""
         return self.history[self.place.n_steps]
 
     def advance(self) -> bool:
@@ -210,17 +206,16 @@ def _recorded(state: State, iteration: int) -> Step:
 
 
 def _unpack_walk(solver: Solver, target: Target, arrays: Arrays) -> Walk:
-    state = solver.unpack(target, _part(arrays, "state."))
+    def part(prefix: str) -> dict[str, Any]:
+        return {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+
+    state, best = solver.unpack(target, part("state.")), part("best.")
     if state.point.theta.shape != (target.engine.n_params,):
         raise ValueError(f"theta has shape {state.point.theta.shape} for {target.engine.n_params} parameters")
-    best, (_, objective, idle) = _part(arrays, "best."), (float(x) for x in arrays["watch"])
+    _, objective, idle = (float(x) for x in arrays["watch"])
     history = list(unpack_history(arrays["history"]))
     other = solver.unpack(target, best, state) if best else state
     return Walk(solver, target, history, Position(state, other, objective, int(idle), history[-1].iteration))
-
-
-def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
 
 
 def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
@@ -233,15 +228,9 @@ def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
 
 def pack_outcome(outcome: Outcome) -> dict[str, Any]:
     """List the arrays that an outcome consists of, without what the engine keeps for itself."""
-    point = outcome.point
+    point, history = outcome.point, pack_history(outcome.history)
     bounds = {"gap": outcome.gap, "tilt": outcome.tilt, "status": outcome.status.name}
-    return {
-        "theta": point.theta,
-        "eta": point.eta,
-        "psi": point.psi,
-        "history": pack_history(outcome.history),
-        **bounds,
-    }
+    return {"theta": point.theta, "eta": point.eta, "psi": point.psi, "history": history, **bounds}
 
 
 def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.sums.linalg import factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Solver, State, Target
-from legendre.solvers.scaling import cycles_left, rate, relaxation, seen
+from legendre.solvers.scaling import WINDOW, cycles_left, rate, relaxation
 
 WORTHWHILE = 0.03  # omega is changed when it comes closer to 2, its limit, by this share
 
@@ -36,7 +36,7 @@ class CycleMemory(NamedTuple):
 
     def judged(self, residual: float, tol: float) -> CycleMemory:
         """Overstep more where that helps; leave cycles for good where too many would be left even so."""
-        memory = self._replace(residuals=seen(self.residuals, residual), left=self.left - 1)
+        memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=self.left - 1)
         factor = rate(memory.residuals)
         if not memory.omega or factor is None:
             return memory
@@ -104,17 +104,12 @@ class MatrixScaling(Solver):
         return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        names = ("f", "g", "rows", "columns", "log_mass", "per_row")
-        cache = Scaled(**{name: _plain(arrays[f"cache_{name}"]) for name in names})
+        parts = {name: arrays[f"cache_{name}"] for name in ("f", "g", "rows", "columns", "per_row")}
+        cache = Scaled(**parts, log_mass=float(arrays["cache_log_mass"]))
         point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
         residuals = tuple(float(r) for r in arrays["residuals"])
         memory = CycleMemory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
         return State(target.evaluated(point), memory=memory, step=float(arrays["step"]))
-
-
-def _plain(part: Any) -> Any:
-    """Return the number that an array without modes holds; other arrays as they are."""
-    return part if np.ndim(part) else float(part)
 
 
 def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
@@ -163,13 +158,6 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     """
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    dg = np.zeros(len(columns))
-    dg[:-1] = _laplacian(q, inverse).solve((columns - (inverse * rows) @ q)[:-1])
-    df: FloatArray = inverse * (rows - q @ dg)
-    return df, dg
-
-
-def _laplacian(q: FloatArray, inverse: FloatArray) -> Factor:
     half = q * np.sqrt(inverse)[:, None]
     links = half.T @ half
     np.fill_diagonal(links, 0.0)
@@ -177,4 +165,7 @@ def _laplacian(q: FloatArray, inverse: FloatArray) -> Factor:
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
-    return factorise(np.ascontiguousarray(links[:-1, :-1]), q.size)
+    laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
+    dg[:-1] = laplacian.solve((columns - (inverse * rows) @ q)[:-1])
+    df: FloatArray = inverse * (rows - q @ dg)
+    return df, dg

@@ -1,7 +1,6 @@
 """The m-projection: move P along the flat family of distributions with its expectations until it meets the model.
 
-It optimises the other coordinates: about |Omega| - |B| of them, where the e-projection (the natural gradient) has |B|.
-Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside B.
+Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside B, about |Omega| - |B| coordinates.
 """
 
 from __future__ import annotations

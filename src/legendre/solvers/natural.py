@@ -59,10 +59,7 @@ class Natural(Solver):
         return State(after, memory=work, step=1.0) if after.residual <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too.
-
-        Where a sweep is costly tol is enough.
-        """
+        """Correct with the last factor while that pays, so that cells far below tol gain their digits too."""
         if not self.polish:
             return state
         point, work = state.point, _workspace(state)

@@ -46,16 +46,13 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a solver carries from step to step.
-
-    The distribution behind the bound `gap` has the expectations of P exactly, and differs from Q in any cell by at most
-    the share `tilt`: below 1 it is positive.
-    """
+    """What a solver carries from step to step."""
 
     point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluated`
     memory: Any = None  # whatever else the solver needs; nothing else reads it
     step: float = 0.0  # the step length that led here
     gap: float = np.inf  # a bound of KL(P, Q) above its minimum; infinite while the solver has none
+    # the distribution behind that bound has P's expectations and differs from Q by at most this share in any cell
     tilt: float = np.inf
 
 
@@ -92,10 +89,7 @@ class Solver(Protocol):
         return state
 
     def pack(self, state: State) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes the same state again, to the last bit, without copying them.
-
-        By default theta, for a solver without a memory.
-        """
+        """List the arrays from which `unpack` makes the same state again, to the last bit; by default theta."""
         return {"theta": state.point.theta, "step": state.step}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:

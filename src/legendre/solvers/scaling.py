@@ -1,8 +1,7 @@
 """Iterative proportional scaling: fit one margin after the other, for bases that are nothing but margins.
 
-Each fit is the exact minimum in the parameters of its margin. One-body bases and decomposable sets of interactions on a
-full grid are solved by one cycle in the right order: the closed form. At the end of the file: how fast cycles converge,
-how many are left, and how far to overstep.
+Each fit is the exact minimum in the parameters of its margin. Decomposable sets of margins on a full grid are solved by
+one cycle in the right order. At the end of the file: how fast cycles converge, and how far to overstep.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Scales:
 
 @dataclass(frozen=True)
 class Scaling(Solver):
-    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree; one step is a cycle over all margins.
+    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree; a step is one cycle.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ class Scaling(Solver):
 
     def advance(self, target: Target, state: State) -> State | None:
         scales: Scales = state.memory
-        residuals = seen(scales.residuals, state.point.residual)
+        residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
         factor = None if self.horizon is None else rate(residuals)
         if factor is not None and cycles_left(residuals[-1], target.tol, factor) > (self.horizon or 0):
             return None
@@ -145,31 +144,21 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
             "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "
             "dependent on the support). Use solver='natural', or interactions(...) on a full grid."
         )
-    return tuple(_margin(problem, s) for s in in_running_order(modes))
-
-
-def _margin(problem: Problem, modes: Modes) -> Margin:
-    positions, rows = problem.model.positions, within(problem.model.positions, modes)
-    others = tuple(k for k in range(positions.shape[1]) if k not in modes)
-    return Margin(others, problem.margin(modes), rows, tuple(positions[rows].T))
+    positions, margins = problem.model.positions, []
+    for group in in_running_order(modes):
+        rows, others = within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
+        margins.append(Margin(others, problem.margin(group), rows, tuple(positions[rows].T)))
+    return tuple(margins)
 
 
 def _point(scales: Scales) -> Point:
-    """Read eta and theta from the margins, which is far cheaper than a sweep, and psi from the bottom cell's factors.
-
-    What margins say about a parameter of theta that they share adds up.
-    """
+    """Read eta and theta from the margins, far cheaper than a sweep, and psi from the bottom cell's factors."""
     total, theta, eta = float(scales.q.sum()), scales.start.copy(), np.empty_like(scales.start)
     for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
         eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.others, keepdims=True) / total)[margin.cells]
         theta[margin.rows] += moebius(log_scale)[margin.cells]
     bottom = sum(float(log_scale.flat[0]) for log_scale in scales.log_scales)
     return Point(theta, eta, scales.psi - bottom + float(np.log(total)))
-
-
-def seen(residuals: tuple[float, ...], residual: float) -> tuple[float, ...]:
-    """Keep the last residuals."""
-    return (*residuals, residual)[-WINDOW:]
 
 
 def rate(residuals: tuple[float, ...]) -> float | None:
