@@ -188,7 +188,7 @@ def test_blocks_do_not_change_the_fisher_matrix(
     block: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
     model = model_of((2,) * 9, pairwise(9, partial_tree(9, 2, rng)))
-    monkeypatch.setattr("legendre.model.cliques.covariance.BLOCK", block)
+    monkeypatch.setattr("legendre.model.cliques.messages.BLOCK", block)
     junction, grid, theta = JunctionEngine(model), ReferenceEngine(model), rng.normal(size=model.n_params)
     out = np.full((model.n_params, model.n_params), np.nan)
     assert junction.fisher(junction.at(theta), out) is out

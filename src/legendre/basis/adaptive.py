@@ -30,11 +30,9 @@ class Adaptive(Basis):
 
     @property
     def growing(self) -> Adaptive:
-        """Itself."""
         return self
 
     def select(self, data: Observation) -> IntArray:
-        """Refuse: a growing basis is not a fixed set of cells."""
         del data
         raise InvalidBasis(
             "adaptive(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. "

@@ -41,10 +41,7 @@ class Basis(ABC):
         return None
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Name the calls of `Observation.largest` that `select` will make: how many entries of each slice, by mode.
-
-        An X that is costly to read can then find them on the way of its first pass.
-        """
+        """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""
         del shape
         return {}
 
@@ -89,13 +86,11 @@ class Pair(Basis):
         return cells[inside if self.sign == "&" else ~inside]
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Name the calls of both bases."""
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
-        return (
-            f"{self.left!r} | {self.right!r}" if self.sign == "|" else f"({self.left!r}) {self.sign} ({self.right!r})"
-        )
+        plain, bracketed = f"{self.left!r} | {self.right!r}", f"({self.left!r}) {self.sign} ({self.right!r})"
+        return plain if self.sign == "|" else bracketed
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +100,6 @@ class Cells(Basis):
     index: IntArray = field(repr=False)
 
     def select(self, data: Observation) -> IntArray:
-        """Check the cells against the tensor's shape and return them in the order given."""
         return inside_grid(self.index, data.shape)
 
     def __repr__(self) -> str:
@@ -141,7 +135,6 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        """List every cell of the support but the bottom."""
         if (n := data.support.n_cells) > limits.MOST_LISTED:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "

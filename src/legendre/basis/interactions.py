@@ -1,8 +1,4 @@
-"""Many-body bases: `interactions`, all cells whose non-zero coordinates lie in one of the given sets of modes.
-
-On a full grid this is the hierarchical log-linear model with those margins. And `boltzmann`, the basis of a Boltzmann
-machine, B(V) with B(E) (the paper's Section 2.4.2), and `rbm`.
-"""
+"""Many-body bases: `interactions` (hierarchical log-linear models), `boltzmann` (the paper's Section 2.4.2), `rbm`."""
 
 from __future__ import annotations
 
@@ -25,15 +21,11 @@ from legendre.data.observation import Observation
 
 @dataclass(frozen=True)
 class Interactions(Basis):
-    """Cells whose set of non-zero coordinates is contained in one of `sets` (or has at most `sets` members).
-
-    The cells need not lie in the support: the model is the same log-linear model whatever cells are left out.
-    """
+    """Cells, in the support or not, whose non-zero coordinates lie in one of `sets` (or are at most `sets` many)."""
 
     sets: int | tuple[tuple[int, ...], ...]
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells in C order."""
         shape, order = data.support.shape, len(data.support.shape)
         if isinstance(self.sets, int):
             if self.sets > order:

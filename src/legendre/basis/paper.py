@@ -1,7 +1,4 @@
-"""The paper's bases B1, B2(l) and B3(l) (its Section 3), for any order; a third-order tensor is the special case.
-
-All three keep B inside Omega+, the support without the bottom.
-"""
+"""The paper's bases B1, B2(l) and B3(l) (its Section 3), for any order; all keep B inside Omega+."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ class B1(Basis):
     """
 
     def select(self, data: Observation) -> IntArray:
-        """List the axes' cells that lie in the support."""
         return _lines(data, [{k: None} for k in range(len(data.support.shape))])
 
 
@@ -89,7 +85,6 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells that lie in the support."""
         slices = self._slices(data.support.shape)
         counts = {k: min(self.l, length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
@@ -117,11 +112,9 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells that lie in the support."""
         return _inside([data.largest(self.l, self._slices(data.support.shape))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        """Name the one call: the l largest entries of each slice."""
         return {self._slices(shape): self.l}
 
 

@@ -28,10 +28,8 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     >>> as_basis("B1 + B2(10) + B3(10)")
     B1() | B2(l=10, axis=-1) | B3(l=10, axis=-1)
     """
-    if is_basis(basis):
-        return basis
     if not isinstance(basis, str):
-        return cells(basis)
+        return basis if is_basis(basis) else cells(basis)
     try:
         tree = ast.parse(basis.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -31,7 +31,6 @@ class CellListEngine(Engine):
             return np.log(self.model.weights)
 
     def at(self, theta: FloatArray) -> Point:
-        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
         log_q = self._space.below(theta) + self._log_weights
         peak = float(log_q.max())
         log_q -= peak
@@ -41,7 +40,6 @@ class CellListEngine(Engine):
         return Point(theta, self._space.above(q), peak + float(np.log(mass)), q)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Take the covariance of the features, eq. (5)."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         second_moments(self.model.quotient.merged_shape, self._space.cells, self.model.positions, point.cache, g)
         for row, eta in zip(g, point.eta, strict=True):
@@ -49,13 +47,11 @@ class CellListEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``."""
         change = self._space.below(vector)
         change -= float(point.eta @ vector)
         change *= point.cache
         return self._space.above(change)
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
         change = self._space.below(vector)[self.model.alive]
         return float(np.ptp(change))

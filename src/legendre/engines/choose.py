@@ -13,11 +13,7 @@ from legendre.model.model import Model
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
-    """Choose an engine; `products` says that Fisher-vector products will be needed.
-
-    Compiled engines are imported only here, and only when they are chosen: that import loads the compiler. What is
-    large and lives on another device is swept there.
-    """
+    """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen."""
     space, k = model.space, len(model.basis)
     if space.form == "list":
         return CellListEngine(model)
@@ -35,11 +31,8 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     if slabs_pay(model, products=products):
         from legendre.engines.slabs import SlabEngine
 
-        slab, way_out = (
-            space.n_cells // max(space.quotient.merged_shape),
-            "Use a basis with fewer different coordinates.",
-        )
-        check_room(slab, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
+        longest, way_out = max(space.quotient.merged_shape), "Use a basis with fewer different coordinates."
+        check_room(space.n_cells // longest, 8 * limits.SLAB_ARRAYS, "a slab of the merged grid", way_out)
         return SlabEngine(model)
     from legendre.engines.dense import DenseEngine
 

@@ -37,7 +37,6 @@ class DenseEngine(Engine):
         return SortedBasis.of(self.model)
 
     def at(self, theta: FloatArray) -> Point:
-        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
         layout = self._layout
         q = np.empty_like(layout.weights)
         with threads(VISITS * q.size):
@@ -75,23 +74,19 @@ class DenseEngine(Engine):
         return out
 
     def preconditioner(self, point: Point, last: Sorted | None = None) -> Sorted:
-        """Bring the sparse inverse factor up to date with the point."""
         layout = self._layout
         if last is None:
             last = Sorted(Vecchia(layout.cells, self.model.quotient.merged_shape), layout.order, ())
         return last.brought_to(point, point.cache.eta)
 
     def eta_everywhere(self, point: Point) -> FloatArray:
-        """Return eta of the merged cells."""
         return np.asarray(point.cache.eta.reshape(self.model.quotient.merged_shape))
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(point.cache.q.reshape(self.model.quotient.merged_shape)))
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
         layout = self._layout
         change = np.empty_like(layout.weights)
         with threads(VISITS * change.size):
@@ -115,7 +110,6 @@ class SortedBasis:
 
     @classmethod
     def of(cls, model: Model) -> SortedBasis:
-        """Sort the basis and cut it by rows of the first mode."""
         shape = model.quotient.merged_shape
         rows, width = shape[0], math.prod(shape[1:])
         strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)

@@ -23,11 +23,7 @@ BLOCK = 1 << 22  # entries of the Fisher matrix that are computed at a time
 
 @dataclass(frozen=True, eq=False)
 class DeviceEngine(Engine):
-    """A dense merged grid that stays on its device; the same answers as `ReferenceEngine`.
-
-    It is a class of its own because arrays of the standard cannot be changed in place, which makes NumPy slower; and
-    what has the length of the basis, and the Fisher matrix, crosses over to the solver at every step; grids do not.
-    """
+    """A dense merged grid that stays on its device, in arrays that cannot be changed in place; vectors on B cross."""
 
     model: Model  # cells of weight 0 are not in the sample space; without a device of its own NumPy computes
 
@@ -66,7 +62,6 @@ class DeviceEngine(Engine):
         return np.array(self._home.host(xp.take(xp.reshape(grid, (-1,)), self._flat, axis=0)))
 
     def at(self, theta: FloatArray) -> Point:
-        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
         xp = self._home.xp
         log_q = self._on_grid(theta) + self._log_weights
         peak = float(xp.max(log_q))
@@ -77,7 +72,6 @@ class DeviceEngine(Engine):
         return Point(theta, self._on_basis(eta), psi, Grids(log_q - psi, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Read G from eta at joins: ``g_uv = eta[max(u, v)] - eta_u eta_v``, eq. (5), some rows at a time."""
         xp, k = self._home.xp, self.n_params
         g = np.empty((k, k)) if out is None else out
         grid, eta = xp.reshape(point.cache.eta, (-1,)), self._home.bring(point.eta)
@@ -91,7 +85,6 @@ class DeviceEngine(Engine):
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
         xp = self._home.xp
         change = self._on_grid(vector) - float(point.eta @ vector)
         return self._on_basis(suffix_sums(xp, change * xp.exp(point.cache.log_q)))
@@ -106,11 +99,9 @@ class DeviceEngine(Engine):
         return last.brought_to(point, np.ascontiguousarray(self._home.host(point.cache.eta)))
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells."""
         return self._home.host(point.cache.log_q)
 
     def swing(self, vector: FloatArray) -> float:
-        """Return the range of ``zeta(vector)`` over the cells that carry probability."""
         xp = self._home.xp
         change, dead = self._on_grid(vector), self._log_weights == -np.inf
         high, low = (xp.where(dead, sign * xp.ones_like(change) * np.inf, change) for sign in (-1.0, 1.0))

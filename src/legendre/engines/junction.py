@@ -12,8 +12,7 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import TINY
-from legendre.model.cliques.covariance import covariance
-from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
+from legendre.model.cliques.messages import Beliefs, covariance, largest_sum, propagate
 from legendre.model.cliques.tables import Tables, closed_form, excess, saturated
 from legendre.model.model import Model
 from legendre.model.problem import Problem
@@ -40,7 +39,6 @@ class JunctionEngine(Engine):
         return Point(theta, self.tables.sums_above(beliefs.margins), psi, beliefs)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute all covariances clique by clique, eq. (5)."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         covariance(self.tables, point.eta, self._beliefs(point), g)
         return g
@@ -48,8 +46,7 @@ class JunctionEngine(Engine):
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Differentiate eta along the vector: the same messages, linearised.
 
-        ``G x`` is the covariance of each feature with ``g = zeta(x)``, so that in every clique the mean of g given
-        the clique's cell is needed: the parts of g in the clique, below it and beyond the shared modes.
+        In every clique the mean of ``zeta(x)`` given its cell is needed: its parts inside, below and beyond.
         """
         tables, beliefs = self.tables, self._beliefs(point)
         inside = tables.sums_below(vector)
@@ -75,7 +72,6 @@ class JunctionEngine(Engine):
         return found
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells, if they can be held at all."""
         if not self.model.space.formable:
             raise InvalidSetting(
                 f"this solver needs all of {size_name(self.model.n_merged)} probabilities, which are never formed. "
@@ -99,7 +95,6 @@ class JunctionEngine(Engine):
         return closed_form(self.tables, sums)
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Compare the margins of the data on the cliques with those of Q."""
         if problem.clique_sums is None:
             return np.inf, np.inf
         return excess(self.tables, problem.clique_sums, self._beliefs(point).margins)

@@ -18,17 +18,14 @@ SMALLEST, LEAST = 1e-200, 1e-290
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """Log factors of rows and columns, the margins of Q, and ``log W exp(g)``, which the next cycle begins with.
+    """Q in factors: ``log q = log W + f + g - log_mass``."""
 
-    ``log q = log W + f + g`` less the logarithm of its mass.
-    """
-
-    f: FloatArray
-    g: FloatArray
-    rows: FloatArray
+    f: FloatArray  # log factors of the rows
+    g: FloatArray  # and of the columns
+    rows: FloatArray  # the margins of Q
     columns: FloatArray
     log_mass: float
-    per_row: FloatArray
+    per_row: FloatArray  # log W exp(g), which the next cycle begins with
 
 
 def scaled(point: Point) -> Scaled:
@@ -52,7 +49,6 @@ class MatrixEngine(Engine):
 
     @cached_property
     def weights(self) -> FloatArray:
-        """W as a matrix."""
         return self.model.weights.reshape([n for n in self.model.quotient.merged_shape if n > 1])
 
     @cached_property
@@ -129,12 +125,10 @@ class MatrixEngine(Engine):
         return np.exp(self.log_probabilities(point)).reshape(self.weights.shape)
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
-        """Compute G as the reference engine does."""
         grid = ReferenceEngine(self.model)
         return grid.fisher(grid.at(point.theta), out)
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells."""
         at = scaled(point)
         with np.errstate(divide="ignore"):
             log_q: FloatArray = np.log(self.weights) + at.f[:, None] + at.g - at.log_mass

@@ -1,7 +1,4 @@
-"""A preconditioner for the Fisher matrix of a large basis: its sparse inverse Cholesky factor.
-
-In theta coordinates G is the covariance of a Brownian sheet, badly conditioned, but its inverse is nearly sparse.
-"""
+"""A preconditioner for the Fisher matrix of a large basis: its inverse Cholesky factor, which is nearly sparse."""
 
 from __future__ import annotations
 
@@ -49,10 +46,7 @@ class Vecchia:
         self.selected_at = self.factored_at = np.full(k, np.nan)
 
     def refresh(self, eta_grid: FloatArray, ref: FloatArray) -> Change:
-        """Bring U up to date with the suffix sums, as far as they moved (see RESELECT, REFACTOR).
-
-        Movement is that of the features' variances, all alike: weighing by q would not see the rare events.
-        """
+        """Bring U up to date where the features' variances moved; weighing them by q would miss rare events."""
         change = Change.NONE
         spread = np.log(np.maximum(ref * (1.0 - ref), np.finfo(float).tiny))
         if not np.abs(spread - self.selected_at).mean() <= RESELECT:
@@ -124,7 +118,6 @@ class Sorted:
         return replace(self, origins=(*before, point.theta))
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Apply the approximate inverse of G."""
         out = np.empty_like(vector)
         out[self.order] = self.factor.apply(vector[self.order])
         return out

@@ -15,24 +15,12 @@ from legendre.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A member of the model in its dual coordinates.
+    """A member of the model in its dual coordinates."""
 
-    Parameters
-    ----------
-    theta
-        Natural parameters on B.
-    eta
-        Expectations on B, eq. (3).
-    psi
-        The normaliser psi(theta) of eq. (1).
-    cache
-        What the engine that made the point may want to have again; nothing outside that engine reads it.
-    """
-
-    theta: FloatArray
-    eta: FloatArray
-    psi: float
-    cache: Any = None
+    theta: FloatArray  # natural parameters on B
+    eta: FloatArray  # expectations on B, eq. (3)
+    psi: float  # the normaliser psi(theta) of eq. (1)
+    cache: Any = None  # what the engine that made the point may need again; nothing outside that engine reads it
 
 
 class Preconditioner(Protocol):
@@ -43,9 +31,7 @@ class Preconditioner(Protocol):
         """Theta of the points from which, one after the other, an engine makes the same again; empty if any does."""
         ...
 
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Apply it to a vector."""
-        ...
+    def apply(self, vector: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +48,6 @@ class Diagonal:
         return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Multiply."""
         return self.inverse * vector
 
 
@@ -77,7 +62,7 @@ class Engine(Protocol):
         return len(self.model.basis)
 
     def at(self, theta: FloatArray) -> Point:
-        """Compute psi and eta at theta."""
+        """Compute psi and eta at theta: decode theta to Q (eq. 2), encode Q to eta (eq. 3)."""
         ...
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
@@ -85,7 +70,7 @@ class Engine(Protocol):
         ...
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute G times a vector; engines for large bases do it without forming G."""
+        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``; engines for large bases do it without forming G."""
         return np.asarray(self.fisher(point) @ vector)
 
     def swing(self, vector: FloatArray) -> float:

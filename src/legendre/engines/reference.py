@@ -44,7 +44,6 @@ class ReferenceEngine(Engine):
         return grid
 
     def at(self, theta: FloatArray) -> Point:
-        """Decode theta to Q (eq. 2) and encode Q to eta (eq. 3)."""
         layout = self._layout
         if layout.full and not theta.any():
             return self._uniform(theta)
@@ -90,7 +89,6 @@ class ReferenceEngine(Engine):
             yield joins.astype(np.int64)
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
-        """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])`` with two sweeps."""
         layout, change = self._layout, self._on_grid(vector)
         change -= float(point.eta @ vector)
         change *= np.exp(point.cache.log_q)
@@ -98,11 +96,9 @@ class ReferenceEngine(Engine):
         return np.asarray(change.ravel()[layout.flat])
 
     def eta_everywhere(self, point: Point) -> FloatArray:
-        """Return eta of the merged cells."""
         return np.asarray(point.cache.eta)
 
     def log_probabilities(self, point: Point) -> FloatArray:
-        """Return log q of the merged cells."""
         return np.asarray(point.cache.log_q)
 
     def swing(self, vector: FloatArray) -> float:
@@ -129,7 +125,6 @@ class Layout:
 
     @classmethod
     def of(cls, model: Model) -> Layout:
-        """Read it off the model's space."""
         space, shape = model.space, model.space.quotient.merged_shape
         strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
         corner, full, log_weights = (space.positions * strides).T, space.measure is None, None

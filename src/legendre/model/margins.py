@@ -31,28 +31,19 @@ def margins_that_are_the_model(model: Model) -> list[Modes] | None:
 def in_running_order(modes: list[Modes]) -> list[Modes]:
     """Order sets of modes so that each meets those before it in one of them, where that is possible.
 
-    In such an order one cycle of scaling from the uniform distribution is exact.
-
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
     """
-    left = list(modes)
-    ordered: list[Modes] = []
+    left, ordered, seen = list(modes), list[Modes](), set[int]()
     while left:
-        seen = {mode for group in ordered for mode in group}
-        best = max(left, key=lambda group: len(seen.intersection(group)))
-        ordered.append(best)
-        left.remove(best)
+        ordered.append(max(left, key=lambda group: len(seen.intersection(group))))
+        left.remove(ordered[-1])
+        seen.update(ordered[-1])
     return ordered
 
 
-def has_closed_form(model: Model, margins: list[Modes]) -> bool:
-    """Whether one cycle of scaling is exact: decomposable margins on a full grid without a base measure."""
-    return model.measure is None and decomposable(margins)
-
-
 def decomposable(margins: list[Modes]) -> bool:
-    """Whether in a running order each set meets all sets before it in what it shares with a single one of them.
+    """Whether in a running order each set meets all before it in what it shares with one: one scaling cycle is exact.
 
     >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)

@@ -73,7 +73,11 @@ class Problem:
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
             return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total), merged)
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
-        return cls(data, model, frozen(_from_margins(model, margins)), merged, mode_margins=margins)
+        eta_hat = np.empty(model.n_params)
+        for k, margin in enumerate(margins):
+            rows = np.flatnonzero(model.positions[:, k])
+            eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
+        return cls(data, model, frozen(eta_hat), merged, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -122,15 +126,12 @@ class Problem:
 
     @property
     def surely_attained(self) -> bool:
-        """Whether a cheap argument shows that a finite theta attains the minimum.
-
-        X is positive; or the bottom and every cell of B have data, so that the observed cells alone make B independent;
-        or every cell of the cliques' tables has data: the product of their margins is positive then, and has eta_hat.
-        """
+        """Whether a cheap argument shows that a finite theta attains the minimum."""
         if self.data.positive:
             return True
-        if self.clique_sums is not None:
+        if self.clique_sums is not None:  # the product of the tables' margins has eta_hat: is it positive?
             return bool((self.clique_sums > 0).all())
+        # where the bottom and every cell of B have data, the observed cells alone make B independent
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])
         return bool((self.data.at(cells) > 0).all())
 
@@ -145,12 +146,3 @@ class Problem:
 def within(positions: IntArray, modes: Modes) -> IntArray:
     """List the parameters whose non-zero coordinates are among the given modes."""
     return np.flatnonzero(~np.delete(positions > 0, modes, axis=1).any(axis=1))
-
-
-def _from_margins(model: Model, margins: tuple[FloatArray, ...]) -> FloatArray:
-    """Read the expectations of a one-body basis from the margins."""
-    eta = np.empty(model.n_params)
-    for k, margin in enumerate(margins):
-        rows = np.flatnonzero(model.positions[:, k])
-        eta[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-    return eta

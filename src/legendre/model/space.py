@@ -2,7 +2,7 @@
 
 ``grid``: an array with an entry for every merged cell, formed or swept slab by slab. ``list``: the merged cells that
 hold some of Omega, in a grid too large to form. ``cliques``: tables over the modes that B couples, on a full grid of
-any size. All sums over cells go through the space; no other code looks at sizes to find out which form it has.
+any size. All sums over cells go through the space.
 """
 
 from __future__ import annotations
@@ -168,12 +168,11 @@ def space_for(support: Support, base: FloatArray | None, quotient: Quotient, pos
     """Decide in which form the merged cells are summed over; refuse what no form can sum."""
     if support.points is not None:
         return _of_points(quotient, positions, support.points)
-    if base is None:
-        return _full(quotient, positions) if support.mask is None else _weighed(quotient, positions, support.mask)
-    return _weighed(quotient, positions, base if support.mask is None else np.where(support.mask, base, 0.0))
-
-
-def _weighed(quotient: Quotient, positions: IntArray, measure: AnyArray) -> Grid:
+    measure: AnyArray | None = support.mask if base is None else base
+    if measure is None:
+        return _full(quotient, positions)
+    if base is not None and support.mask is not None:
+        measure = np.where(support.mask, base, 0.0)
     return Grid(quotient, positions, frozen(quotient.merge(measure)))
 
 

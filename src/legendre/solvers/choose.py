@@ -7,7 +7,7 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.margins import has_closed_form, margins_that_are_the_model
+from legendre.model.margins import decomposable, margins_that_are_the_model
 from legendre.model.problem import Problem
 from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
@@ -63,6 +63,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     costly = space.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX and space.measure is None
     if model.whole_interactions and not costly:
         margins = margins_that_are_the_model(model)
-        if margins is not None and (model.n_params >= limits.SCALING_FROM or has_closed_form(model, margins)):
+        large = model.n_params >= limits.SCALING_FROM
+        if margins is not None and (large or (space.measure is None and decomposable(margins))):
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
     return [newton]

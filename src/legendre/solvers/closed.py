@@ -16,11 +16,6 @@ from legendre.solvers.protocol import Solver, State, Target
 class Closed(Solver):
     """Write the answer down; natural-gradient steps follow only if rounding left more than tol.
 
-    Parameters
-    ----------
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
-
     Examples
     --------
     >>> import legendre as ld
@@ -36,7 +31,6 @@ class Closed(Solver):
     needs_mass: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
-        """Begin at the answer."""
         answer = target.engine.closed_form(target.problem)
         if answer is None:
             raise InvalidSetting(
@@ -46,18 +40,14 @@ class Closed(Solver):
         return State(target.at(answer))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take a natural-gradient step."""
         return Natural().advance(target, state)
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap by what is left between the margins of the data and those of Q."""
         gap, tilt = target.engine.closed_gap(target.problem, state.point)
         return replace(state, gap=gap, tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep what natural-gradient steps need."""
         return Natural().pack(state)
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Go on with natural-gradient steps."""
         return Natural().unpack(target, arrays, beside)

@@ -30,8 +30,6 @@ class Gradient(Solver):
     form
         ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
         a pass over B. ``"batch"``: all parameters at once.
-    max_iter, patience
-        Default budget of iterations; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -54,11 +52,9 @@ class Gradient(Solver):
             raise InvalidSetting(f"gradient: learning_rate must be a positive number, got {rate!r}.")
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         return State(target.at(theta), memory=1.0)
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one pass over B (sweep) or one step in all parameters (batch)."""
         if self.form == "sweep":
             return self._sweep(target, state.point)
         if self.learning_rate is not None:
@@ -67,7 +63,6 @@ class Gradient(Solver):
         return _barzilai_borwein(target, state)
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap."""
         return replace(state, gap=newton_gap(target, state.point))
 
     def pack(self, state: State) -> dict[str, Any]:
@@ -76,7 +71,6 @@ class Gradient(Solver):
         return {"theta": state.point.theta, "step": state.step, "rate": rate}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        """Evaluate theta."""
         return State(target.at(arrays["theta"]), memory=float(arrays["rate"]), step=float(arrays["step"]))
 
     def _sweep(self, target: Target, point: Evaluation) -> State | None:

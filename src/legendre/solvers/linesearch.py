@@ -19,11 +19,9 @@ def search(
 ) -> State | None:
     """Backtrack from `first` until the objective has fallen enough and the step does not overshoot.
 
-    A full step is kept whenever it is good. A step far beyond the minimum on the line may still lower the objective,
-    yet land where one cell has all the probability and the Fisher matrix says nothing: too small a share of the
-    predicted decrease, or a steep slope behind it, give it away. Near the minimum the decrease drowns in the rounding
-    error of the objective; the slope, ``(eta - eta_hat) . direction``, is known far better and decides alone. ``None``
-    when no step is good.
+    A step far beyond the minimum on the line may still lower the objective, yet land where one cell has all the
+    probability and the Fisher matrix is nearly singular. Near the minimum the decrease drowns in the rounding error of
+    the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
     """
     slope = float(point.gradient @ direction)
     # the rounding error of the objective

@@ -20,27 +20,13 @@ from legendre.solvers.status import Status
 
 @dataclass(frozen=True)
 class Step:
-    """What is recorded of a step.
+    """What is recorded of a step."""
 
-    Parameters
-    ----------
-    iteration
-        0 for the start.
-    objective
-        ``psi - theta . eta_hat``.
-    residual
-        ``max|eta - eta_hat|``.
-    residual_norm
-        The 2-norm of ``eta - eta_hat``, which the authors' program prints.
-    step
-        The step length; 1 is a full natural-gradient step.
-    """
-
-    iteration: int
-    objective: float
-    residual: float
-    residual_norm: float
-    step: float
+    iteration: int  # 0 for the start
+    objective: float  # psi - theta . eta_hat
+    residual: float  # max|eta - eta_hat|
+    residual_norm: float  # the 2-norm of eta - eta_hat, which the authors' program prints
+    step: float  # the step length; 1 is a full natural-gradient step
 
 
 Callback = Callable[[Step], bool | None]
@@ -107,10 +93,7 @@ def run(
     callback: Callback | None = None,
     record: Record | None = None,
 ) -> Outcome:
-    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback says so.
-
-    A record that has a place on the way goes on from there; one that has the end returns it.
-    """
+    """Step until ``max|eta - eta_hat| <= tol``, the budget is spent, progress ends or the callback stops it."""
     ended = None if record is None else record.result()
     if record is not None and ended is not None:
         with record.reading():
@@ -140,7 +123,6 @@ class Position:
     n_steps: int = 0
 
     def after(self, state: State) -> Position:
-        """Take note of a step."""
         point, lowest = state.point, self.best.point.residual
         blur = 4 * float(np.finfo(np.float64).eps) * (abs(self.objective) + 1.0)
         progress = point.objective < self.objective - blur or point.residual < 0.999 * lowest
@@ -159,11 +141,9 @@ class Walk:
 
     @property
     def last(self) -> Step:
-        """The last step that was taken in full."""
         return self.history[self.place.n_steps]
 
     def advance(self) -> bool:
-        """Take a step, if there is one."""
         following = self.solver.advance(self.target, self.place.state)
         if following is None:
             return False
@@ -173,7 +153,6 @@ class Walk:
         return True
 
     def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
-        """Walk until there is a status."""
         status = None
         while status is None:
             stop = callback is not None and bool(callback(self.last))
@@ -227,17 +206,16 @@ def _recorded(state: State, iteration: int) -> Step:
 
 
 def _unpack_walk(solver: Solver, target: Target, arrays: Arrays) -> Walk:
-    state = solver.unpack(target, _part(arrays, "state."))
+    def part(prefix: str) -> dict[str, Any]:
+        return {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
+
+    state, best = solver.unpack(target, part("state.")), part("best.")
     if state.point.theta.shape != (target.engine.n_params,):
         raise ValueError(f"theta has shape {state.point.theta.shape} for {target.engine.n_params} parameters")
-    best, (_, objective, idle) = _part(arrays, "best."), (float(x) for x in arrays["watch"])
+    _, objective, idle = (float(x) for x in arrays["watch"])
     history = list(unpack_history(arrays["history"]))
     other = solver.unpack(target, best, state) if best else state
     return Walk(solver, target, history, Position(state, other, objective, int(idle), history[-1].iteration))
-
-
-def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
 
 
 def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
@@ -250,15 +228,9 @@ def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
 
 def pack_outcome(outcome: Outcome) -> dict[str, Any]:
     """List the arrays that an outcome consists of, without what the engine keeps for itself."""
-    point = outcome.point
+    point, history = outcome.point, pack_history(outcome.history)
     bounds = {"gap": outcome.gap, "tilt": outcome.tilt, "status": outcome.status.name}
-    return {
-        "theta": point.theta,
-        "eta": point.eta,
-        "psi": point.psi,
-        "history": pack_history(outcome.history),
-        **bounds,
-    }
+    return {"theta": point.theta, "eta": point.eta, "psi": point.psi, "history": history, **bounds}
 
 
 def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.sums.linalg import factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Solver, State, Target
-from legendre.solvers.scaling import cycles_left, rate, relaxation, seen
+from legendre.solvers.scaling import WINDOW, cycles_left, rate, relaxation
 
 WORTHWHILE = 0.03  # omega is changed when it comes closer to 2, its limit, by this share
 
@@ -36,7 +36,7 @@ class CycleMemory(NamedTuple):
 
     def judged(self, residual: float, tol: float) -> CycleMemory:
         """Overstep more where that helps; leave cycles for good where too many would be left even so."""
-        memory = self._replace(residuals=seen(self.residuals, residual), left=self.left - 1)
+        memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=self.left - 1)
         factor = rate(memory.residuals)
         if not memory.omega or factor is None:
             return memory
@@ -56,8 +56,6 @@ class MatrixScaling(Solver):
     ----------
     prove
         Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
-    max_iter, patience
-        Default budget of cycles and steps together; steps without any progress that end the fit.
 
     Examples
     --------
@@ -74,12 +72,10 @@ class MatrixScaling(Solver):
     needs_matrix: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         left = _affordable(_engine(target))
         return State(target.at(theta), memory=CycleMemory(*_wanted(target), left))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Cycle once, or take one Newton step."""
         engine, memory = _engine(target), state.memory.judged(state.point.residual, target.tol)
         if memory.omega:
             point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
@@ -102,36 +98,27 @@ class MatrixScaling(Solver):
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep the potentials and what was computed from them on the way: vectors all."""
         point, memory = state.point, state.memory
         own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
         rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
         return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        """Put the parts together."""
-        names = ("f", "g", "rows", "columns", "log_mass", "per_row")
-        cache = Scaled(**{name: _plain(arrays[f"cache_{name}"]) for name in names})
+        parts = {name: arrays[f"cache_{name}"] for name in ("f", "g", "rows", "columns", "per_row")}
+        cache = Scaled(**parts, log_mass=float(arrays["cache_log_mass"]))
         point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
         residuals = tuple(float(r) for r in arrays["residuals"])
         memory = CycleMemory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
         return State(target.evaluated(point), memory=memory, step=float(arrays["step"]))
 
 
-def _plain(part: Any) -> Any:
-    """Return the number that an array without modes holds; other arrays as they are."""
-    return part if np.ndim(part) else float(part)
-
-
 def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
-    """Read the margins to meet."""
     sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
     rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
     return rows, columns
 
 
 def _engine(target: Target) -> MatrixEngine:
-    """Return the engine; refuse anything but a matrix."""
     if not isinstance(target.engine, MatrixEngine):
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
@@ -171,13 +158,6 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     """
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
-    dg = np.zeros(len(columns))
-    dg[:-1] = _laplacian(q, inverse).solve((columns - (inverse * rows) @ q)[:-1])
-    df: FloatArray = inverse * (rows - q @ dg)
-    return df, dg
-
-
-def _laplacian(q: FloatArray, inverse: FloatArray) -> Factor:
     half = q * np.sqrt(inverse)[:, None]
     links = half.T @ half
     np.fill_diagonal(links, 0.0)
@@ -185,4 +165,7 @@ def _laplacian(q: FloatArray, inverse: FloatArray) -> Factor:
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
-    return factorise(np.ascontiguousarray(links[:-1, :-1]), q.size)
+    laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
+    dg[:-1] = laplacian.solve((columns - (inverse * rows) @ q)[:-1])
+    df: FloatArray = inverse * (rows - q @ dg)
+    return df, dg

@@ -1,7 +1,6 @@
 """The m-projection: move P along the flat family of distributions with its expectations until it meets the model.
 
-It optimises the other coordinates: about |Omega| - |B| of them, where the e-projection (the natural gradient) has |B|.
-Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside B.
+Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside B, about |Omega| - |B| coordinates.
 """
 
 from __future__ import annotations
@@ -35,11 +34,6 @@ class Plane:
 @dataclass(frozen=True)
 class MProjection(Solver):
     """Minimise ``KL(Q, uniform)`` over distributions with the data's expectations, by Newton's method.
-
-    Parameters
-    ----------
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -80,15 +74,12 @@ class MProjection(Solver):
         return _state(target, replace(plane, q=plane.q + step * move), step) if step else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Bound the gap."""
         return replace(state, gap=newton_gap(target, state.point))
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep the iterate; theta is read off it."""
         return {"q": state.memory.q, "step": state.step}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Span the plane again, unless another state has done so."""
         plane = _plane(target, arrays["q"]) if beside is None else replace(beside.memory, q=arrays["q"])
         return _state(target, plane, float(arrays["step"]))
 

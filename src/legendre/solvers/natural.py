@@ -24,8 +24,6 @@ class Natural(Solver):
 
     Parameters
     ----------
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
     polish
         Correct the answer beyond tol at the end, and bound the gap.
 
@@ -44,11 +42,9 @@ class Natural(Solver):
     forms_fisher: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         return State(target.at(theta), memory=Workspace())
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one natural-gradient step."""
         point, work = state.point, _workspace(state)
         if (chord := self._chord(target, point, work)) is not None:
             return chord
@@ -63,10 +59,7 @@ class Natural(Solver):
         return State(after, memory=work, step=1.0) if after.residual <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct with the last factor while that pays: a sweep each, and cells far below tol gain their digits too.
-
-        Where a sweep is costly tol is enough.
-        """
+        """Correct with the last factor while that pays, so that cells far below tol gain their digits too."""
         if not self.polish:
             return state
         point, work = state.point, _workspace(state)
@@ -93,7 +86,6 @@ class Natural(Solver):
         return kept if anchor is None else {**kept, "anchor": anchor.point.theta}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Evaluate theta and factorise at the anchor."""
         work = Workspace() if beside is None else _workspace(beside)
         if beside is None and "anchor" in arrays:
             work.factorise(target, target.at(arrays["anchor"]))

@@ -1,8 +1,4 @@
-"""Algorithm 2 for large bases: the natural gradient by preconditioned conjugate gradients.
-
-The Fisher matrix is never formed. Each system ``G d = eta_hat - eta`` is solved only as accurately as the quadratic
-model deserves (inexact Newton), and the line search guards the convex objective.
-"""
+"""Algorithm 2 for large bases: the natural gradient by preconditioned conjugate gradients (inexact Newton)."""
 
 from __future__ import annotations
 
@@ -37,8 +33,6 @@ class NaturalCG(Solver):
     ----------
     max_products
         Fisher-vector products at most in one step.
-    max_iter, patience
-        Default budget of steps; steps without any progress after which what remains is rounding error.
 
     Examples
     --------
@@ -55,11 +49,9 @@ class NaturalCG(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta."""
         return State(target.at(theta))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Take one inexact natural-gradient step."""
         point, last = state.point, state.memory
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
@@ -80,7 +72,6 @@ class NaturalCG(Solver):
         return replace(state, gap=max(-_dot(point.gradient, direction), 0.0), tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
-        """Keep theta, here and where the preconditioner was computed."""
         kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
         if memory is None:
             return kept
@@ -88,7 +79,6 @@ class NaturalCG(Solver):
         return {**kept, "size": memory.size, "origins": np.array(origins)}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Evaluate theta, and make the preconditioners of the recorded points again."""
         point, step = target.at(arrays["theta"]), float(arrays["step"])
         if "size" not in arrays:
             return State(point, step=step)
@@ -103,10 +93,7 @@ class NaturalCG(Solver):
     def _solve(
         self, target: Target, point: Evaluation, pre: Preconditioner, *, share: float, floor: float
     ) -> FloatArray:
-        """Solve ``G d = eta_hat - eta`` until no more than a share of it, or no entry above `floor`, is left.
-
-        Every iterate is a descent direction; a direction without curvature (dependent parameters) ends the solve.
-        """
+        """Solve ``G d = eta_hat - eta`` until at most a share of it, or no entry above `floor`, is left."""
         residual = -point.gradient
         z = pre.apply(residual)
         step, solution = z.copy(), np.zeros_like(residual)
@@ -115,7 +102,7 @@ class NaturalCG(Solver):
         for _ in range(self.max_products):
             product = target.engine.fisher_product(point, step)
             curvature = _dot(step, product)
-            if not curvature > 0.0:
+            if not curvature > 0.0:  # dependent parameters; every iterate is a descent direction
                 break
             length = rz / curvature
             solution += length * step
@@ -132,9 +119,8 @@ class NaturalCG(Solver):
 def _forcing(size: float, before: float) -> float:
     """Return the part of the right-hand side that may be left unsolved, given its norm now and one step before.
 
-    In the preconditioner's norm the size is about the Newton decrement: the root mean square of the coming change of
-    log q, and so of what the quadratic model neglects. Where some cells move far more than the average the neglect is
-    larger and shows in slow progress; the second term (Eisenstat and Walker's choice 2) then saves products.
+    The size is about the Newton decrement, and so what the quadratic model neglects. Where some cells move far more
+    than the average, progress is slow; the second term (Eisenstat and Walker's choice 2) then saves products.
     """
     return min(FORCING, max(size, 0.9 * (size / before) ** 2))
 

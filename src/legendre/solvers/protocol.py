@@ -15,21 +15,11 @@ from legendre.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Point):
-    """A point of the model, and how far it is from the minimum.
+    """A point of the model, and how far it is from the minimum."""
 
-    Parameters
-    ----------
-    objective
-        ``psi(theta) - theta . eta_hat``: KL(P, Q) up to a constant of the data.
-    gradient
-        ``eta - eta_hat``, the gradient of KL(P, Q) in theta.
-    residual
-        ``max|eta - eta_hat|`` on B: 0 exactly at the decomposition.
-    """
-
-    objective: float = field(kw_only=True)
-    gradient: FloatArray = field(kw_only=True)
-    residual: float = field(kw_only=True)
+    objective: float = field(kw_only=True)  # psi(theta) - theta . eta_hat: KL(P, Q) up to a constant of the data
+    gradient: FloatArray = field(kw_only=True)  # eta - eta_hat, the gradient of KL(P, Q) in theta
+    residual: float = field(kw_only=True)  # max|eta - eta_hat| on B: 0 exactly at the decomposition
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,39 +46,27 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a solver carries from step to step.
+    """What a solver carries from step to step."""
 
-    Parameters
-    ----------
-    point
-        The current member of the model, from `Target.at` or `Target.evaluated`.
-    memory
-        Whatever else the solver needs; no one else looks at it.
-    step
-        The step length that led here.
-    gap
-        A bound of KL(P, Q) above its minimum; infinite while the solver has none.
-    tilt
-        By which share the distribution behind that bound, which has the expectations of P exactly, differs from Q in
-        any cell, at most: below 1 it is positive.
-    """
-
-    point: Evaluation
-    memory: Any = None
-    step: float = 0.0
-    gap: float = np.inf
+    point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluated`
+    memory: Any = None  # whatever else the solver needs; nothing else reads it
+    step: float = 0.0  # the step length that led here
+    gap: float = np.inf  # a bound of KL(P, Q) above its minimum; infinite while the solver has none
+    # the distribution behind that bound has P's expectations and differs from Q by at most this share in any cell
     tilt: float = np.inf
 
 
 class Solver(Protocol):
     """A method: its settings, what it needs, and its step. Derive from it to write your own.
 
-    A solver of your own defines `start` and `advance`; everything else has a default here.
+    A solver of your own defines `start` and `advance`; everything else has a default here. Settings of every solver:
+    `max_iter`, the steps that are allowed when the caller names no number, and `patience`, the steps without any
+    progress that end the fit, because what remains is rounding error.
     """
 
     name: ClassVar[str] = "your own"  # the name by which `decompose` and summaries know it
-    max_iter: int = 500  # steps that are allowed when the caller does not say
-    patience: int = 5  # steps without any progress that end the fit
+    max_iter: int = 500
+    patience: int = 5
     exact: ClassVar[bool] = False  # its gap rests on systems that were solved exactly, so that it proves existence
     convex: ClassVar[bool] = True  # of a fit that stalls, the point of smallest residual is the best one
     forms_fisher: ClassVar[bool] = False  # its steps form and factorise the Fisher matrix
@@ -111,10 +89,7 @@ class Solver(Protocol):
         return state
 
     def pack(self, state: State) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes the same state again, to the last bit, without copying them.
-
-        By default theta, for a solver without a memory.
-        """
+        """List the arrays from which `unpack` makes the same state again, to the last bit; by default theta."""
         return {"theta": state.point.theta, "step": state.step}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:

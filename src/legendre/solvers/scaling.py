@@ -1,8 +1,7 @@
 """Iterative proportional scaling: fit one margin after the other, for bases that are nothing but margins.
 
-Each fit is the exact minimum in the parameters of its margin. One-body bases and decomposable sets of interactions on a
-full grid are solved by one cycle in the right order: the closed form. At the end of the file: how fast cycles converge,
-how many are left, and how far to overstep.
+Each fit is the exact minimum in the parameters of its margin. Decomposable sets of margins on a full grid are solved by
+one cycle in the right order. At the end of the file: how fast cycles converge, and how far to overstep.
 """
 
 from __future__ import annotations
@@ -50,12 +49,10 @@ class Scales:
 
 @dataclass(frozen=True)
 class Scaling(Solver):
-    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree.
+    """Multiply Q by ``margin of P / margin of Q``, margin after margin, until all agree; a step is one cycle.
 
     Parameters
     ----------
-    max_iter, patience
-        Default budget of cycles over the margins; cycles without any progress that end the fit.
     horizon
         Give up, for another solver to go on, when at the present rate more cycles than this are left.
 
@@ -74,16 +71,14 @@ class Scaling(Solver):
     accepts_dependent: ClassVar[bool] = True
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta; refuse a basis that is not a set of margins."""
         margins, point = _margins(target.problem), target.at(theta)
         none = tuple(np.zeros(margin.values.shape) for margin in margins)
         q = np.exp(target.engine.log_probabilities(point))
         return State(point, memory=Scales(theta, point.psi, margins, q, none))
 
     def advance(self, target: Target, state: State) -> State | None:
-        """Fit every margin once."""
         scales: Scales = state.memory
-        residuals = seen(scales.residuals, state.point.residual)
+        residuals = (*scales.residuals, state.point.residual)[-WINDOW:]
         factor = None if self.horizon is None else rate(residuals)
         if factor is not None and cycles_left(residuals[-1], target.tol, factor) > (self.horizon or 0):
             return None
@@ -109,7 +104,6 @@ class Scaling(Solver):
         return {**own, **rest, **{f"log_scale{i}": values for i, values in enumerate(scales.log_scales)}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Read the margins of the data again, unless another state has them."""
         margins = _margins(target.problem) if beside is None else beside.memory.margins
         logs = tuple(arrays[f"log_scale{i}"] for i in range(len(margins)))
         residuals = tuple(float(r) for r in arrays["residuals"])
@@ -151,31 +145,21 @@ def _margins(problem: Problem) -> tuple[Margin, ...]:
             "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "
             "dependent on the support). Use solver='natural', or interactions(...) on a full grid."
         )
-    return tuple(_margin(problem, s) for s in in_running_order(modes))
-
-
-def _margin(problem: Problem, modes: Modes) -> Margin:
-    positions, rows = problem.model.positions, within(problem.model.positions, modes)
-    others = tuple(k for k in range(positions.shape[1]) if k not in modes)
-    return Margin(others, problem.margin(modes), rows, tuple(positions[rows].T))
+    positions, margins = problem.model.positions, []
+    for group in in_running_order(modes):
+        rows, others = within(positions, group), tuple(k for k in range(positions.shape[1]) if k not in group)
+        margins.append(Margin(others, problem.margin(group), rows, tuple(positions[rows].T)))
+    return tuple(margins)
 
 
 def _point(scales: Scales) -> Point:
-    """Read eta and theta from the margins, which is far cheaper than a sweep, and psi from the bottom cell's factors.
-
-    What margins say about a parameter of theta that they share adds up.
-    """
+    """Read eta and theta from the margins, far cheaper than a sweep, and psi from the bottom cell's factors."""
     total, theta, eta = float(scales.q.sum()), scales.start.copy(), np.empty_like(scales.start)
     for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
         eta[margin.rows] = zeta_adjoint(scales.q.sum(axis=margin.others, keepdims=True) / total)[margin.cells]
         theta[margin.rows] += moebius(log_scale)[margin.cells]
     bottom = sum(float(log_scale.flat[0]) for log_scale in scales.log_scales)
     return Point(theta, eta, scales.psi - bottom + float(np.log(total)))
-
-
-def seen(residuals: tuple[float, ...], residual: float) -> tuple[float, ...]:
-    """Keep the last residuals."""
-    return (*residuals, residual)[-WINDOW:]
 
 
 def rate(residuals: tuple[float, ...]) -> float | None:

@@ -94,10 +94,8 @@ def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
 
 
 def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> tuple[list[int], list[list[int]], bool]:
-    """Eliminate the mode that adds fewest edges, or makes the smallest clique; list the neighbours each then has.
-
-    The last value is whether no edge was added at all. Sets of modes are the bits of integers, which is fast.
-    """
+    """Eliminate modes by fewest new edges or smallest clique: the order, neighbours then, whether none was new."""
+    # sets of modes are the bits of integers, which is fast
     kept = [k for k, size in enumerate(log_sizes) if size > 0]
     every = sum(1 << k for k in kept)
     near = {k: sum(1 << int(j) for j in np.flatnonzero(graph[k])) & every & ~(1 << k) for k in kept}
@@ -114,12 +112,12 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
     neighbours: list[list[int]] = []
     chordal = True
     while costs:
-        best = heappop(waiting)
-        k = best[2]
+        k = (best := heappop(waiting))[2]
         if costs.get(k) != best:  # it has changed since
             continue
         if len(costs) > limits.QUICK_ELIMINATION_FROM and best[1 if by_fill else 0] > math.log(limits.LARGEST_CLIQUES):
-            return *_as_one(sorted(costs), order, neighbours), False
+            left = sorted(costs)  # no table that fits comes of these, and finding the best takes long: one clique
+            return order + left, neighbours + [left[i + 1 :] for i in range(len(left))], False
         del costs[k]
         around, fills = _members(near[k]), best[0 if by_fill else 1] > 0
         chordal = chordal and not fills
@@ -134,11 +132,6 @@ def _elimination(graph: BoolArray, log_sizes: list[float], *, by_fill: bool) -> 
             costs[j] = cost(j)
             heappush(waiting, costs[j])
     return order, neighbours, chordal
-
-
-def _as_one(left: list[int], order: list[int], neighbours: list[list[int]]) -> tuple[list[int], list[list[int]]]:
-    """Make one clique of the modes that are left: none that fits comes of them, and finding the best takes long."""
-    return order + left, neighbours + [left[i + 1 :] for i in range(len(left))]
 
 
 def _members(bits: int) -> list[int]:

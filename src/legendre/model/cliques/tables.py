@@ -1,8 +1,4 @@
-"""Tables over the cliques of a model, one behind the other in one array: where theta stands, and how they meet.
-
-The data's sums in these tables, and the closed form that they give where B fits the tables whole: rows of observations
-on a grid too large to be held are only ever summed over cliques of modes.
-"""
+"""Tables over the cliques of a model in one array; the data's sums in them, and the closed form that these give."""
 
 from __future__ import annotations
 
@@ -19,7 +15,7 @@ from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Entries
 from legendre.model.cliques.graph import CliqueTree
-from legendre.model.cliques.messages import Link, links_of
+from legendre.model.cliques.messages import Link, links_of, reverse
 
 ROWS = 1 << 12  # cells that are read at a time: few enough that neighbouring columns stay in the processor's cache
 
@@ -147,19 +143,10 @@ class Tables:
 
     def sums_above(self, tables: FloatArray) -> FloatArray:
         """Add up what stands at or above each parameter in its table."""
-        return self.suffix_sums(tables)[self.positions]
-
-    def suffix_sums(self, tables: FloatArray) -> FloatArray:
-        """Add up what stands at or above each cell in its table."""
         out = tables.copy()
         for start, stop, shape in self.groups:
             accumulate(reverse(out[start:stop].reshape(-1, *shape)), first=1)
-        return out
-
-
-def reverse(stack: FloatArray) -> FloatArray:
-    """View a stack of tables with every mode reversed; np.flip takes ten times as long to say the same."""
-    return stack[(slice(None), *[slice(None, None, -1)] * (stack.ndim - 1))]
+        return np.asarray(out[self.positions])
 
 
 def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
@@ -220,8 +207,7 @@ def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
 def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float, float]:
     """Return KL(m, q), where m has the margins `sums` on the cliques and q has `margins`; and a bound of ``|m/q - 1|``.
 
-    Both are products of conditional margins on the tree, so that the divergences of the cliques' own modes given
-    the shared ones add up, and so do the logarithms of their ratios.
+    Both are products of conditional margins on the tree: their divergences add up, and so do their log ratios.
     """
     gap = drift = 0.0
     for where, shape in tables.matrices:

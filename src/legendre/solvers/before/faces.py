@@ -32,22 +32,15 @@ WHOLE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Face:
-    """The smallest face that holds eta_hat.
-
-    Along `recession`, a direction in theta, KL falls for ever: the cells outside the face lose all probability on the
-    way. It is zero when the minimum is attained.
-    """
+    """The smallest face that holds eta_hat."""
 
     alive: BoolArray | None  # merged cells that carry probability in the limit; ``None`` when all of Omega does
-    recession: FloatArray
+    recession: FloatArray  # a direction in theta along which KL falls for ever; 0 when the minimum is attained
     certain: bool = True  # False: the question was too large; cells that surely vanish are left out all the same
 
 
 def diverging(recession: FloatArray) -> BoolArray:
-    """Mark the parameters that run to infinity along a direction of recession.
-
-    It changes a parameter by about 1 or not at all; less is the rounding error of a linear program.
-    """
+    """Mark the parameters that run to infinity: a direction of recession changes them by about 1, or not at all."""
     return np.asarray(np.abs(recession) > 1e-6, dtype=np.bool_)
 
 
@@ -88,10 +81,7 @@ def find_face(problem: Problem) -> Face:
 
 
 def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
-    """Whether the cells with data determine all others, so that no direction leaves those alone and lowers the others.
-
-    Looked for only where it is cheap: in a large basis of margins.
-    """
+    """Whether the cells with data determine all others; looked for where it is cheap, in a large basis of margins."""
     margins = margins_that_are_the_model(model) if model.n_params >= limits.TABLES_FROM else None
     functions = None if margins is None else from_tables(margins, positive)
     return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
@@ -110,10 +100,7 @@ def _empty_margins(problem: Problem) -> FloatArray:
 
 
 def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
-    """Span the directions in theta that change no observed cell (relative to the others) but some other one.
-
-    There are as many as the parameters lose in rank when only the observed cells are looked at.
-    """
+    """Span the directions in theta that change no observed cell (relative to the others) but some other one."""
     g = covariance(model.on_face(positive))
     kept = independent_columns(g.copy(), model.alive.size)
     lost = np.setdiff1d(np.arange(model.n_params), kept)
@@ -127,10 +114,7 @@ def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
 
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
-    """Maximise how many empty cells fall, over combinations of the directions under which none rises.
-
-    Such combinations form a cone, so that one linear program with each fall capped at 1 finds all cells that can fall.
-    """
+    """Find all empty cells that can fall while none rises, by one linear program: such combinations form a cone."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack
 
@@ -161,17 +145,14 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
 
 
 def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the different rows, and for each row which of them it is.
-
-    Sorting one number for each row is ten times faster than sorting rows; should two different rows share their number,
-    the rows are sorted after all.
+    """Return the different rows, and for each row which of them it is; sorting numbers is faster than sorting rows.
 
     >>> distinct(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]))[1].tolist()
     [0, 1, 0]
     """
     numbers = rows @ np.random.default_rng(0).standard_normal(rows.shape[1])
     _, first, where = np.unique(numbers, return_index=True, return_inverse=True)
-    if not np.array_equal(rows[first][where], rows):
+    if not np.array_equal(rows[first][where], rows):  # two different rows share their number
         found, where = np.unique(rows, axis=0, return_inverse=True)
         return found, where.reshape(-1)
     return rows[first], where
@@ -183,20 +164,14 @@ def features(model: Model, cells: BoolArray) -> FloatArray:
 
 
 def interior_point(problem: Problem) -> FloatArray:
-    """Find a positive distribution on the alive merged cells with the expectations of the data.
-
-    Of all such distributions, one whose smallest ratio to the weights is largest: a linear program.
-    """
+    """Of the distributions with the data's expectations, find one whose smallest ratio to the weights is largest."""
     from scipy.optimize import linprog
 
     model = problem.model
-    weights = model.weights[model.alive]
+    weights, right = model.weights[model.alive], np.append(1.0, problem.eta_hat)
     design = np.hstack([np.ones((len(weights), 1)), features(model, model.alive)])
     # q = smallest * weights + rest, rest >= 0
-    equality = np.hstack([design.T, (design.T @ weights)[:, None]])
-    cost = np.zeros(len(weights) + 1)
-    cost[-1] = -1.0
-    right = np.concatenate([[1.0], problem.eta_hat])
+    equality, cost = np.hstack([design.T, (design.T @ weights)[:, None]]), np.append(np.zeros(len(weights)), -1.0)
     answer = linprog(cost, A_eq=equality, b_eq=right, bounds=(0, None), method="highs")
     if answer.x is None or answer.x[-1] <= 0:
         raise InvalidSetting(

@@ -80,8 +80,8 @@ def _clear(functions: FloatArray, seen: BoolArray) -> bool:
 def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArray | None:
     """Find them through the Gram matrix of (1, features) on the observed cells; with `every`, a basis of them all.
 
-    Its entries are numbers of cells above joins, so exact. Coefficients of dependent features are drawn freely, those
-    of the others follow; a second solve removes the rounding error that the first one left on the observed cells.
+    Coefficients of dependent features are drawn freely, those of the others follow; a second solve removes the rounding
+    error that the first one left on the observed cells.
     """
     places = np.concatenate([np.zeros((1, seen.ndim), dtype=np.int64), model.positions])
     gram = _gram(places, seen)
@@ -123,8 +123,7 @@ def _on_grid(places: IntArray, column: FloatArray, shape: tuple[int, ...]) -> Fl
 def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
     """Find them without a matrix, for models that are all functions of some margins.
 
-    Such a model is the set of sums of one free table per margin. Random tables less the shortest ones that agree with
-    them on the observed cells (by LSQR: the coordinates are well conditioned) leave a function that is 0 there.
+    Random tables, one per margin, less the shortest that agree with them on the observed cells (by LSQR) are 0 there.
     """
     from scipy.sparse.linalg import LinearOperator, lsqr
 
@@ -160,10 +159,9 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
 def _in_the_cone(
     model: Model, seen: BoolArray, functions: FloatArray, unknown: BoolArray, gone: BoolArray
 ) -> BoolArray:
-    """Mark the cells that vanish with cells of Omega: up to combinations of the face, nonnegative multiples of them.
+    """Mark the cells that, up to combinations of the face, are nonnegative multiples of cells that vanish.
 
-    Functions that are 0 on the face see nothing but that rest. The same ray is recognised by random ones; sums of
-    several rays need a basis of all of them, and are looked for where there are not too many.
+    Random functions that are 0 on the face recognise the same ray; sums of several rays need a basis of all of them.
     """
     from scipy.optimize import nnls
     from scipy.spatial import cKDTree

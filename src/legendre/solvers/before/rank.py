@@ -1,8 +1,7 @@
 """Rank: which parameters are independent on the sample space.
 
 The features ``zeta(u, .)``, u in B, may be linearly dependent (together with the constant) on Omega. Q is unique all
-the same; theta is made unique by holding the parameters left out here at 0 (but large sets of margins that
-are fitted by scaling keep all of theirs).
+the same; theta is by holding the parameters left out here at 0 (large sets of margins, fitted by scaling, keep theirs).
 """
 
 from __future__ import annotations
@@ -20,28 +19,24 @@ from legendre.model.model import Model
 def independent(model: Model) -> IntArray:
     """List the rows of the basis that are kept: a maximal independent set.
 
-    Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular. If some
-    cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too, so that
-    nothing need be computed. Elsewhere a pivoted Cholesky factor of the features' covariance decides, under any
-    positive distribution. Bases too large for a matrix are searched for a dependence on the constant only, the one
-    there is when every basis cell is in Omega; what is not found costs theta its uniqueness, not Q.
+    Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular; if some
+    cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too.
+    Elsewhere a pivoted Cholesky factor of their covariance decides. Bases too large for a matrix are searched for a
+    dependence on the constant only; what is not found costs theta its uniqueness, not Q.
     """
     every = np.arange(model.n_params)
     if model.measure is None:
         return every
     reached = bool(model.carries(model.positions).all())
-    if reached and _constant_is_independent(model):
-        return every
+    if reached:
+        bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
+        if model.carries(bottom)[0] or (model.space.below(np.ones(model.n_params))[model.alive] == 0).any():
+            return every
     if model.n_params > limits.LARGEST_MATRIX:
-        return _without_a_matrix(model) if reached else every
+        if not reached or (model.space.below(makes_one := _upwards(model))[model.alive] != 1.0).any():
+            return every
+        return np.delete(every, np.flatnonzero(makes_one)[-1])  # the features make up the constant: one is left out
     return every[independent_columns(covariance(model), model.n_merged)]
-
-
-def _constant_is_independent(model: Model) -> bool:
-    """Whether some cell of Omega, such as the bottom, is above no basis cell."""
-    if model.carries(np.zeros((1, model.positions.shape[1]), dtype=np.int64))[0]:
-        return True
-    return bool((model.space.below(np.ones(model.n_params))[model.alive] == 0).any())
 
 
 def covariance(model: Model) -> FloatArray:
@@ -56,26 +51,11 @@ def covariance(model: Model) -> FloatArray:
     return g
 
 
-def _without_a_matrix(model: Model) -> IntArray:
-    """Find whether the features, independent in themselves, make up the constant; if so one of them is left out.
-
-    Coefficients are found cell by cell upwards (cells of one coordinate sum are incomparable), in whole numbers.
-    """
-    every, coefficients = np.arange(model.n_params), _upwards(model)
-    if (model.space.below(coefficients)[model.alive] != 1.0).any():
-        return every
-    return np.delete(every, np.flatnonzero(coefficients)[-1])
-
-
 def _upwards(model: Model) -> FloatArray:
-    """Find coefficients whose sum at or below each basis cell is 1, cell by cell upwards.
-
-    Cells of one coordinate sum are found together; in a long list there are about as many sums as cells, so that one
-    pass over the cells above each is cheaper.
-    """
+    """Find coefficients, whole numbers, whose sum at or below each basis cell is 1, cell by cell upwards."""
     level, coefficients = model.positions.sum(axis=1), np.zeros(model.n_params)
     if model.space.form != "list":
-        for s in np.unique(level):
+        for s in np.unique(level):  # cells of one coordinate sum are incomparable; in a list such cells are few
             here = np.flatnonzero(level == s)
             coefficients[here] = 1.0 - model.space.below_at(coefficients, model.positions[here])
         return coefficients
