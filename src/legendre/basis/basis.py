@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,10 +35,8 @@ class Basis(ABC):
     def select(self, data: Observation) -> IntArray:
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
 
-    @property
-    def growing(self) -> Adaptive | None:
-        """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
-        return None
+    growing: ClassVar[Adaptive | None] = None
+    """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""

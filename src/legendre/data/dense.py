@@ -98,11 +98,14 @@ class Dense(Observation):
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
 
+    def inside(self, cells: IntArray) -> IntArray:
+        return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
+
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
-        if count == 1 and axis == len(self.shape) - 1 and self.last_ranking is not None:
-            return cells_of(self.last_ranking, np.arange(self.shape[axis]), self.shape, axis)
+        if count == 1 and self.last_ranking is not None and axis == len(self.support.shape) - 1:
+            return cells_of(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
         compiled = self.values.size >= limits.COMPILED_CELLS and self.values.dtype.str in COMPILED
         if count == 1 and mask is None and compiled:
             return _largest(self.values, axis)
@@ -121,7 +124,7 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_of(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
+        return cells_of(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
 
     def negentropy(self) -> float:
         own = 0.0

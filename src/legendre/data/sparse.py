@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
@@ -29,6 +30,10 @@ class Sparse(Observation):
     cells: IntArray  # the cells (nnz x N) with a positive entry, all different, in C order
     values: AnyArray  # their entries
     even: float = 0.0  # a value more that is spread evenly over the whole grid: a pseudo-count
+
+    @property
+    def largest_grid(self) -> float:
+        return limits.LARGEST_MASS
 
     @property
     def entries(self) -> Entries:

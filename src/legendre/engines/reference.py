@@ -15,7 +15,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
 
-BLOCK = 32  # rows of the Fisher matrix that are filled at a time
+BLOCK = 64  # rows of the Fisher matrix that are filled at a time: of 32, 64, 100 and 128 the fastest for 400 parameters
 TINY = 1e-3  # A range bounded by this need not be known better
 
 

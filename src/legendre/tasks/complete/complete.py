@@ -24,7 +24,7 @@ from legendre.fitting.decompose import fit_recipe, shown
 from legendre.fitting.fit import warned
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.tensor import merged_density
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
 from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
@@ -147,8 +147,11 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    value = tensor(fit, extend=True)
-    if base is not None:
+    density = merged_density(fit)
+    value: FloatArray = np.array(spread(density if base is not None else density * fit.total), dtype=np.float64)
+    if base is not None:  # the two factors one after the other: their product may leave the range of float64
+        value *= base
+        value *= fit.total
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)
     if found is None:

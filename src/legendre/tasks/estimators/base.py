@@ -121,10 +121,13 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     return counted if alpha == 0 else counted + alpha / n_cells
 
 
+def holds_grid(shape: tuple[int, ...]) -> bool:
+    """Whether a grid can be held in memory."""
+    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
+
+
 def grid_trouble(shape: tuple[int, ...]) -> str:
-    """Return the sentence that says why a grid cannot be held in memory, empty where it can."""
-    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
-        return ""
+    """Return the sentence that says why a grid cannot be held in memory."""
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
         f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "

@@ -23,7 +23,15 @@ from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.solvers.before.faces import diverging
-from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
+from legendre.tasks.estimators.base import (
+    Estimator,
+    counts,
+    generator,
+    grid_trouble,
+    holds_grid,
+    row_weights,
+    samples_of,
+)
 from legendre.tasks.estimators.variables import Edges, Name, Variables
 
 Weight = float | FloatArray
@@ -101,12 +109,12 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
-        trouble = grid_trouble(variables.shape)
-        if not trouble:
+        if holds_grid(variables.shape):
             return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
+            trouble = grid_trouble(variables.shape)
             raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
 
     def fit_tensor(self, X: TensorLike) -> Self:

@@ -17,7 +17,15 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
-from legendre.tasks.estimators.base import Estimator, counts, generator, grid_trouble, row_weights, samples_of
+from legendre.tasks.estimators.base import (
+    Estimator,
+    counts,
+    generator,
+    grid_trouble,
+    holds_grid,
+    row_weights,
+    samples_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +142,9 @@ class LegendreDensity(Estimator):
             for (label, column), levels in zip(seen.items(), given, strict=True)
         ]
         shape = tuple(len(column.log_widths) for column in columns)
-        if trouble := grid_trouble(shape):
+        if not holds_grid(shape):
             way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
-            raise InvalidSamples(f"{trouble} {way_out}")
+            raise InvalidSamples(f"{grid_trouble(shape)} {way_out}")
         cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
         table = counts(cells, shape, weights, alpha)
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
