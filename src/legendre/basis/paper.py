@@ -95,7 +95,8 @@ class B2(_Sliced):
 class B3(_Sliced):
     """The l largest entries of each slice. Ties: the larger value first, then the smaller index (in C order).
 
-    Only cells of the support compete; the bottom competes but is then left out, as in the paper.
+    Each kind of X ranks its own (`Observation.largest`). Only cells of the support compete; the bottom competes but is
+    then left out, as in the paper.
 
     Parameters
     ----------

@@ -13,7 +13,10 @@ from legendre.model.model import Model
 
 
 def engine_for(model: Model, *, products: bool = False) -> Engine:
-    """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen."""
+    """Choose an engine; `products`: for Fisher-vector products. Compiled ones load the compiler only when chosen.
+
+    `MatrixEngine` is not among them: balancing takes it for a solver that says so (`Solver.needs_matrix`).
+    """
     space, k = model.space, len(model.basis)
     if space.form == "list":
         return CellListEngine(model)

@@ -1,8 +1,8 @@
 """Matrix scaling in the logarithms of row and column factors (the potentials): Sinkhorn's cycles, then Newton's steps.
 
-A cycle is two products with the matrix, and converges at a rate that the matrix dictates. Overstepping takes the square
-root of the number of cycles. Where there are still too many, Newton's method takes over: the Hessian in the potentials
-is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
+A cycle (`MatrixEngine.cycle`) is two products with the matrix, and converges at a rate that the matrix dictates.
+Overstepping takes the square root of the number of cycles. Where there are still too many, Newton's method takes over:
+the Hessian in the potentials is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
 """
 
 from __future__ import annotations
