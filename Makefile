@@ -10,18 +10,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# "uncompiled": with the compiler off, so that coverage sees the lines of compiled code. "TABLES": thousands of cases
-# through lines that the other tests cover too, run without the cost of measuring that.
+# first the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-TABLES := tests/paper tests/data/test_large_paths.py tests/engines/test_acceptance.py \
-	tests/solvers/test_solver_acceptance.py tests/test_inputs_and_doors.py
-PYTEST := $(BIN)/python -m pytest --quiet --numprocesses 2
 
 test: $(VENV)/.dev lint
-	NUMBA_DISABLE_JIT=1 $(PYTEST) $(UNCOMPILED) -m uncompiled -k "not large_ and not order_12" \
-		-W "ignore:overflow encountered:RuntimeWarning" --cov --cov-report= --cov-fail-under=0
-	$(PYTEST) $(TABLES)
-	$(PYTEST) $(addprefix --ignore=,$(TABLES)) --cov --cov-append --cov-report=term:skip-covered
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest --quiet --numprocesses 2 $(UNCOMPILED) -m uncompiled \
+		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning" \
+		--cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest --quiet --numprocesses 2 --cov --cov-append --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report
