@@ -31,7 +31,8 @@ REMARK = """\
 Legendre: the paper's basis B1 + B2(l) + B3(l) for l = 1, 3, 8; adaptive: as many
 cells, chosen by the data. Zeros are left out of the sample space, as in the paper.
 Each Legendre row is the unique minimum of KL(P, Q) in its model: the residual
-max|eta - eta_hat| proves it. NN-CP minimises the squared error instead."""
+max|eta - eta_hat| proves it. NN-CP minimises the squared error instead; x mask: it is
+told the same zeros, by multiplication with 1 where X > 0 and 0 elsewhere."""
 
 
 def run_demo(folder: Path) -> None:
