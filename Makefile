@@ -20,7 +20,7 @@ test: $(VENV)/.dev
 	rm -rf .coverage.parts
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target uncompiled compiling
 	COVERAGE_FILE=.coverage.parts/rest $(PYTEST) --numprocesses 2 $(COMPILING:%=--ignore=%)
-	$(BIN)/python -m coverage combine --quiet .coverage.parts
+	$(BIN)/python -m coverage combine --quiet .coverage.parts/*
 	$(BIN)/python -m coverage report
 
 uncompiled: lint
