@@ -5,30 +5,40 @@ BIN := $(VENV)/bin
 # modules are compiled to bytecode when they are first imported: most of these packages never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test uncompiled compiling lint bench bench-quick bench-against experiments clean
+.PHONY: demo test compiling uncompiled small rest lint bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# The tests that compile most run in one process, so that nothing is compiled twice, while the other core checks the
-# source and runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code.
+# One core runs the tests that compile most, in one process, so that nothing is compiled twice; the other checks the
+# source, runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code, and
+# then tests that compile nothing. Both share the rest.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
 COMPILING := tests/data/test_large_paths.py $(UNCOMPILED)
-PYTEST := $(BIN)/python -m pytest --quiet --cov --cov-report= --cov-fail-under=0
+SMALL := tests/basis tests/model tests/paper tests/results tests/solvers
+PYTEST := $(BIN)/python -m pytest --quiet
+# coverage's tracer would slow the compiler down by a third
+WITH_COVERAGE = COVERAGE_FILE=.coverage.parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
 
 test: $(VENV)/.dev
 	rm -rf .coverage.parts
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target uncompiled compiling
-	COVERAGE_FILE=.coverage.parts/rest $(PYTEST) --numprocesses 2 $(COMPILING:%=--ignore=%)
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target small compiling
+	$(MAKE) --no-print-directory rest
 	$(BIN)/python -m coverage combine --quiet .coverage.parts/*
 	$(BIN)/python -m coverage report
 
+compiling: $(VENV)/.dev
+	$(PYTEST) $(COMPILING)
+
 uncompiled: lint
-	NUMBA_DISABLE_JIT=1 COVERAGE_FILE=.coverage.parts/uncompiled $(PYTEST) $(UNCOMPILED) -m uncompiled \
+	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
 		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
 
-compiling: $(VENV)/.dev
-	COVERAGE_FILE=.coverage.parts/compiling $(PYTEST) $(COMPILING)
+small: uncompiled
+	$(WITH_COVERAGE) $(SMALL)
+
+rest: $(VENV)/.dev
+	$(WITH_COVERAGE) --numprocesses 2 $(COMPILING:%=--ignore=%) $(SMALL:%=--ignore=%)
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report
