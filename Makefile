@@ -18,13 +18,13 @@ COMPILING := tests/data/test_large_paths.py $(UNCOMPILED)
 SMALL := tests/basis tests/model tests/paper tests/results tests/solvers
 PYTEST := $(BIN)/python -m pytest --quiet
 # coverage's tracer would slow the compiler down by a third
-WITH_COVERAGE = COVERAGE_FILE=.coverage.parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
+WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
 
 test: $(VENV)/.dev
-	rm -rf .coverage.parts
+	rm -rf .coverage-parts
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target small compiling
 	$(MAKE) --no-print-directory rest
-	$(BIN)/python -m coverage combine --quiet .coverage.parts/*
+	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
 	$(BIN)/python -m coverage report
 
 compiling: $(VENV)/.dev
@@ -78,4 +78,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) demo .coverage .coverage.parts .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis
