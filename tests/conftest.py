@@ -39,9 +39,12 @@ def one_thread() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run property tests without coverage's tracer, which doubles their time; single cases reach the same lines."""
+    """Run property tests without coverage's tracer, which doubles their time; single cases reach the same lines.
+
+    Those that run with the compiler off are there to be traced.
+    """
     tracer = sys.gettrace()
-    if is_hypothesis_test(getattr(item, "obj", None)):
+    if is_hypothesis_test(getattr(item, "obj", None)) and not item.get_closest_marker("uncompiled"):
         sys.settrace(None)
     try:
         return (yield)
