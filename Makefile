@@ -14,7 +14,7 @@ demo: $(VENV)/.demo
 # source, runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code, and
 # then tests that compile nothing. Both share the rest.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-COMPILING := tests/data/test_large_paths.py $(UNCOMPILED)
+COMPILING := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py
 SMALL := tests/basis tests/model tests/paper tests/results tests/solvers
 PYTEST := $(BIN)/python -m pytest --quiet
 # coverage's tracer would slow the compiler down by a third
