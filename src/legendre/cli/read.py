@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from legendre.core.errors import InvalidFile, LegendreError, unknown_name
 from legendre.core.files import numpy_file
+from legendre.core.npz import Npz
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.coordinates import is_sparse, read_archive
 from legendre.data.readers.tns import read_tns
@@ -41,7 +41,7 @@ def read_input(path: Path, key: str | None = None) -> AnyArray | SparseTensor:
 
 def _numpy(path: Path, key: str | None) -> AnyArray | SparseTensor:
     with numpy_file(path) as content:
-        if not isinstance(content, NpzFile):
+        if not isinstance(content, Npz):
             return content
         if key is not None or not is_sparse(content.files):
             return _member(path, content, key)
@@ -52,7 +52,7 @@ def _numpy(path: Path, key: str | None) -> AnyArray | SparseTensor:
         raise InvalidFile(f"{path} holds a sparse array that cannot be read: {problem}") from None
 
 
-def _member(path: Path, archive: NpzFile, key: str | None) -> AnyArray:
+def _member(path: Path, archive: Npz, key: str | None) -> AnyArray:
     names = archive.files
     if not names:
         raise InvalidFile(f"{path} holds no array.")

@@ -6,21 +6,16 @@ import os
 import re
 import secrets
 import stat
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
-from legendre.core.errors import InvalidFile
+from legendre.core.errors import InvalidFile, TooLarge
+from legendre.core.npz import DAMAGED, NotNumpy, Npz, read_numpy
 from legendre.core.types import AnyArray
-
-DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, NotImplementedError, SyntaxError, TokenError)
 
 
 @contextmanager
@@ -79,24 +74,26 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, com
 
 
 @contextmanager
-def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | NpzFile]:
+def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | Npz]:
     """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`."""
     try:
         with Path(path).open("rb") as stream:
-            yield np.load(stream, allow_pickle=False)
-    except InvalidFile:
+            yield read_numpy(stream, os.fstat(stream.fileno()).st_size)
+    except (InvalidFile, TooLarge):
         raise
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
+    except NotNumpy as problem:
+        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+    except MemoryError:
+        raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
     except DAMAGED as problem:
-        pickled = "it holds Python objects, or is not a NumPy file at all"
-        reason = pickled if "pickle" in str(problem) else f"damaged or truncated ({problem})"
-        raise InvalidFile(f"cannot read {path}: {reason}.") from None
+        raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
 
 
 def read_arrays(path: str | os.PathLike[str], what: str = "a saved decomposition") -> dict[str, AnyArray]:
     """Read all arrays of an npz file."""
     with numpy_file(path) as content:
-        if not isinstance(content, NpzFile):
+        if not isinstance(content, Npz):
             raise InvalidFile(f"{path} holds a single array; {what} is an .npz file.")
         return {name: content[name] for name in content.files}

@@ -76,6 +76,9 @@ LARGEST_WRITTEN_OUT = 1 << 28  # cells of a sparse tensor that `toarray` writes 
 LARGEST_HELD = 1 << 26
 """Cells of a grid that is held where an answer needs every cell of it (512 MiB a copy): estimators, hidden modes, and
 tasks that were given a sparse or a distributed X."""
+LARGEST_CHECK = 1 << 25
+"""Additions of the one sweep, in NumPy, by which `load` checks the certificate of a fit (half a second); the file of a
+larger fit is checked for all but that eta and psi are those of its theta."""
 MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from legendre.core.files import write_arrays
+from legendre.core.npz import checksum
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import VERSION, Archive, Arrays, nested
+from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -48,8 +49,9 @@ class Storable(ABC):
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
         arrays = self.to_arrays()
-        names = np.array(sorted(arrays))  # so that a missing array is noticed
-        write_arrays(path, {"format": self.format, "version": VERSION, "names": names, **arrays})
+        names = np.array(sorted([*arrays, CHECKSUM]))  # so that a missing array is noticed
+        content = {"format": self.format, "version": VERSION, "names": names, **arrays}
+        write_arrays(path, {**content, CHECKSUM: checksum(content)})
 
 
 class Result(Storable):

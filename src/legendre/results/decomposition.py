@@ -21,10 +21,12 @@ from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
+from legendre.results.check import fit_fields
+from legendre.results.file_model import pack_model
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
-from legendre.results.rounds import Round, pack_rounds, unpack_rounds
+from legendre.results.rounds import Round, pack_rounds
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -267,7 +269,7 @@ class Decomposition(ModelResult):
         """List what cannot be computed again without X."""
         plain = file.pack_plain(self)
         return {
-            **file.pack_model(self.model, self.point),
+            **pack_model(self.model, self.point),
             "gap": plain.pop("newton_gap"),
             **plain,
             "eta_hat": self.eta_hat,
@@ -282,19 +284,5 @@ class Decomposition(ModelResult):
     @classmethod
     def from_arrays(cls, arrays: file.Archive) -> Self:
         """Rebuild the decomposition."""
-        model, plain = file.unpack_model(arrays), file.read_plain(cls, arrays.renamed(newton_gap="gap"))
-        listed = model.space.form == "list"
-        alive = arrays.mask("alive", (model.space.n_cells,) if listed else model.quotient.merged_shape)
-        if not 0 < plain["total"] < np.inf:
-            raise arrays.unfit(f"total is {plain['total']:g}")
-        return cls(
-            **plain,
-            model=model,
-            point=file.unpack_point(arrays, model, alive),
-            eta_hat=arrays.floats("eta_hat", model.n_params),
-            alive=alive,
-            recession=arrays.floats("recession", model.n_params),
-            missing=arrays.mask("missing", model.support.shape),
-            path=unpack_rounds(arrays.floats("path", None, 5, finite=False)) if "path" in arrays else (),
-            stored={"kl": arrays.number("kl"), "rmse": arrays.number("rmse")},
-        )
+        plain = file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        return cls(**plain | fit_fields(arrays, plain["status"]))

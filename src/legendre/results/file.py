@@ -13,19 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from legendre.basis.basis import inside_grid
 from legendre.core.cells import frozen
+from legendre.core.npz import checksum
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.support import Support
-from legendre.engines.choose import engine_for
-from legendre.engines.protocol import Point
-from legendre.model.model import Model
 from legendre.solvers.loop import Step, pack_history, unpack_history
 from legendre.solvers.status import Status
 
 VERSION = 2  # version 1, of decompositions only, had neither eta nor psi: both are computed again from theta
 
+CHECKSUM = "checksum"  # the name of the array that holds it
 Arrays = dict[str, Any]  # what goes into a file, by name
+NOT_NEGATIVE = {
+    "best", "error", "g2", "gap", "held_out", "kl", "n_folds", "n_held_out", "n_params", "n_rungs", "n_runs",
+    "n_visible", "newton_gap", "rank", "rest", "residual", "rmse", "scored", "tol", "total", "total_kl", "version",
+    "x2",
+}  # fmt: skip
+"""Numbers that cannot be below 0, by their names in all kinds of results."""
+ROUNDING = 1e-9  # by which a sum of probabilities may be below 0 or above 1
+MOST_MODES = 1 << 16  # of a tensor in a file
 
 
 class Unreadable(Exception):
@@ -79,6 +84,12 @@ where (3) is expected.
             raise Unreadable(f"its format version is {version}, this library reads up to {VERSION}. Update legendre.")
         if version > 1 and (lost := sorted({str(name) for name in self.array("names", "U", (None,))} - {*self.arrays})):
             raise self.damaged(f"'{lost[0]}' is missing")
+
+    def check_content(self) -> None:
+        """Refuse a file whose content is not, to the last bit, what was written; the first files had no checksum."""
+        content = {name: array for name, array in self.arrays.items() if name != CHECKSUM}
+        if CHECKSUM in self and self.text(CHECKSUM) != checksum(content):
+            raise self.damaged("its content is not what was written: the checksum is another")
 
     def part(self, name: str) -> Archive:
         """Return the arrays of a part."""
@@ -134,16 +145,28 @@ where (3) is expected.
         return self.array(name, "iu", shape)
 
     def number(self, name: str) -> float:
-        """Read one number, finite or not."""
-        return float(self.array(name, "fiu", ()))
+        """Read one number, finite or not; refuse one below 0 where there can be none."""
+        found = float(self.array(name, "fiu", ()))
+        if name in NOT_NEGATIVE and found < 0:
+            raise self.unfit(f"{self.prefix}{name} is {found:g}")
+        return found
 
     def whole(self, name: str) -> int:
         """Read one integer of any size, see `packed_integer`."""
         found = self.array(name, "iuU", ())
         try:
-            return int(str(found), 0)
+            number = int(str(found), 0)
         except ValueError:
             raise self.damaged(f"'{self.prefix}{name}' is no integer but {str(found)!r}") from None
+        if name in NOT_NEGATIVE and number < 0:
+            raise self.unfit(f"{self.prefix}{name} is {number}")
+        return number
+
+    def count(self, name: str) -> int:
+        """Read how many parts there are: each has at least one array."""
+        if (found := self.whole(name)) > len(self.arrays):
+            raise self.unfit(f"{self.prefix}{name} is {found}, in a file of {len(self.arrays)} arrays")
+        return found
 
     def text(self, name: str) -> str:
         """Read a text."""
@@ -180,52 +203,37 @@ where (3) is expected.
         rows = self.floats(name, None, 4, finite=False)
         if not len(rows):
             raise self.unfit(f"{self.prefix}{name} is empty")
+        if (rows[:, 1:3] < 0).any():
+            raise self.unfit(f"{self.prefix}{name} has a negative residual")
         return unpack_history(rows)
 
     def shape(self, name: str = "shape") -> tuple[int, ...]:
         """Read the shape of a tensor."""
         found = tuple(int(n) for n in self.integers(name, None))
-        if not found or min(found) < 1:
-            raise self.unfit(f"{self.prefix}{name} is {found}")
+        if not 0 < len(found) <= MOST_MODES or min(found) < 1:
+            raise self.unfit(f"{self.prefix}{name} is {found[:10]}")
         return found
 
+    def total(self, name: str = "total") -> float:
+        """Read the sum of X."""
+        found = self.number(name)
+        if not 0 < found < np.inf:
+            raise self.unfit(f"{self.prefix}{name} is {found:g}")
+        return found
 
-def pack_model(model: Model, point: Point) -> Arrays:
-    """Write a model and a member of it."""
-    some = {"base": model.base, "points": model.support.points}
-    return {
-        "shape": np.array(model.support.shape, dtype=np.int64),
-        "basis": model.basis,
-        "theta": point.theta,
-        "eta": point.eta,
-        "psi": point.psi,
-        **packed_mask("support", model.support.mask),
-        **{name: array for name, array in some.items() if array is not None},
-    }
+    def expectations(self, name: str, count: int) -> FloatArray:
+        """Read expectations, which are probabilities up to the rounding errors of their sums."""
+        found = self.floats(name, count)
+        if (found < -ROUNDING).any() or (found > 1 + ROUNDING).any():
+            raise self.unfit(f"{self.prefix}{name} holds numbers that are no probabilities")
+        return found
 
-
-def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
-    """Read a model."""
-    shape = arrays.shape()
-    basis = arrays.integers("basis", None, len(shape))
-    if len(inside_grid(basis, shape)) < len(basis):
-        raise arrays.unfit(f"cells of the basis are repeated, or outside the grid {shape}")
-    points = None
-    if "points" in arrays:
-        points = arrays.integers("points", None, len(shape))
-        if not len(points) or (points < 0).any() or (points >= shape).any():
-            raise arrays.unfit(f"points of the support lie outside the grid {shape}")
-    if base is None and "base" in arrays:
-        base = arrays.floats("base", *shape, finite=False)
-    return Model.of(Support(shape, arrays.mask("support", shape), points), base, basis)
-
-
-def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) -> Point:
-    """Read the member of the model; where only theta was written, the rest is computed."""
-    theta = arrays.floats("theta", model.n_params)
-    if int(arrays.arrays["version"]) < 2:
-        return engine_for(model.on_face(alive)).at(theta)
-    return Point(theta, arrays.floats("eta", model.n_params), arrays.number("psi"))
+    def probability(self, name: str) -> float:
+        """Read a probability, which may be NaN: not known."""
+        found = self.number(name)
+        if found < 0 or found > 1:
+            raise self.unfit(f"{self.prefix}{name} is {found:g}")
+        return found
 
 
 PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {

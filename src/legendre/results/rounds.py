@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass, fields
 import numpy as np
 
 from legendre.core.types import AnyArray, FloatArray
+from legendre.results.file import Archive
 
 
 @dataclass(frozen=True)
@@ -44,3 +45,13 @@ def pack_rounds(path: Sequence[Round]) -> FloatArray:
 def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
     """Read rounds from rows."""
     return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
+
+
+def read_rounds(arrays: Archive, n_params: int, kl: float) -> tuple[Round, ...]:
+    """Read the rounds of a file, the last of which is the fit itself."""
+    rows = arrays.floats("path", None, len(fields(Round)), finite=False)
+    sizes = rows[:, 0]
+    whole = len(rows) and np.isfinite(sizes).all() and (sizes == np.rint(sizes)).all() and (np.diff(sizes) >= 0).all()
+    if not whole or (rows[:, 1:3] < 0).any() or sizes[0] < 0 or sizes[-1] != n_params or rows[-1, 1] != kl:
+        raise arrays.unfit(f"{arrays.prefix}path does not lead to {n_params} parameters and KL {kl:g}")
+    return unpack_rounds(rows)

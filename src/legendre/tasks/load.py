@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from legendre.core.errors import InvalidFile
+from legendre.core.errors import InvalidFile, TooLarge
 from legendre.core.files import read_arrays
 from legendre.results.base import Storable
 from legendre.results.file import Archive, Unreadable
@@ -28,7 +28,10 @@ KINDS = {
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a result that its `save` wrote: the same type, and the same numbers to the last bit.
 
-    X is not in the file, so that what needs it (`inference`, `at`) must be computed before.
+    X is not in the file, so that what needs it (`inference`, `at`) must be computed before. Nothing in the file is
+    believed: each array is compared with the others and with the length of the file, and the model is evaluated at
+    theta, so that a status that says converged is true or the file is refused with an `InvalidFile`. (Where that would
+    take seconds, from ``limits.LARGEST_CHECK`` additions on, the stored eta is compared with tol instead.)
 
     Parameters
     ----------
@@ -57,11 +60,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     archive = Archive(arrays, f"a saved {kind.removeprefix('legendre-').replace('-', ' ')}", read=_read)
     try:
         archive.check_whole()
-        return _read(archive)
+        result = _read(archive)
+        archive.check_content()
     except Unreadable as problem:
         raise InvalidFile(f"cannot read {path}: {problem}") from None
-    except (KeyError, ValueError, IndexError, TypeError, OverflowError) as problem:
+    except MemoryError as problem:
+        raise TooLarge(f"cannot read {path}: {archive.what}, which does not fit in memory ({problem}).") from None
+    except (KeyError, ValueError, IndexError, TypeError, ArithmeticError, AttributeError) as problem:
         raise InvalidFile(f"cannot read {path}: {archive.what}, but a damaged one ({problem}).") from None
+    return result
 
 
 def _read(archive: Archive) -> Storable:

@@ -16,6 +16,7 @@ from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.model import Model
 from legendre.results.base import Storable
+from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of
 from legendre.results.inference.printout import shown
@@ -52,7 +53,10 @@ class LikelihoodRatio(Storable):
     @classmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the test together again."""
-        return cls(**read_plain(cls, arrays))
+        found = cls(**read_plain(cls, arrays))
+        if not same(found.p_value, chi_square_p(found.statistic, found.df)):
+            raise arrays.unfit(f"p_value {found.p_value:g} is not that of {found.statistic:g} on {found.df} df")
+        return found
 
 
 def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRatio:

@@ -15,6 +15,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
+from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, deviances
 from legendre.results.inference.printout import printout
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 KINDS = ("adjusted", "deviance", "pearson")
+MEANS = 1e-8  # logarithms of means, and their sum, as two ways of summing theta may differ in them
 EXACT = 1e-9  # leverages this close to 1 are 1 up to rounding: the model fits such a count exactly, whatever it is
 
 
@@ -188,12 +190,20 @@ class Inference(Storable):
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the tests together again."""
         fit: Decomposition = arrays.result("fit", "legendre-decomposition")
-        return cls(fit=fit, counts=_read_counts(arrays.part("counts"), fit.shape), **read_plain(cls, arrays))
+        counts = _read_counts(arrays.part("counts"), fit)
+        found, again = cls(fit=fit, counts=counts, **read_plain(cls, arrays)), _compared(fit, counts)
+        for name in ("df", "g2", "x2", "g2_p_value", "x2_p_value", "log_likelihood", "aic", "bic"):
+            if not same(getattr(found, name), getattr(again, name)):
+                raise arrays.unfit(f"{name} is {getattr(found, name)}, but the counts give {getattr(again, name)}")
+        return found
 
 
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
-    counts = counts_of(fit)
+    return _compared(fit, counts_of(fit))
+
+
+def _compared(fit: Decomposition, counts: Counts) -> Inference:
     df = fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
     g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
@@ -201,15 +211,29 @@ def infer(fit: Decomposition) -> Inference:
     return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
 
 
-def _read_counts(arrays: Archive, shape: tuple[int, ...]) -> Counts:
+def _read_counts(arrays: Archive, fit: Decomposition) -> Counts:
+    """Read counts, which sum to the fit's total, and their means, which are those of the fit."""
     n = arrays.floats("n", None)
-    alive = arrays.mask("alive", shape)
+    alive = arrays.mask("alive", fit.shape)
     if alive is not None and int(alive.sum()) != len(n):
         raise arrays.unfit(f"{len(n)} counts for {int(alive.sum())} cells")
+    if (n < 0).any() or (n != np.rint(n)).any() or not same(float(n.sum()), fit.total):
+        raise arrays.unfit(f"counts are whole numbers with the sum {fit.total:g}")
     mu, rest = arrays.floats("mu", len(n)), arrays.number("rest")
+    if not np.allclose(mu.sum() + rest, fit.total, rtol=MEANS):
+        raise arrays.unfit(f"the means of the counts sum to {mu.sum() + rest:g}, where {fit.total:g} is expected")
     if alive is not None:
-        return Counts(n, mu, rest, alive)
-    return Counts(n, mu, rest, None, arrays.integers("cells", len(n), len(shape)), arrays.floats("logs", len(n)))
+        found = Counts(n, mu, rest, alive)
+        cells = np.argwhere(alive)
+    else:
+        cells = arrays.integers("cells", len(n), len(fit.shape))
+        if (cells < 0).any() or (cells >= fit.shape).any():
+            raise arrays.unfit(f"counts outside the grid {fit.shape}")
+        found = Counts(n, mu, rest, None, cells, arrays.floats("logs", len(n)))
+    logs = fit.log_prob(cells) + float(np.log(fit.total))
+    if not np.allclose(found.log_mu, logs, rtol=MEANS, atol=MEANS):
+        raise arrays.unfit("the means of the counts are not those of the fit")
+    return found
 
 
 def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:

@@ -18,18 +18,11 @@ from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.results.base import ModelResult
-from legendre.results.file import (
-    Archive,
-    Arrays,
-    nested,
-    pack_model,
-    pack_plain,
-    read_plain,
-    unpack_model,
-    unpack_point,
-)
+from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_model import pack_model, unpack_model, unpack_point
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+from legendre.tasks.balance.check import check_face, check_tensor
 from legendre.tasks.balance.margins import Margins, key_of, margin_of, other_modes
 
 EXPONENT = 300.0  # factors whose logarithms add up to at most this are multiplied one by one: no product overflows
@@ -146,17 +139,21 @@ class Balanced(ModelResult):
         """Put the result together again."""
         X = arrays.array("X", "iuf", arrays.shape())
         model = unpack_model(arrays, frozen(X.astype(np.float64)))
-        return cls(
+        found = cls(
             model=model,
             point=unpack_point(arrays, model),
-            eta_hat=arrays.floats("eta_hat", model.n_params),
+            eta_hat=arrays.expectations("eta_hat", model.n_params),
             X=X,
-            margins=Margins(_read_by_modes(arrays, "margins"), arrays.number("total")),
+            margins=Margins(_read_by_modes(arrays, "margins"), arrays.total()),
             values=arrays.floats("values", *X.shape),
             parts=_read_by_modes(arrays, "log_factors"),
             vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
             **read_plain(cls, arrays),
         )
+        alive = check_face(arrays, found)
+        with np.errstate(over="ignore", invalid="ignore"):
+            check_tensor(arrays, found, multiplied(X, found.parts, alive if len(found.vanishing_cells) else None))
+        return found
 
     def __repr__(self) -> str:
         return (
@@ -239,6 +236,8 @@ def _read_by_modes(arrays: Archive, name: str) -> dict[Modes, FloatArray]:
     found = {}
     for key in part.names():
         modes = tuple(int(k) for k in key.split("-"))
+        if list(modes) != sorted({*modes} & {*range(len(shape))}):
+            raise arrays.unfit(f"{name} of the modes {modes}")
         found[modes] = part.floats(key, *(shape[k] for k in modes), finite=False)
     if not found:
         raise arrays.damaged(f"'{name}' is missing")

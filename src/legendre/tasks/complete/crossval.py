@@ -90,7 +90,16 @@ class CrossValidation(Storable):
         numbers = ("rmse", "rmse_se", "deviance", "deviance_se")
         columns: list[Any] = [part.floats(name, n, finite=False).tolist() for name in numbers]
         rows = zip(part.texts("basis", n), *columns, part.integers("undetermined", n).tolist(), strict=True)
-        return cls(scores=tuple(Score(*row) for row in rows), **plain)
+        found = cls(scores=tuple(Score(*row) for row in rows), **plain)
+        bad = (
+            any(value < 0 for column in columns for value in column)
+            or min(score.undetermined for score in found.scores) < 0
+        )
+        if bad or found.criterion not in CRITERIA or not found.scored <= found.held_out or found.n_folds < 2:
+            raise arrays.unfit("errors or numbers of cells that cannot be")
+        if found.best != min(range(n), key=lambda at: _merit(found.scores[at], found.criterion)):
+            raise arrays.unfit(f"basis {found.best} is not the best by its {found.criterion}")
+        return found
 
     def __str__(self) -> str:
         head = ("", "basis", "deviance per cell", "RMSE", "undetermined")

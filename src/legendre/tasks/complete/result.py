@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from legendre.core.array_libraries import host
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray
 from legendre.results.base import Result, of_fit
+from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, packed_mask
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
 
+FILLED = 1e-9  # by which a value of the model may differ when it is computed again
 NAMED = 8  # the number of slices that the summary names one by one
 
 
@@ -111,18 +114,39 @@ class Completion(Result):
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the completion together again."""
         fit: Decomposition = arrays.result("fit", Decomposition.format)
-        return cls(
+        found = cls(
             values=arrays.floats("values", *fit.shape, finite=False),
             fit=fit,
             determined=arrays.mask("determined", fit.shape),
             observed=arrays.needed_mask("observed", fit.shape),
             cv=arrays.result("cv", CrossValidation.format) if "cv.format" in arrays else None,
         )
+        check(arrays, found)
+        return found
 
     def __repr__(self) -> str:
         missing = int(np.count_nonzero(~self.observed))
         left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
+
+
+def check(arrays: Archive, found: Completion) -> None:
+    """Refuse values that the fit does not give, or a fit to other values than those observed."""
+    fit, values, seen = found.fit, found.values, found.observed
+    omega, total = fit.model.support.on_grid(), fit.total
+    if not (seen | ~omega).all() or not (values[seen] >= 0).all() or np.isinf(values).any():
+        raise arrays.unfit("observed cells are missing or negative")
+    mass = np.where(omega, np.nan_to_num(values), 0.0)
+    eta_hat = zeta_adjoint(mass / total)[tuple(fit.basis.T)]
+    if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED):
+        raise arrays.unfit("the fit is not one to the observed values")
+    model = host(fit.tensor(extend=True))
+    filled = ~seen & np.isfinite(values) & np.isfinite(model) & (values != 0)  # 0 at the boundary, whatever theta says
+    if not np.allclose(values[filled], model[filled], rtol=FILLED, atol=0.0):
+        raise arrays.unfit("the values of missing cells are not those of the fit")
+    known = found.determined
+    if known is not None and ((~known & seen).any() or (np.isnan(values[known]).any() and fit.alive is None)):
+        raise arrays.unfit("cells are marked as determined that are not")
 
 
 def _filled(done: Completion) -> list[tuple[str, str]]:

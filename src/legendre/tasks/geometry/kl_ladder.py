@@ -23,6 +23,7 @@ from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
+from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.inference.counts import chi_square_p
@@ -126,11 +127,27 @@ class Ladder(Storable):
     @classmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the ladder together again."""
-        parts = [arrays.part(f"rung{i}") for i in range(arrays.whole("n_rungs"))]
+        parts = [arrays.part(f"rung{i}") for i in range(arrays.count("n_rungs"))]
         if not parts:
             raise arrays.unfit("a ladder without rungs")
         rungs = tuple(Rung(**read_plain(Rung, part)) for part in parts)
-        return cls(shape=arrays.shape(), rungs=rungs, **read_plain(cls, arrays))
+        found = cls(shape=arrays.shape(), rungs=rungs, **read_plain(cls, arrays) | {"total": arrays.total()})
+        _check(arrays, found)
+        return found
+
+
+def _check(arrays: Archive, found: Ladder) -> None:
+    """Refuse rungs that do not add up."""
+    below, counts = found.total_kl, found.rungs[0].g2 is not None
+    if found.ground not in ("uniform", "base") or not below < math.inf:
+        raise arrays.unfit(f"the ground is {found.ground} with KL {below:g}")
+    for i, rung in enumerate(found.rungs):
+        share = rung.explained / found.total_kl if found.total_kl > NOTHING else math.nan
+        g2 = 2.0 * found.total * rung.explained if counts else None
+        true = same(rung.explained, below - rung.kl) and rung.explained >= 0 and same(rung.share, share)
+        if not (true and (rung.g2 is None) == (g2 is None) and same(rung.g2 or 0.0, g2 or 0.0)):
+            raise arrays.unfit(f"rung {i} does not explain the difference to the one below it")
+        below = rung.kl
 
 
 def ladder(

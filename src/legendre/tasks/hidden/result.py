@@ -11,12 +11,14 @@ from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray
 from legendre.results.base import Result, of_fit
+from legendre.results.check import evaluated, rounding, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
 
+KL_AGREES = 1e-6  # KL of the last fit and of the run that led to it: that fit takes one more step
 SAME = 1e-4  # runs that end with a KL this close to the best count as having found the same minimum in the summary
 
 
@@ -119,13 +121,15 @@ class HiddenDecomposition(Result):
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the result together again."""
         fit: Decomposition = arrays.result("fit", Decomposition.format)
-        plain, n_runs = read_plain(cls, arrays), arrays.whole("n_runs")
+        plain, n_runs = read_plain(cls, arrays), arrays.count("n_runs")
         if not (0 < plain["n_visible"] < len(fit.shape) and 0 <= plain["best"] < n_runs):
             said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
             raise arrays.unfit(said)
         parts = [arrays.part(f"run{i}") for i in range(n_runs)]
         runs = tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts)
-        return cls(fit=fit, runs=runs, **plain)
+        found = cls(fit=fit, runs=runs, **plain | {"total": arrays.total()})
+        check(arrays, found)
+        return found
 
     def __repr__(self) -> str:
         hidden = shape_name(self.fit.shape[self.n_visible :])
@@ -134,3 +138,19 @@ class HiddenDecomposition(Result):
             f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
             f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
         )
+
+
+def check(arrays: Archive, found: HiddenDecomposition) -> None:
+    """Refuse a run whose gradient is not what it says: at its theta, the expectations less those of X shared out."""
+    fit, run = found.fit, found.runs[found.best]
+    again = evaluated(fit.model, run.theta, fit.alive)
+    residual = run.residual if again is None else float(np.abs(again.eta - fit.eta_hat).max(initial=0.0))
+    slack = 0.0 if again is None else rounding(fit.model, again)
+    if not abs(residual - run.residual) <= slack:
+        raise arrays.unfit(f"the gradient of run {found.best} is {residual:.2g}, where {run.residual:.2g} is stored")
+    if found.converged and not (residual <= found.tol + slack and found.status is fit.status):
+        raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")
+    last = run.history[-1].objective
+    agrees = same(found.kl, last, KL_AGREES) if found.converged else found.kl <= last + KL_AGREES
+    if not same(found.total, fit.total) or not agrees:
+        raise arrays.unfit("the sum of X or KL(P, Q) is not that of the fit")

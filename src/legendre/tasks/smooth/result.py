@@ -10,13 +10,15 @@ import numpy as np
 
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
-from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.base import Result
+from legendre.results.check import EPS, SPREAD, same
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+from legendre.tasks.smooth.penalised import Waves
 
 NAMED = 8  # terms that the summary names: those of the largest variance
 
@@ -115,7 +117,7 @@ class Smoothed(Result):
         shape, variances = arrays.shape(), arrays.floats("variances", None)
         values = arrays.floats("values", *shape)
         names = arrays.texts("terms", len(variances))
-        return cls(
+        found = cls(
             values=values,
             means=arrays.floats("means", *shape),
             observed=arrays.needed_mask("observed", shape),
@@ -123,7 +125,35 @@ class Smoothed(Result):
             variances=dict(zip(names, variances.tolist(), strict=True)),
             **read_plain(cls, arrays),
         )
+        check(arrays, found)
+        return found
 
     def __repr__(self) -> str:
         shape, missing = shape_name(self.shape), int((~self.observed).sum())
         return f"<Smoothed {shape}: {missing} cells filled in, held-out {self.criterion} {self.error:.5g}>"
+
+
+def check(arrays: Archive, found: Smoothed) -> None:
+    """Refuse means that are not those of theta, values that are not X or the means, or a gradient that is another."""
+    means, values, seen = found.means, found.values, found.observed
+    omega = seen & (means > 0)
+    if not omega.any() or (means < 0).any() or (values < 0).any() or not (values == means)[~seen].all():
+        raise arrays.unfit("means or values that cannot be, or missing cells without their mean")
+    waves = Waves(found.shape)
+    names = [waves.name(tuple(term)) for term in np.argwhere(waves.terms).tolist()]
+    if names != list(found.variances) or min(found.variances.values()) < 0:
+        raise arrays.unfit("the variances are not those of the terms")
+    total, h = float(values[omega].sum()), zeta(np.concatenate([[0.0], found.theta]).reshape(found.shape))
+    tau = np.zeros(waves.terms.shape)
+    tau[waves.terms] = list(found.variances.values())
+    variances, n = waves.variances(tau), int(omega.sum())
+    excess = n * waves.to_waves(np.where(omega, means - values, 0.0) / total)
+    used = variances > 0
+    spread = np.sqrt(variances[used])
+    residual = float(np.abs(waves.to_waves(h)[used] / spread + spread * excess[used]).max(initial=0.0)) / n
+    size = float(np.abs(found.theta).sum()) + float(np.abs(h).max()) + 1.0
+    slack = SPREAD * EPS * np.sqrt(sum(found.shape)) * size * (1.0 / float(spread.min(initial=np.inf)) + n)
+    if not abs(residual - found.residual) <= slack:
+        raise arrays.unfit(f"the gradient at its theta is {residual:.2g}, where {found.residual:.2g} is stored")
+    if not same(float(means[omega].sum()), total) or (found.converged and not residual <= found.tol + slack):
+        raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")

@@ -1,0 +1,73 @@
+"""A model and a member of it, in a file."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legendre.basis.basis import inside_grid
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Point
+from legendre.model.model import Model
+from legendre.results.file import Archive, Arrays, packed_mask
+
+
+def pack_model(model: Model, point: Point) -> Arrays:
+    """Write a model and a member of it."""
+    some = {"base": model.base, "points": model.support.points}
+    return {
+        "shape": np.array(model.support.shape, dtype=np.int64),
+        "basis": model.basis,
+        "theta": point.theta,
+        "eta": point.eta,
+        "psi": point.psi,
+        **packed_mask("support", model.support.mask),
+        **{name: array for name, array in some.items() if array is not None},
+    }
+
+
+def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
+    """Read a model."""
+    shape = arrays.shape()
+    basis = arrays.integers("basis", None, len(shape))
+    if len(inside_grid(basis, shape)) < len(basis):
+        raise arrays.unfit(f"cells of the basis are repeated, or outside the grid {shape}")
+    if base is None and "base" in arrays:
+        base = arrays.floats("base", *shape, finite=False)
+    support = Support(shape, arrays.mask("support", shape), _unpack_points(arrays, shape))
+    inside = slice(None) if support.mask is None else support.mask
+    if base is not None and (support.points is not None or not _measures(base[inside])):
+        raise arrays.unfit("the base measure is no measure on the support")
+    if base is None and support.mask is not None and not support.mask.any():
+        raise arrays.unfit("the support is empty")
+    return Model.of(support, base, basis)
+
+
+def _measures(base: FloatArray) -> bool:
+    return bool(np.isfinite(base).all() and (base >= 0).all() and (base > 0).any())
+
+
+def _unpack_points(arrays: Archive, shape: tuple[int, ...]) -> IntArray | None:
+    """Read the cells of a listed support: inside the grid, in C order, none twice."""
+    if "points" not in arrays:
+        return None
+    points = arrays.integers("points", None, len(shape))
+    if not len(points) or (points < 0).any() or (points >= shape).any() or "support" in arrays:
+        raise arrays.unfit(f"points of the support lie outside the grid {shape}")
+    steps = np.diff(points.astype(np.int64), axis=0)
+    first = np.argmax(steps != 0, axis=1)  # the first mode in which a cell differs from the one before it
+    if (steps[np.arange(len(steps)), first] <= 0).any():
+        raise arrays.unfit("points of the support are repeated, or not in order")
+    return points
+
+
+def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) -> Point:
+    """Read the member of the model; where only theta was written, the rest is computed."""
+    theta = arrays.floats("theta", model.n_params)
+    if int(arrays.arrays["version"]) < 2:
+        return engine_for(model.on_face(alive)).at(theta)
+    psi = arrays.number("psi")
+    if not np.isfinite(psi):
+        raise arrays.unfit(f"{arrays.prefix}psi is {psi:g}")
+    return Point(theta, arrays.expectations("eta", model.n_params), psi)
