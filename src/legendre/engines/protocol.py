@@ -45,7 +45,8 @@ class Diagonal:
     def of(cls, point: Point) -> Diagonal:
         """Invert the variances of the features; constant ones are left out."""
         variance = point.eta * (1.0 - point.eta)
-        return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance > 0))
+        smallest = np.finfo(np.float64).tiny  # what is smaller has no finite inverse
+        return cls(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
 
     def apply(self, vector: FloatArray) -> FloatArray:
         return self.inverse * vector

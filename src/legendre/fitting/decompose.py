@@ -64,7 +64,9 @@ def decompose(
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
         solver object with settings, e.g. ``ld.solvers.Gradient(learning_rate=0.1)``.
     tol
-        The fit has converged when ``max|eta - eta_hat| <= tol`` on B.
+        The fit has converged exactly when `residual`, ``max|eta - eta_hat|`` on all of B at the theta that is
+        returned, is at most tol. Sums of float64 are seldom better than 1e-16: a smaller tol (0 is allowed) mostly
+        ends STALLED, as near as rounding lets it come.
     max_iter
         How many steps at most; by default what the solver thinks reasonable.
     start

@@ -16,7 +16,6 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.data.observation import Observation
-from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, independence, plan_on
 from legendre.results.decomposition import Decomposition
@@ -93,10 +92,8 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
 def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     problem, face, data = plan.problem, plan.face, plan.problem.data
     point: Point = outcome.point
-    if len(point.theta) < len(problem.eta_hat):  # put the parameters that were held at 0 back in
-        theta = np.zeros(len(problem.eta_hat))
-        theta[plan.columns] = point.theta
-        point = engine_for(problem.model.on_face(face.alive)).at(theta)
+    if plan.target.whole is not None and len(point.theta) < len(problem.eta_hat):
+        point = plan.target.whole.at(point.theta)
     return Decomposition(
         model=problem.model,
         point=Point(frozen(point.theta), frozen(point.eta), point.psi),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from legendre.solvers.before.faces import Face, find_face
 from legendre.solvers.before.rank import independent
 from legendre.solvers.choose import choose, read_solver
 from legendre.solvers.loop import Callback
-from legendre.solvers.protocol import Solver, Target
+from legendre.solvers.protocol import Solver, Target, Whole
 from legendre.solvers.scaling import Scaling
 
 
@@ -127,7 +127,8 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     face = Face(None, np.zeros(len(problem.eta_hat))) if problem.surely_attained else find_face(problem)
     every, on_face = np.arange(len(problem.model.basis)), problem.model.on_face(face.alive)
     if settings.solver is None and not settings.ranked and _scales(problem):
-        target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol)
+        known = face.certain
+        target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # on a full grid without a base measure no parameter depends on the others
     columns = every if on_face.space.measure is None else independent(on_face)
@@ -135,10 +136,13 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
     engine = engine_for(reduced.model, products=solvers[-1].needs_products)
-    target, whole = Target(engine, reduced, settings.tol), None
-    if settings.solver is None and len(columns) < len(every) and _scales(problem):
-        all_of_it = problem.reduced(face.alive, every)
-        whole = Target(engine_for(all_of_it.model), all_of_it, settings.tol)
+    target, whole = Target(engine, reduced, settings.tol, attained=face.certain), None
+    if len(columns) == len(every):
+        return Plan(recipe, problem, face, columns, target, tuple(solvers), settings)
+    every_engine = engine_for(on_face)
+    target = replace(target, whole=Whole(every_engine, columns, problem.eta_hat))
+    if settings.solver is None and _scales(problem):
+        whole = Target(every_engine, problem.reduced(face.alive, every), settings.tol)
     return Plan(recipe, problem, face, columns, target, tuple(solvers), settings, whole)
 
 

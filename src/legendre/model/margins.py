@@ -20,8 +20,11 @@ def fitted_margins(model: Model) -> list[Modes]:
 
 
 def margins_that_are_the_model(model: Model) -> list[Modes] | None:
-    """List the margins that B fits if B is nothing but those margins, else ``None``."""
-    if not model.whole_interactions:
+    """List the margins that B fits if B is nothing but those margins, else ``None``.
+
+    A list of cells has no axes along which margins could be summed: ``None`` there too.
+    """
+    if model.space.form == "list" or not model.whole_interactions:
         return None
     margins = fitted_margins(model)
     covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in model.patterns)

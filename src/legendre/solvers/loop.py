@@ -24,7 +24,7 @@ class Step:
 
     iteration: int  # 0 for the start
     objective: float  # psi - theta . eta_hat
-    residual: float  # max|eta - eta_hat|
+    residual: float  # max|eta - eta_hat| of the parameters that are fitted: dependent ones are held at 0
     residual_norm: float  # the 2-norm of eta - eta_hat, which the authors' program prints
     step: float  # the step length; 1 is a full natural-gradient step
 
@@ -153,24 +153,34 @@ class Walk:
         return True
 
     def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
-        status = None
-        while status is None:
+        while True:
             stop = callback is not None and bool(callback(self.last))
+            if self._arrived() and (end := self._finished(self.place.state, Status.STALLED)).status.converged:
+                return end
             status = self._status(max_iter, stop)
             if status is None:
                 if record is not None:
                     record.keep(self.pack)
-                status = None if self.advance() else Status.STALLED
-        end = self.place.best if status is Status.STALLED and self.solver.convex else self.place.state
-        final = self.solver.finish(self.target, end)
+                if self.advance():
+                    continue
+                status = Status.STALLED
+            best = status is Status.STALLED and self.solver.convex
+            return self._finished(self.place.best if best else self.place.state, status)
+
+    def _arrived(self) -> bool:
+        """Whether all of B is within tol, not only the parameters that are fitted; looked at when those are."""
+        return self.last.residual <= self.target.tol and self.target.residual(self.place.state.point) <= self.target.tol
+
+    def _finished(self, state: State, otherwise: Status) -> Outcome:
+        """Finish: the fit has converged exactly if max|eta - eta_hat| of what is handed out is at most tol."""
+        final = self.solver.finish(self.target, state)
+        status = Status.CONVERGED if self.target.residual(final.point) <= self.target.tol else otherwise
         return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt, self.solver)
 
     def _status(self, max_iter: int, stop: bool) -> Status | None:
         last = self.last
         if not math.isfinite(last.objective + last.residual):
             return Status.STALLED
-        if last.residual <= self.target.tol:
-            return Status.CONVERGED
         if stop:
             return Status.STOPPED
         if self.place.idle >= self.solver.patience:

@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import Factor, factorise
+from legendre.core.sums.linalg import Factor, factorise, rounding_level
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 CORRECTIONS = 4  # corrections at most at the end of a fit
+BLURS = 4  # errors of random signs that are tried: those of one sign may happen to cancel
 ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
 
 
@@ -59,7 +60,10 @@ class Natural(Solver):
         return State(after, memory=work, step=1.0) if after.residual <= target.tol else None
 
     def finish(self, target: Target, state: State) -> State:
-        """Correct with the last factor while that pays, so that cells far below tol gain their digits too."""
+        """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
+
+        Only what is within tol is corrected: a budget that is spent, or a callback that stopped, is not overstepped.
+        """
         if not self.polish:
             return state
         point, work = state.point, _workspace(state)
@@ -68,7 +72,8 @@ class Natural(Solver):
             return replace(state, gap=gap, tilt=tilt)
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
-        for _ in range(CORRECTIONS if target.problem.model.space.n_cells < limits.COSTLY_SWEEP else 0):
+        cheap = target.problem.model.space.n_cells < limits.COSTLY_SWEEP
+        for _ in range(CORRECTIONS if cheap and point.residual <= target.tol else 0):
             corrected = target.at(point.theta - work.anchor.factor.solve(point.gradient))
             if corrected.residual >= point.residual:
                 break
@@ -145,4 +150,16 @@ def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, floa
     tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
     if tilt > 1.0:
         return np.inf, np.inf
-    return max(float(point.gradient @ direction), 0.0) * float(np.exp(drift)), tilt
+    gap = max(float(point.gradient @ direction), 0.0) * float(np.exp(drift))
+    return gap, tilt if target.attained else tilt + _blur(target, point, anchor) * float(np.exp(drift))
+
+
+def _blur(target: Target, point: Evaluation, anchor: Anchor) -> float:
+    """Estimate by how much the rounding error of eta may tilt m: where q is no larger than that error, without bound.
+
+    Each eta is known up to a share of `rounding_level`. Cells that vanish in the limit sink until their probability is
+    less; eta then equals eta_hat in every digit, though no finite theta attains the minimum.
+    """
+    share = rounding_level(len(point.theta), target.problem.model.space.n_summed)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(BLURS, len(point.theta)))
+    return max(target.engine.swing(anchor.factor.solve(share * point.eta * sign)) for sign in signs)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.problem import Problem
 
@@ -19,7 +19,22 @@ class Evaluation(Point):
 
     objective: float = field(kw_only=True)  # psi(theta) - theta . eta_hat: KL(P, Q) up to a constant of the data
     gradient: FloatArray = field(kw_only=True)  # eta - eta_hat, the gradient of KL(P, Q) in theta
-    residual: float = field(kw_only=True)  # max|eta - eta_hat| on B: 0 exactly at the decomposition
+    residual: float = field(kw_only=True)  # max|eta - eta_hat| of the gradient: 0 exactly at the decomposition
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The problem with all of its parameters, where those that depend on others are held at 0 while it is solved."""
+
+    engine: Engine  # of all parameters
+    columns: IntArray  # those that are not held at 0
+    eta_hat: FloatArray  # the expectations to meet, of all of B
+
+    def at(self, theta: FloatArray) -> Point:
+        """Put the parameters that are held at 0 back in, and evaluate the model there."""
+        every = np.zeros(len(self.eta_hat))
+        every[self.columns] = theta
+        return self.engine.at(every)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +44,15 @@ class Target:
     engine: Engine
     problem: Problem
     tol: float
+    whole: Whole | None = field(default=None, kw_only=True)  # ``None``: no parameter is held at 0
+    # False: it is not known whether a finite theta attains the minimum, and the tilt is to prove it
+    attained: bool = field(default=True, kw_only=True)
+
+    def residual(self, point: Evaluation) -> float:
+        """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
+        if self.whole is None:
+            return point.residual
+        return float(np.abs(self.whole.at(point.theta).eta - self.whole.eta_hat).max(initial=0.0))
 
     def at(self, theta: FloatArray) -> Evaluation:
         """Evaluate the model at theta."""

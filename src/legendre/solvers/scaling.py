@@ -86,6 +86,8 @@ class Scaling(Solver):
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
             current = q.sum(axis=margin.others, keepdims=True)
             ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
+            if not ratio.all():  # the margin is empty in P: its cells vanish in the limit, where theta is not finite
+                return None
             q *= ratio
             logs.append(log_scale + np.log(ratio))
         following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)

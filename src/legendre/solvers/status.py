@@ -6,7 +6,11 @@ from enum import Enum
 
 
 class Status(Enum):
-    """How the fit ended and what to do next."""
+    """How the fit ended and what to do next.
+
+    What it says of ``max|eta - eta_hat|`` is said of the number that the result reports, on all of B, dependent
+    parameters included: at most tol if and only if the fit has `converged`.
+    """
 
     CONVERGED = "max|eta - eta_hat| <= tol, and a finite minimiser exists."
     AT_BOUNDARY = (

@@ -160,7 +160,8 @@ def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
     """Rows of zeta for the given merged cells: 1 where u <= v."""
-    return zeta_rows(np.argwhere(cells), model.positions)
+    chosen = model.space.cells[cells] if model.space.form == "list" else np.argwhere(cells)
+    return zeta_rows(chosen, model.positions)
 
 
 def interior_point(problem: Problem) -> FloatArray:
@@ -181,7 +182,13 @@ def interior_point(problem: Problem) -> FloatArray:
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
     correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
-    return np.asarray(q * (1 + design @ correction))
+    q = q * (1 + design @ correction)
+    if not (q > 0).all():
+        raise InvalidSetting(
+            "m-projection found no positive distribution with the data's expectations to start from: its smallest "
+            "probabilities are below the rounding error of the largest. Use solver='natural'."
+        )
+    return q
 
 
 def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:

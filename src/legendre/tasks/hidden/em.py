@@ -89,7 +89,7 @@ class HiddenModel(Solver):
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
         """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
         columns = self.plan.columns
-        outcome = run(self, replace(self.plan.target, tol=tol), theta[columns], max_iter)
+        outcome = run(self, replace(self.plan.target, tol=tol, whole=None), theta[columns], max_iter)
         everywhere = np.zeros(len(theta))
         everywhere[columns] = outcome.point.theta
         return Run(everywhere, outcome.history[-1].residual, outcome.history)
