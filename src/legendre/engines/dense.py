@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.sums.kernels import dense as kernels
-from legendre.core.sums.kernels.rectangle import threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.preconditioner import Sorted, Vecchia
 from legendre.engines.protocol import Engine, Point
@@ -39,14 +38,14 @@ class DenseEngine(Engine):
     def at(self, theta: FloatArray) -> Point:
         layout = self._layout
         q = np.empty_like(layout.weights)
-        with threads(VISITS * q.size):
-            kernels.scatter_forward(theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
-            kernels.columns_forward(q)
-            shift, total = kernels.exponentiate(q, layout.weights)
-            kernels.scale(q, 1.0 / total)
-            eta_grid = q.copy()
-            kernels.columns_backward(eta_grid)
-            kernels.slabs_backward(eta_grid, layout.modes)
+        work = VISITS * q.size
+        kernels.scatter_forward(work, theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
+        kernels.columns_forward(work, q)
+        shift, total = kernels.exponentiate(work, q, layout.weights)
+        kernels.scale(work, q, 1.0 / total)
+        eta_grid = q.copy()
+        kernels.columns_backward(work, eta_grid)
+        kernels.slabs_backward(work, eta_grid, layout.modes)
         eta = np.empty(self.n_params)
         eta[layout.order] = eta_grid.ravel()[layout.flat]
         return Point(theta, eta, shift + math.log(total), Sheets(q, eta_grid))
@@ -54,21 +53,20 @@ class DenseEngine(Engine):
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        with threads(g.size):
-            kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
-            kernels.mirror(g)
+        kernels.fill_fisher(g.size, point.cache.eta.ravel(), self._layout.corner, point.eta, g)
+        kernels.mirror(g.size, g)
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
         layout = self._layout
-        work = np.empty_like(layout.weights)
+        grid = np.empty_like(layout.weights)
         mean = float(np.einsum("i,i->", point.eta, vector))  # BLAS's rounding depends on its threads
         sums = np.empty(self.n_params)
-        with threads(VISITS * work.size):
-            kernels.scatter_forward(vector[layout.order], -mean, layout.flat, layout.first, layout.modes, work)
-            kernels.columns_weigh(work, point.cache.q)
-            kernels.backward_gather(work, layout.flat, layout.first, layout.modes, sums)
+        work = VISITS * grid.size
+        kernels.scatter_forward(work, vector[layout.order], -mean, layout.flat, layout.first, layout.modes, grid)
+        kernels.columns_weigh(work, grid, point.cache.q)
+        kernels.backward_gather(work, grid, layout.flat, layout.first, layout.modes, sums)
         out = np.empty_like(sums)
         out[layout.order] = sums
         return out
@@ -89,9 +87,9 @@ class DenseEngine(Engine):
     def swing(self, vector: FloatArray) -> float:
         layout = self._layout
         change = np.empty_like(layout.weights)
-        with threads(VISITS * change.size):
-            kernels.scatter_forward(vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
-            kernels.columns_forward(change)
+        work = VISITS * change.size
+        kernels.scatter_forward(work, vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
+        kernels.columns_forward(work, change)
         inside = layout.weights > 0
         return float(change.max(where=inside, initial=-np.inf) - change.min(where=inside, initial=np.inf))
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from legendre.core.sums.kernels import preconditioner as kernels
-from legendre.core.sums.kernels.rectangle import threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 
@@ -71,10 +70,8 @@ class Vecchia:
             near = near.reshape(stop - start, -1)
             chosen = np.full((stop - start, self.m), -1, dtype=np.int32)
             count = np.empty(stop - start, dtype=np.int64)
-            with threads(near.size * self.m):
-                kernels.select(
-                    start, near, self.rank, self.m, self.gain, self.corner, eta_grid.ravel(), ref, chosen, count
-                )
+            settings = self.rank, self.m, self.gain, self.corner
+            kernels.select(near.size * self.m, start, near, *settings, eta_grid.ravel(), ref, chosen, count)
             parts.append(chosen[np.arange(self.m) < count[:, None]])
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
@@ -85,8 +82,8 @@ class Vecchia:
         """Compute U at the given suffix sums (single precision: half the traffic, still a fixed positive operator)."""
         self.off = np.empty(self.nbr.size, dtype=np.float32)
         self.diag = np.empty(ref.size)
-        with threads(self.nbr.size * self.width):
-            kernels.factor(self.ptr, self.nbr, self.width, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
+        rows, work = (self.ptr, self.nbr, self.width), self.nbr.size * self.width
+        kernels.factor(work, *rows, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
         self.tptr = np.empty_like(self.ptr)
         self.trow = np.empty_like(self.nbr)
         self.tval = np.empty_like(self.off)
@@ -95,9 +92,9 @@ class Vecchia:
     def apply(self, r: FloatArray) -> FloatArray:
         """Return ``U' U r``."""
         out = np.empty_like(r)
-        with threads(2 * self.nbr.size):
-            kernels.multiply(self.ptr, self.nbr, self.off, self.diag, r, self.middle)
-            kernels.multiply(self.tptr, self.trow, self.tval, self.diag, self.middle, out)
+        work = 2 * self.nbr.size
+        kernels.multiply(work, self.ptr, self.nbr, self.off, self.diag, r, self.middle)
+        kernels.multiply(work, self.tptr, self.trow, self.tval, self.diag, self.middle, out)
         return out
 
 

@@ -73,7 +73,7 @@ class SlabEngine(Engine):
             products(product[0], self.model.positions, g)
         else:
             kernels.evaluate(self._plan, point.theta[self.order], g)
-        mirror(g)
+        mirror(g.size, g)
         if product is None and not np.array_equal(self.order, np.arange(self.n_params)):
             back = np.argsort(self.order)
             for row in g:  # columns, then rows: no second matrix
@@ -86,5 +86,5 @@ class SlabEngine(Engine):
         bound = float(np.abs(vector).sum())
         if bound <= 0.1:
             return bound
-        low, high = kernels.log_range(self._plan, vector[self.order])
+        low, high = kernels.log_range(self._plan.work, self._plan, vector[self.order])
         return float(high - low)

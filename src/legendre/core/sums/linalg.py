@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lapack
 
-from legendre.core import limits
+from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +24,7 @@ class Factor:
         """Solve ``G x = right``; dependent entries of x are 0."""
         out = np.zeros_like(right)
         if len(self.columns):
-            with _few_threads(len(self.columns)):
+            with few_threads(len(self.columns)):
                 solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
             out[self.columns] = solution * self.scale
         return out
@@ -40,7 +33,7 @@ class Factor:
         """Return the diagonal of the inverse of G on the independent rows; 0 for the others."""
         out = np.zeros(self.size)
         if len(self.columns):
-            with _few_threads(len(self.columns), least=0):  # the bits of dpotri follow the threads at every size
+            with few_threads(len(self.columns), least=0):  # the bits of dpotri follow the threads at every size
                 inverse, _ = lapack.dpotri(self.lower, lower=1)
             out[self.columns] = np.diagonal(inverse) * self.scale**2
         return out
@@ -57,7 +50,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     if not k:
         return Factor(g, np.ones(0), np.arange(0), 0)
     level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
-    with _few_threads(k):
+    with few_threads(k):
         # in Fortran order LAPACK works in place, and leaves the other triangle as it was
         lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
         if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
@@ -73,7 +66,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten."""
     _scale_to_unit_diagonal(g)
-    with _few_threads(len(g)):
+    with few_threads(len(g)):
         columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
     return np.sort(columns)
 
@@ -95,20 +88,3 @@ def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:
 def _pivoted(g: FloatArray, tolerance: float) -> tuple[IntArray, FloatArray]:
     lower, pivots, rank, _ = lapack.dpstrf(g.T, tol=tolerance, lower=1)
     return (pivots[:rank] - 1).astype(np.int64), np.asfortranarray(lower[:rank, :rank])
-
-
-@contextmanager
-def _few_threads(size: int, least: int = limits.NO_BLAS_THREADS) -> Iterator[None]:
-    if not least <= size < limits.ONE_BLAS_THREAD:
-        yield
-        return
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    # finding the loaded libraries takes milliseconds, so it is done once
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from legendre.core.compiled import compiled
 
 NEWLINE, HASH, PLUS, MINUS, POINT = 10, 35, 43, 45, 46
 DONE, UNUSUAL = 0, 1
@@ -11,13 +12,13 @@ EXACT = 1 << 53  # whole numbers up to here are float64 numbers
 PLAIN, HARD, STRANGE = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled()
 def _blank(byte):
     """Whether a byte separates fields: space, tab, or one of 11 to 13."""
     return byte == 32 or byte == 9 or (11 <= byte <= 13)
 
 
-@njit(cache=True)
+@compiled()
 def _digits(text, at, mantissa, count):
     """Add digits to the mantissa; the count is that of its significant digits."""
     stop = len(text)
@@ -29,7 +30,7 @@ def _digits(text, at, mantissa, count):
     return at, mantissa, count
 
 
-@njit(cache=True)
+@compiled()
 def _exponent(text, at):
     """Read the digits after e; at is -1 if there are none, or more than an exponent has."""
     sign = 1
@@ -43,7 +44,7 @@ def _exponent(text, at):
     return (at if at > begin else -1), sign * power
 
 
-@njit(cache=True)
+@compiled()
 def _number(text, at, powers):
     """Read a number that begins at `at`: kind, value, where it ends.
 
@@ -77,7 +78,7 @@ def _number(text, at, powers):
     return PLAIN, np.float64(mantissa) * powers[power], at
 
 
-@njit(cache=True)
+@compiled()
 def _index(text, at, powers):
     """Read an index: most are a few digits, which need no general number."""
     begin, index = at, 0
@@ -92,14 +93,14 @@ def _index(text, at, powers):
     return np.int64(value), at
 
 
-@njit(cache=True)
+@compiled()
 def _skip(text, at):
     while at < len(text) and _blank(text[at]):
         at += 1
     return at
 
 
-@njit(cache=True)
+@compiled()
 def _line(text, at, start, sizes, powers, cell):
     """Read one entry: kind, value, where the value begins and ends, where the line ends."""
     for k in range(len(sizes)):
@@ -120,7 +121,7 @@ def _line(text, at, start, sizes, powers, cell):
     return kind, value, begin, at, stop
 
 
-@njit(cache=True)
+@compiled()
 def parse(text, at, start, sizes, powers, cells, values, spans, rows):
     """Read whole lines from `at` on into columns of `cells` and into values, from entry `rows` on.
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
+from legendre.core.compiled import ParallelKernel, compiled
 from legendre.core.sums.kernels import memory_walk
-from legendre.core.sums.kernels.rectangle import BLOCKS, threads
+from legendre.core.sums.kernels.rectangle import BLOCKS
 from legendre.core.sums.kernels.top import join_blocks
 from legendre.core.types import FloatArray, IntArray
 
@@ -27,21 +28,21 @@ class BoxSums(NamedTuple):
     largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, on request
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sum_block(b, x, walk, bounds, out, lows, best, at):
     """Add the rows of one block to its target."""
     line = np.zeros(0 if walk.straight else walk.shape[-1])
     memory_walk.add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def _sum_blocks(x, walk, bounds, out, lows, best, at):
     """Blocks of rows in parallel, into one target each, or into a shared one that they cut without overlap."""
     for b in prange(len(bounds) - 1):
         _sum_block(b, x, walk, bounds, out, lows, best, at)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def _sum_blocks_masked(x, mask, walk, bounds, out, lows, bad):
     """As `_sum_blocks`, entry by entry: leaves out what the mask leaves out, and counts entries that are not finite."""
     n = walk.shape[-1]
@@ -140,8 +141,7 @@ def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bo
     lows = np.full((len(bounds) - 1, memory_walk.LANES), np.inf)
     columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
     best, at = _first_rows(x, bounds, columns)
-    with threads(x.size):
-        _sum_blocks(memory_walk.flat_memory(x), walk, bounds, out, lows, best, at)
+    _sum_blocks(x.size, memory_walk.flat_memory(x), walk, bounds, out, lows, best, at)
     sums = out[0] if copies == 1 else out.sum(0)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(sums.sum()))
@@ -163,7 +163,7 @@ def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: lis
     bounds, copies = _row_bounds(walk, math.prod(m))
     sums, blocks = np.zeros((copies, math.prod(m))), len(bounds) - 1
     lows, bad = np.full((blocks, 1), np.inf), np.zeros((blocks, 2), np.int64)
-    with threads(x.size):
-        _sum_blocks_masked(memory_walk.flat_memory(x), memory_walk.flat_memory(seen), walk, bounds, sums, lows, bad)
+    memory = memory_walk.flat_memory(x), memory_walk.flat_memory(seen)
+    _sum_blocks_masked(x.size, *memory, walk, bounds, sums, lows, bad)
     missing, infinite = (int(v) for v in bad.sum(0))
     return BoxSums(sums.sum(0).reshape(m), float(lows.min()), missing, infinite)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
-from legendre.core.sums.kernels.rectangle import c_strides, threads
+from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.sums.kernels.rectangle import c_strides
 from legendre.core.types import FloatArray, IntArray
 
 
-@njit(cache=True)
+@compiled()
 def _add(tree, extents, strides, place, value, index):
     """Add a value at a place of the slab."""
     d = len(extents)
@@ -41,7 +42,7 @@ def _add(tree, extents, strides, place, value, index):
             return
 
 
-@njit(cache=True)
+@compiled()
 def _sum(tree, strides, place, index):
     """Sum what was added at or below a place of the slab."""
     d = len(strides)
@@ -66,34 +67,45 @@ def _sum(tree, strides, place, index):
             return total
 
 
-@njit(cache=True, parallel=True)
-def _sum_joins(tree, strides, basis, row, out):
-    """Look up the joins of one basis cell with itself and those after it, a block to each thread."""
-    blocks = 1 + (len(basis) - row) // 256
-    for block in prange(blocks):
-        where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
-        for other in range(row + block * 256, min(len(basis), row + (block + 1) * 256)):
-            for i in range(len(where)):  # coordinates run down here, so that a join is a minimum
-                where[i] = min(basis[row, i + 1], basis[other, i + 1])
-            out[row, other] = out[other, row] = _sum(tree, strides, where, index)
+@compiled()
+def _sum_joins(tree, strides, basis, row, first, last, out):
+    """Look up the joins of one basis cell with others."""
+    where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
+    for other in range(first, last):
+        for i in range(len(where)):  # coordinates run down here, so that a join is a minimum
+            where[i] = min(basis[row, i + 1], basis[other, i + 1])
+        out[row, other] = out[other, row] = _sum(tree, strides, where, index)
 
 
-@njit(cache=True)
-def _sweep(adders, values, askers, extents, strides, joins, out):
-    """Meet both lists by rising plane, their first column; of one plane the adders come first.
+@compiled()
+def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
+    """Add the values of the adders from number `a` on, up to a plane; return the number of the next."""
+    while a < len(adders) and adders[a, 0] <= plane:
+        _add(tree, extents, strides, adders[a, 1:], values[a], index)
+        a += 1
+    return a
 
-    With `joins`, look up the join of every two askers, which has the later of their planes; else fill column 0 of out.
-    """
+
+@compiled(nogil=True)
+def _sweep(adders, values, askers, extents, strides, out):
+    """Meet both lists by rising plane, their first column; of one plane the adders come first."""
     tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
     a = 0
     for b in range(len(askers)):
-        while a < len(adders) and adders[a, 0] <= askers[b, 0]:
-            _add(tree, extents, strides, adders[a, 1:], values[a], index)
-            a += 1
-        if joins:
-            _sum_joins(tree, strides, askers, b, out)
-        else:
-            out[b, 0] = _sum(tree, strides, askers[b, 1:], index)
+        a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
+        out[b] = _sum(tree, strides, askers[b, 1:], index)
+
+
+@ParallelKernel
+def _sweep_joins(adders, values, askers, extents, strides, out):
+    """As `_sweep`, for the join of every two askers, which has the later of their planes; blocks in parallel."""
+    tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
+    a = 0
+    for b in range(len(askers)):
+        a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
+        for block in prange(1 + (len(askers) - b) // 256):
+            first = b + block * 256
+            _sum_joins(tree, strides, askers, b, first, min(len(askers), first + 256), out)
 
 
 def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
@@ -118,9 +130,9 @@ def sweep(shape: tuple[int, ...], adders: IntArray, values: FloatArray, askers: 
     order, extents, strides = _slab(shape)
     top = shape if down else None
     (added, place), (asked, back) = _sorted(adders, order, top), _sorted(askers, order, top)
-    sums, out = np.empty((len(askers), 1)), np.empty(len(askers))
-    _sweep(added, values[place], asked, extents, strides, False, sums)
-    out[back] = sums[:, 0]
+    sums, out = np.empty(len(askers)), np.empty(len(askers))
+    _sweep(added, values[place], asked, extents, strides, sums)
+    out[back] = sums
     return out
 
 
@@ -129,8 +141,8 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
     order, extents, strides = _slab(shape)
     adders, place = _sorted(cells, order, shape)
     askers, back = _sorted(basis, order, shape)
-    with threads(float(len(basis)) ** 2 * len(extents)):
-        _sweep(adders, masses[place], askers, extents, strides, True, out)
+    work = float(len(basis)) ** 2 * len(extents)
+    _sweep_joins(work, adders, masses[place], askers, extents, strides, out)
     if not np.array_equal(back, np.arange(len(back))):
         from legendre.core.sums.kernels.dense import permute_rows
 

@@ -8,14 +8,15 @@ the columns (column blocks in parallel). No sum is ever split between threads, s
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from legendre.core.compiled import ParallelKernel, compiled
 from legendre.core.sums.kernels.rectangle import ordered_sum
 
 BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
 
 
-@njit(cache=True)
+@compiled()
 def _sum_rows(slab, n, back):
     """Sum along the rows of length n; four rows at once hide the latency of the dependent additions."""
     rows = slab.size // n
@@ -38,7 +39,7 @@ def _sum_rows(slab, n, back):
             slab[j] += slab[j + 1 if back else j - 1]
 
 
-@njit(cache=True)
+@compiled()
 def _sum_slab(slab, modes, back):
     """Prefix sums over every mode of one slab (modes 2..N of the grid); suffix sums if `back`."""
     if modes.size == 0:
@@ -56,7 +57,7 @@ def _sum_slab(slab, modes, back):
         post = block
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def scatter_forward(x, x0, flat, first, modes, out):
     """Put x on its cells (x0 on the bottom), zero elsewhere, and sum within each slab."""
     for i in prange(out.shape[0]):
@@ -70,7 +71,7 @@ def scatter_forward(x, x0, flat, first, modes, out):
         _sum_slab(slab, modes, False)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def columns_forward(grid):
     """Prefix sums over mode 1."""
     rows, width = grid.shape
@@ -81,7 +82,7 @@ def columns_forward(grid):
                 grid[i, j] += grid[i - 1, j]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def columns_weigh(grid, q):
     """Prefix sums over mode 1, times q, then suffix sums over mode 1, while a block of columns is in cache."""
     rows, width = grid.shape
@@ -97,7 +98,7 @@ def columns_weigh(grid, q):
                 grid[i, j] = grid[i, j] * q[i, j] + grid[i + 1, j]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def columns_backward(grid):
     """Suffix sums over mode 1."""
     rows, width = grid.shape
@@ -108,14 +109,14 @@ def columns_backward(grid):
                 grid[i, j] += grid[i + 1, j]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def slabs_backward(grid, modes):
     """Suffix sums within each slab."""
     for i in prange(grid.shape[0]):
         _sum_slab(grid[i], modes, True)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def backward_gather(grid, flat, first, modes, out):
     """Suffix sums within each slab, read at the cells of the basis."""
     for i in prange(grid.shape[0]):
@@ -126,7 +127,7 @@ def backward_gather(grid, flat, first, modes, out):
             out[a] = slab[flat[a] - base]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def exponentiate(logq, w):
     """Turn log-ratios into w exp(.) in place, largest exponent shifted to 0; returns (shift, total)."""
     rows = logq.shape[0]
@@ -150,14 +151,14 @@ def exponentiate(logq, w):
     return shift, ordered_sum(sums)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def scale(grid, factor):
     """Multiply the grid in place."""
     for i in prange(grid.shape[0]):
         grid[i] *= factor
 
 
-@njit(cache=True)
+@compiled()
 def _fisher_row(a, eta, corner, ref, at, g):
     """Row a of the lower triangle: ``g_ab = eta[max(a, b)] - eta_a eta_b``."""
     at[: a + 1] = 0
@@ -169,7 +170,7 @@ def _fisher_row(a, eta, corner, ref, at, g):
         g[a, b] = eta[at[b]] - ref[a] * ref[b]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def fill_fisher(eta, corner, ref, g):
     """Fill the lower triangle of the Fisher matrix; rows are paired, long with short, to balance the threads."""
     k = ref.size  # corner: coordinates times strides (N, k), so that the place of a join is a sum of maxima
@@ -179,7 +180,7 @@ def fill_fisher(eta, corner, ref, g):
         _fisher_row(k - 1 - task, eta, corner, ref, at, g)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def mirror(g):
     """Copy the lower triangle to the upper one, tile by tile to stay in cache."""
     k, tile = g.shape[0], 64
@@ -190,7 +191,7 @@ def mirror(g):
                     g[b, a] = g[a, b]
 
 
-@njit(cache=True)
+@compiled()
 def permute_rows(g, order):
     """Put row order[i] in place i, in place: one cycle of the permutation after the other."""
     done = np.zeros(len(order), np.bool_)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from legendre.core.compiled import compiled
 from legendre.core.sums.kernels.rectangle import U
 from legendre.core.sums.kernels.top import keep_larger
 from legendre.core.types import IntArray
@@ -79,7 +79,7 @@ def plan_walk(arrays: Sequence[NDArray[Any]], targets: Sequence[IntArray], order
     return MemoryWalk(base, np.array([n for n, _, _ in axes], np.int64), strides, tables, starts, straight)
 
 
-@njit(cache=True)
+@compiled()
 def locate(r, base, shape, strides, tables, starts):
     """Where row r starts in memory and in the target."""
     source, target = base, 0
@@ -91,7 +91,7 @@ def locate(r, base, shape, strides, tables, starts):
     return source, target
 
 
-@njit(cache=True)
+@compiled()
 def _add(x, source, step, sums, target, n, low):
     """Add n entries of X to sums and lower the running minima, lane by lane so that both run in vectors."""
     for begin in range(U(0), U(n), U(LANES)):
@@ -109,7 +109,7 @@ def _add(x, source, step, sums, target, n, low):
                 low[i] = value if value < low[i] else low[i]
 
 
-@njit(cache=True)
+@compiled()
 def _spill(line, inner, out, target):
     """Move a summed row to the boxes it belongs to."""
     for i in range(len(line)):
@@ -117,7 +117,7 @@ def _spill(line, inner, out, target):
         line[i] = 0.0
 
 
-@njit(cache=True)
+@compiled()
 def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first, last, out, line, low, best, where):
     """Loop for `add_rows`, apart from it: here numba counts no references, on which threads would queue."""
     n, step = shape[-1], steps[-1]
@@ -137,7 +137,7 @@ def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first,
         _spill(line, inner, out, current)
 
 
-@njit(cache=True)
+@compiled()
 def add_rows(x, walk, first, last, out, line, low, best, where):
     """Add rows first..last-1 of X to out, and rank columns as `keep_larger` does where `best` is not empty."""
     base, shape, strides, tables, starts, straight = walk

@@ -14,7 +14,9 @@ greedily by what they add *given those already chosen* (111), not by their own c
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from legendre.core.compiled import ParallelKernel, compiled
 
 TASKS = 256  # pieces of work handed to the threads; each brings its own scratch memory
 DEPENDENT = 1e-12
@@ -25,7 +27,7 @@ DEPENDENT = 1e-12
 FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken with the arithmetic
 
 
-@njit(cache=True)
+@compiled()
 def _load(ids, corner, ref, place, mean):
     """Copy what the kernels need of the features `ids`: place (N, n), coordinates times strides, and mean (n)."""
     for a in range(ids.size):
@@ -34,7 +36,7 @@ def _load(ids, corner, ref, place, mean):
             place[d, a] = corner[ids[a], d]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _covariance(b, lo, hi, place, mean, eta, at, row):
     """row[a] = G_ab for lo <= a < hi: the suffix sum at the elementwise maximum, less the product of the means."""
     at[lo:hi] = 0
@@ -46,7 +48,7 @@ def _covariance(b, lo, hi, place, mean, eta, at, row):
         row[a] = eta[at[a]] - mean[b] * mean[a]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _eliminate(rows, s, b, lo, hi):
     """rows[s] -= sum over t < s of rows[t, b] rows[t], four at a time to spare loads and stores."""
     row = rows[s]
@@ -64,7 +66,7 @@ def _eliminate(rows, s, b, lo, hi):
         t += 1
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
     """Choose up to m of the features 0..n-1, each time the one that lowers the variance of feature n most.
 
@@ -101,7 +103,7 @@ def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
     return min(m, n)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def select(start, near, rank, m, gain, corner, eta, ref, chosen, count):
     """`_greedy` for features start, start+1, ...; row r of `near` lists the nearest features of start + r."""
     total, width = near.shape
@@ -125,7 +127,7 @@ def select(start, near, rank, m, gain, corner, eta, ref, chosen, count):
                 chosen[r, s] = ids[out[s]]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled(fastmath=FAST)
 def _regress(n, eta, place, mean, at, low, c):
     """Regress feature n on features 0..n-1: coefficients in c; returns the variance left (0: dependent on them).
 
@@ -151,7 +153,7 @@ def _regress(n, eta, place, mean, at, low, c):
     return low[n, n]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def factor(ptr, nbr, width, corner, eta, ref, diag, off):
     """Rows of U: diag (k) and off-diagonal values along `nbr`.
 
@@ -181,7 +183,7 @@ def factor(ptr, nbr, width, corner, eta, ref, diag, off):
                 off[ptr[i] : ptr[i + 1]] = 0.0
 
 
-@njit(cache=True)
+@compiled()
 def transpose(ptr, nbr, off, tptr, trow, tval):
     """Compressed columns of U's off-diagonal part, so that U' too is applied without two threads writing one entry."""
     k = ptr.size - 1
@@ -199,7 +201,7 @@ def transpose(ptr, nbr, off, tptr, trow, tval):
             fill[nbr[a]] = at + 1
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def multiply(ptr, index, value, diag, x, out):
     """out_i = diag_i x_i - sum_a value_a x_index[a] over row i."""
     for i in prange(diag.size):

@@ -10,33 +10,20 @@ only, blocks never share a cell, and their parts are combined in a fixed order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads, njit, set_num_threads
 from numpy.typing import NDArray
 
-from legendre.core import limits
+from legendre.core.compiled import compiled
 from legendre.core.types import FloatArray, IntArray
 
 U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, and loops run in vectors
 BLOCKS = 8  # fixed, so that the answer does not depend on the number of threads
 
 
-@contextmanager
-def threads(work: float) -> Iterator[None]:
-    """One thread for small work: a pool that still spins when LAPACK's pool starts costs milliseconds."""
-    wanted = get_num_threads()
-    set_num_threads(1 if work < limits.ONE_THREAD else wanted)
-    try:
-        yield
-    finally:
-        set_num_threads(wanted)
-
-
-@njit(cache=True)
+@compiled()
 def locate_row(r, extents, strides, corner, axis):
     """Offset of the r-th row of a rectangle, and the row's place along `axis` counted from the corner."""
     base, place = corner[-1], 0
@@ -50,7 +37,7 @@ def locate_row(r, extents, strides, corner, axis):
     return base, place
 
 
-@njit(cache=True)
+@compiled()
 def count_rows(extents, corner):
     """Count the rows (lines along the last mode) of a rectangle."""
     rows = 1
@@ -59,7 +46,7 @@ def count_rows(extents, corner):
     return rows
 
 
-@njit(cache=True)
+@compiled()
 def sum_up(a, extents, strides, corner, product):
     """Sum (or multiply) from the corner up, over all modes, in place: zeta transform of parameters."""
     n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
@@ -81,7 +68,7 @@ def sum_up(a, extents, strides, corner, product):
                     a[i] += a[i - step]
 
 
-@njit(cache=True)
+@compiled()
 def sum_down(a, e, extents, strides, corner, along_last):
     """Set e (or a itself) to the sums of a over all cells above; the serial last mode may be left to the caller."""
     n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
@@ -104,7 +91,7 @@ def sum_down(a, e, extents, strides, corner, along_last):
                     e[i] += e[i + step]
 
 
-@njit(cache=True)
+@compiled()
 def sum_above(a, line, extents, strides, corner):
     """Sum a over all cells above the corner: rows into a line first, which runs in vectors."""
     n = extents[-1] - corner[-1]
@@ -117,7 +104,7 @@ def sum_above(a, line, extents, strides, corner):
     return ordered_sum(line[:n])
 
 
-@njit(cache=True)
+@compiled()
 def offset(scaled, u):
     """Find the place of cell u in a slab; `scaled` holds coordinates times strides."""
     cell = 0
@@ -126,7 +113,7 @@ def offset(scaled, u):
     return cell
 
 
-@njit(cache=True)
+@compiled()
 def sum_tail(e, scaled, u, extents):
     """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
     s, base = 0.0, offset(scaled, u)
@@ -135,7 +122,7 @@ def sum_tail(e, scaled, u, extents):
     return s
 
 
-@njit(cache=True)
+@compiled()
 def add_joins(e, scaled, u, count, scratch, out):
     """out[v] += e at the join of u and v, for v < count: offsets add up over modes, so no index array is kept."""
     a, b, first, second = scaled[0, u], scaled[1, u], scaled[0], scaled[1]
@@ -149,7 +136,7 @@ def add_joins(e, scaled, u, count, scratch, out):
         out[v] += e[scratch[v]]
 
 
-@njit(cache=True)
+@compiled()
 def ordered_sum(a):
     """Sum in order.  In a parallel kernel numba would split a.sum() by threads, and the last bits would follow."""
     s = 0.0
@@ -158,7 +145,7 @@ def ordered_sum(a):
     return s
 
 
-@njit(cache=True)
+@compiled()
 def balanced_row(i, k):
     """Rows of a triangle, short and long in turn, so that equal stretches of i are equal work."""
     half = np.int64(i) // 2

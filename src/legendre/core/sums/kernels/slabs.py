@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
+from legendre.core.compiled import ParallelKernel, compiled
 from legendre.core.sums.kernels import rectangle
 from legendre.core.types import FloatArray, IntArray
 
@@ -84,7 +85,7 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
 
 
-@njit(cache=True)
+@compiled()
 def _state(plan, theta, slab, state):
     """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
     state[:] = 0.0
@@ -93,7 +94,7 @@ def _state(plan, theta, slab, state):
     rectangle.sum_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
 
 
-@njit(cache=True)
+@compiled()
 def _steps(plan, values, j, factors, product):
     """Compute what slab j's parameters contribute to each cell of its rectangle: sums, or products of `values`."""
     extents, strides, corner = plan.extents, plan.strides, plan.corners[j]
@@ -106,7 +107,7 @@ def _steps(plan, values, j, factors, product):
     rectangle.sum_up(factors, extents, strides, corner, product)
 
 
-@njit(cache=True)
+@compiled()
 def _undo(plan, j, values, state, mass, mark, factors, product, shift):
     """Bring mass up to date on slab j's rectangle, then take slab j's parameters out of the state.
 
@@ -139,7 +140,7 @@ def _undo(plan, j, values, state, mass, mark, factors, product, shift):
                 s[i] *= f[i]
 
 
-@njit(cache=True)
+@compiled()
 def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
     """Backward sweep of one block, counting its own slabs only; mass ends as the block's total per slab cell."""
     low, high = plan.bounds[b], plan.bounds[b + 1]
@@ -170,7 +171,7 @@ def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
         mass[i] += (state[i] if product else np.exp(state[i] - shift)) * (plan.tails[low] - mark[i])
 
 
-@njit(cache=True)
+@compiled()
 def _centre(plan, u, above, eta, total, many, scratch, gram):
     """Finish row u of the Fisher matrix: add what lies in higher blocks, normalise, subtract eta eta^T."""
     if many:
@@ -180,7 +181,7 @@ def _centre(plan, u, above, eta, total, many, scratch, gram):
         row[v] = row[v] / total - eta[u] * eta[v]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def _evaluate(plan, theta, values, product, shift, fisher, eta, gram):
     """Block scan: all blocks on their own, then the blocks above each, then eta and the Fisher matrix."""
     blocks, k = len(plan.bounds) - 1, len(theta)
@@ -209,7 +210,7 @@ def _evaluate(plan, theta, values, product, shift, fisher, eta, gram):
     return np.log(total) + shift
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def log_range(plan, theta):
     """Least and greatest sum of parameters over all cells: decides the domain when the easy bound does not."""
     blocks = len(plan.bounds) - 1
@@ -237,8 +238,7 @@ def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
     positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
     if max(positive, negative) <= SAFE:
         return True, 0.0
-    with rectangle.threads(plan.work):
-        low, high = log_range(plan, theta)
+    low, high = log_range(plan.work, plan, theta)
     steps = np.concatenate(([0.0], np.cumsum(np.abs(theta))))[plan.first]
     return bool(high - low <= 2 * SAFE and np.diff(steps).max() <= 2 * SAFE), float(high)
 
@@ -255,12 +255,12 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
     product, shift = _domain(plan, theta)
     values = np.exp(-theta) if product else theta
     eta, fisher = np.empty(len(theta)), gram is not None
-    with rectangle.threads(plan.work):
-        psi = _evaluate(plan, theta, values, product, shift, fisher, eta, gram if fisher else np.empty((1, 1)))
+    target = gram if fisher else np.empty((1, 1))
+    psi = _evaluate(plan.work, plan, theta, values, product, shift, fisher, eta, target)
     return float(psi), eta
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def _products(tails, starts, positions, eta, gram):
     """Lower triangle of the Fisher matrix where Q, and with it eta at a join, is a product over modes."""
     k = positions.shape[1]
@@ -294,6 +294,5 @@ def products(
         eta *= t[c]
     if gram is not None:
         starts = np.concatenate(([0], np.cumsum([len(t) for t in tails])[:-1])).astype(np.int64)
-        with rectangle.threads(len(lengths) * len(eta) ** 2 / 2):
-            _products(np.concatenate(tails), starts, columns, eta, gram)
+        _products(len(lengths) * len(eta) ** 2 / 2, np.concatenate(tails), starts, columns, eta, gram)
     return float(np.log(total)), eta

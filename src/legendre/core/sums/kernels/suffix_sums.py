@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
+from legendre.core.compiled import ParallelKernel, compiled
 from legendre.core.sums.kernels import rectangle
 from legendre.core.sums.kernels.memory_walk import LANES, SHORT, add_rows, flat_memory, memory_order, plain, plan_walk
 from legendre.core.types import FloatArray
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
     """Walk the planes of one block down, add them up in one merged slab, look up cells as they come."""
     rows = 1
@@ -39,7 +40,7 @@ def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts
                 eta[u] = rectangle.sum_tail(work, scaled, u, extents)
 
 
-@njit(cache=True)
+@compiled()
 def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
     """Add to each block's cells what lies in the blocks above."""
     above = np.zeros(slabs.shape[1])
@@ -52,7 +53,7 @@ def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
             eta[u] += rectangle.sum_tail(work, scaled, u, extents)
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
     """Sum X above each cell p of B, which begins at plane starts[p]; blocks are independent until the end."""
     for b in prange(len(bounds) - 1):
@@ -103,12 +104,11 @@ def suffix_sums(
     first = np.searchsorted(starts, bounds).astype(np.int64)
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
     lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
-    work = flat_memory(x), walk, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
+    arrays = flat_memory(x), walk, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
     if alone:
-        _sum_block_above(0, *work)
+        _sum_block_above(0, *arrays)
     else:
-        with rectangle.threads(x.size):
-            _sum_blocks_above(*work)
+        _sum_blocks_above(x.size, *arrays)
     sums = np.empty_like(eta)
     sums[order] = eta
     return sums

@@ -1,13 +1,15 @@
 """The largest entries of each slice, in one compiled pass in the order of memory."""
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from legendre.core.compiled import ParallelKernel, compiled
 
 BLOCKS = 8
 NOWHERE = np.iinfo(np.int64).max  # the place of an entry that stands for none
 
 
-@njit(cache=True)
+@compiled()
 def keep_larger(row, number, best, where):
     """Keep the largest entry of each column, and the number of the first row where it stands."""
     for j in range(len(row)):
@@ -16,7 +18,7 @@ def keep_larger(row, number, best, where):
             where[j] = number
 
 
-@njit(cache=True)
+@compiled()
 def _scan(x, first, last, best, where):
     """Keep the largest entry of each column of rows first..last-1, and the first row where it stands."""
     best[:], where[:] = x[first], first
@@ -24,7 +26,7 @@ def _scan(x, first, last, best, where):
         keep_larger(x[i], i, best, where)
 
 
-@njit(cache=True)
+@compiled()
 def join_blocks(best, at, where):
     """Find the row of each column's largest entry; of equal ones the block that comes first has it."""
     for j in range(best.shape[1]):
@@ -35,7 +37,7 @@ def join_blocks(best, at, where):
         where[j] = at[top, j]
 
 
-@njit(cache=True, parallel=True)
+@ParallelKernel
 def largest_rows(x, where):
     """Find for each column of x the first row of its largest entry; blocks of rows are joined in their order."""
     rows, columns = x.shape
@@ -45,13 +47,13 @@ def largest_rows(x, where):
     join_blocks(best, at, where)
 
 
-@njit(cache=True)
+@compiled()
 def _worse(values, places, a, b):
     """Whether entry a ranks below entry b: the smaller value, or of equal ones the later place."""
     return values[a] < values[b] or (values[a] == values[b] and places[a] > places[b])
 
 
-@njit(cache=True)
+@compiled()
 def _replace_worst(values, places, value, place):
     """Put a new entry in the place of the worst, which is the root of a heap."""
     n, at = len(values), 0
@@ -69,7 +71,7 @@ def _replace_worst(values, places, value, place):
         at = child
 
 
-@njit(cache=True)
+@compiled()
 def _none_larger(row, least):
     """Whether no entry of a row exceeds the least that is kept of its slice; without a branch, so in vectors."""
     found = False
@@ -78,7 +80,7 @@ def _none_larger(row, least):
     return not found
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def keep_largest(x, values, places):
     """Keep the largest entries of each slice x[:, j, :] in a heap: values[j], and their places within the slice.
 
