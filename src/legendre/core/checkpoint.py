@@ -22,10 +22,15 @@ import numpy as np
 from legendre.core.arguments import is_real
 from legendre.core.errors import CheckpointWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import check_writable, clear_leftovers, read_arrays, write_arrays
+from legendre.core.lock import Lock
+from legendre.core.npz import checksum
+from legendre.core.stored import text, whole
+from legendre.core.termination import heeding_sigterm
 from legendre.core.types import AnyArray
 
 Arrays = Mapping[str, Any]
 FORMAT, VERSION = "legendre-checkpoint", 1
+CHECKSUM = "checksum"  # the name of the array that holds it; the first checkpoints had none
 EVERY = 10.0  # seconds between writes
 SHARE = 0.01  # of the time that writing may take: large states wait longer
 ANEW = "To start anew, give another path or delete the file."
@@ -51,13 +56,18 @@ class Book:
     under_way: dict[str, Arrays] = field(default_factory=dict)  # handed out once, never held: may be very large
     written_at: float = field(default_factory=lambda: time.monotonic())
     cost: float = 0.0
+    lock: Lock | None = None  # None where nobody else can write, as in tests
+    running: tuple[str, Callable[[], Arrays]] | None = None  # the section under way, and what lists its arrays
+    writing: bool = False
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], every: float | None) -> Book:
+    def open(cls, path: str | os.PathLike[str], every: float | None, lock: Lock | None = None) -> Book:
         """Read the file, if there is one; refuse a file that is no checkpoint, or a place that cannot be written to."""
-        book = cls(Path(path), every)
+        book = cls(Path(path), every, lock=lock)
         check_writable(path)
         if book.path.exists():
+            if lock is not None:
+                lock.take()
             book._read()
             clear_leftovers(path)
         return book
@@ -71,13 +81,15 @@ class Book:
             held = ", ".join(sorted(arrays)[:5]) or "nothing"
             raise InvalidFile(f"{self.path} is no checkpoint (it holds {held}). Give another path; it stays as it is.")
         with self.reading():
-            if int(arrays["version"]) != VERSION:
+            if (version := whole(arrays, "version")) != VERSION:
                 raise InvalidFile(
-                    f"cannot go on from {self.path}: its format version is {int(arrays['version'])}, this library "
+                    f"cannot go on from {self.path}: its format version is {version}, this library "
                     f"reads {VERSION}. Finish with the library that wrote it. {ANEW}"
                 )
-            mine, stored = self.claims, json.loads(str(arrays["claims"]))
+            mine, stored = self.claims, json.loads(text(arrays, "claims"))
             self.claims = {str(name): str(value) for name, value in stored.items()}
+            if lost := sorted(mine.keys() - self.claims.keys()):
+                raise ValueError(f"it does not say which {lost[0]}")
             self.claim(mine)
             for key, values in arrays.items():
                 kind, _, rest = key.partition("/")
@@ -85,6 +97,9 @@ class Book:
                     section, _, name = rest.rpartition("/")
                     parts: dict[str, Arrays] = getattr(self, kind)
                     parts[section] = {**parts.get(section, {}), name: values}
+            content = {name: array for name, array in arrays.items() if name != CHECKSUM}
+            if CHECKSUM in arrays and text(arrays, CHECKSUM) != checksum(content):
+                raise ValueError("its content is not what was written: the checksum is another")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -93,9 +108,9 @@ class Book:
             yield
         except LegendreError:
             raise
-        except (KeyError, ValueError, IndexError, TypeError, AttributeError) as problem:
-            text = f"cannot go on from {self.path}: a checkpoint, but a damaged one ({problem}). {ANEW}"
-            raise InvalidFile(text) from problem
+        except (KeyError, ValueError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as problem:
+            said = f"cannot go on from {self.path}: a checkpoint, but a damaged one ({problem}). {ANEW}"
+            raise InvalidFile(said) from problem
 
     def claim(self, problem: Mapping[str, str]) -> None:
         """Compare with the file; write a file at once if there is none, so that the name is taken."""
@@ -112,19 +127,36 @@ class Book:
 
     def write(self, section: str, pack: Callable[[], Arrays] | None) -> None:
         """Write everything; a failure is a warning, for the fit is worth more than its checkpoint."""
-        begun = time.monotonic()
+        begun, self.writing = time.monotonic(), True
         try:
             self._write({} if pack is None else {f"under_way/{section}/{key}": part for key, part in pack().items()})
         except InvalidFile as problem:
-            text = f"the checkpoint is not up to date: {problem} The fit goes on."
-            warnings.warn(text, CheckpointWarning, stacklevel=2)
+            said = f"the checkpoint is not up to date: {problem} The fit goes on."
+            warnings.warn(said, CheckpointWarning, stacklevel=2)
+        finally:
+            self.writing = False
         self.written_at = time.monotonic()
         self.cost = self.written_at - begun
 
     def _write(self, under_way: Arrays) -> None:
         head = {"format": FORMAT, "version": VERSION, "claims": json.dumps(self.claims)}
         done = {f"finished/{s}/{key}": part for s, parts in self.finished.items() for key, part in parts.items()}
-        write_arrays(self.path, {**head, **done, **under_way}, compress=False)  # digits of theta do not compress
+        content = {**head, **done, **under_way}
+        if self.lock is None:
+            self._put(content)
+            return
+        self.lock.check()
+        with self.lock.following() as keep:
+            self._put(content, keep)
+
+    def _put(self, content: Arrays, keep: Callable[[int], None] | None = None) -> None:
+        """Replace the file; digits of theta do not compress."""
+        write_arrays(self.path, {**content, CHECKSUM: checksum(content)}, compress=False, before_use=keep)
+
+    def write_what_runs(self) -> None:
+        """Write down where the section under way stands, unless that is being done."""
+        if self.running is not None and not self.writing:
+            self.write(*self.running)
 
     def due(self) -> bool:
         """Whether it is time to write."""
@@ -179,20 +211,27 @@ class Record:
     @contextmanager
     def kept(self, pack: Callable[[], Arrays]) -> Iterator[None]:
         """Write down where the computation stands if the block is interrupted or fails, and note how to go on."""
+        self.book.running = (self.name, pack)
         try:
             yield
         except BaseException as problem:
             self.keep(pack, now=True)
             problem.add_note(f"{self.book.path} keeps the fit as it stood: the same call goes on from there.")
             raise
+        finally:
+            self.book.running = None
 
     def reading(self) -> AbstractContextManager[None]:
         """Turn what is wrong with stored arrays into an `InvalidFile`."""
         return self.book.reading()
 
 
-def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Record | None:
-    """Read the arguments `checkpoint` and `checkpoint_every` of `decompose`; no path is no checkpoint."""
+@contextmanager
+def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) -> Iterator[Record | None]:
+    """Read the arguments `checkpoint` and `checkpoint_every` of `decompose`; no path is no checkpoint.
+
+    While the block runs, no other fit may have the file, and SIGTERM has the last state written before it takes effect.
+    """
     if every is not None and not (is_real(every) and every >= 0):
         raise InvalidSetting(f"checkpoint_every must be a number of seconds >= 0, got {every!r}.")
     if path is None:
@@ -200,7 +239,14 @@ def open_checkpoint(path: str | os.PathLike[str] | None, every: float | None) ->
             raise InvalidSetting(
                 "checkpoint_every is how often a checkpoint is written; name its file: checkpoint=path."
             )
-        return None
+        yield None
+        return
     if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
         raise InvalidSetting(f"checkpoint must be the path of a file, got {path!r}.")
-    return Record(Book.open(path, every))
+    lock = Lock(Path(path))
+    try:
+        book = Book.open(path, every, lock)
+        with heeding_sigterm(book.write_what_runs):
+            yield Record(book)
+    finally:
+        lock.release()

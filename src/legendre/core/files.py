@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -67,10 +67,18 @@ def clear_leftovers(path: str | os.PathLike[str]) -> None:
             file.unlink(missing_ok=True)
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, compress: bool = True) -> None:
-    """Write named arrays to an npz file."""
+def write_arrays(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, Any],
+    *,
+    compress: bool = True,
+    before_use: Callable[[int], None] | None = None,
+) -> None:
+    """Write named arrays to an npz file; `before_use` is called with its handle before it takes the old one's place."""
     with replacing(path) as stream:
         (np.savez_compressed if compress else np.savez)(stream, **arrays)
+        if before_use is not None:
+            before_use(stream.fileno())
 
 
 @contextmanager

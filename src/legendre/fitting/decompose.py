@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -78,7 +78,8 @@ def decompose(
     checkpoint
         A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
         comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs
-        to another problem, or is damaged, is refused with an `InvalidFile`.
+        to another problem, is damaged, or is in use by another fit, is refused with an `InvalidFile`. An interrupt, an
+        error and SIGTERM have the last state written.
     checkpoint_every
         Seconds from one write of it to the next; 0 writes after every step. Default 10, or more where writing would
         take more than 1 % of the time.
@@ -97,12 +98,12 @@ def decompose(
     """
     settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
     home = HERE if type(X) is np.ndarray else home_of(X)
-    unrecorded = checkpoint is None and checkpoint_every is None
-    record = None if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
     growing = recipe.growing
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    with shown(settings.callback, progress) as (step, say):
+    unrecorded = checkpoint is None and checkpoint_every is None
+    opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
+    with opened as record, shown(settings.callback, progress) as (step, say):
         settings = replace(settings, callback=step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
         data = read(X, support, base, rankings=rankings, watch=say)

@@ -16,24 +16,12 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
+from legendre.engines.rounding import apart, rounding
 from legendre.model.model import Model
 from legendre.results.file import Archive
 from legendre.results.file_model import unpack_model, unpack_point
 from legendre.results.rounds import read_rounds
 from legendre.solvers.status import Status
-
-SPREAD = 64  # times the typical rounding error by which two evaluations of a model may differ
-EPS = float(np.finfo(np.float64).eps)
-
-
-def rounding(model: Model, point: Point) -> float:
-    """Return how far eta and psi of two correct evaluations may be apart: by the rounding errors of sums of theta.
-
-    A logarithm of q is a running sum of theta along each mode, whose errors grow with the square root of its length and
-    with the size of what is added; an error in log q is the same share of q, and eta is a sum of these.
-    """
-    size = 1.0 + abs(point.psi) + float(np.abs(point.theta).sum())
-    return SPREAD * EPS * math.sqrt(sum(model.quotient.merged_shape)) * size
 
 
 def evaluated(model: Model, theta: FloatArray, alive: BoolArray | None) -> Point | None:
@@ -62,10 +50,8 @@ def check_point(arrays: Archive, model: Model, point: Point, alive: BoolArray | 
     again = evaluated(model, point.theta, alive)
     if again is None:
         return point
-    apart = float(np.abs(again.eta - point.eta).max(initial=0.0))
-    apart = max(apart, abs(again.psi - point.psi) if math.isfinite(again.psi) else math.inf)
-    if not apart <= rounding(model, point):
-        raise arrays.unfit(f"eta and psi are not those of theta, but differ by up to {apart:.2g}")
+    if not (off := apart(again, point)) <= rounding(model, point):
+        raise arrays.unfit(f"eta and psi are not those of theta, but differ by up to {off:.2g}")
     return again
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
+from legendre.core.stored import floats, number
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
@@ -71,7 +72,10 @@ class Gradient(Solver):
         return {"theta": state.point.theta, "step": state.step, "rate": rate}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        return State(target.at(arrays["theta"]), memory=float(arrays["rate"]), step=float(arrays["step"]))
+        searching = self.form == "batch" and self.learning_rate is None
+        rate = number(arrays, "rate", finite=searching, least=0.0)
+        theta = floats(arrays, "theta", target.engine.n_params)
+        return State(target.at(theta), memory=rate, step=number(arrays, "step"))
 
     def _sweep(self, target: Target, point: Evaluation) -> State | None:
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core import stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.engines.rounding import rounding
+from legendre.solvers.protocol import Evaluation, Solver, State, Target, check_evaluation
 from legendre.solvers.status import Status
 
 
@@ -219,13 +221,22 @@ def _unpack_walk(solver: Solver, target: Target, arrays: Arrays) -> Walk:
     def part(prefix: str) -> dict[str, Any]:
         return {name.removeprefix(prefix): part for name, part in arrays.items() if name.startswith(prefix)}
 
-    state, best = solver.unpack(target, part("state.")), part("best.")
-    if state.point.theta.shape != (target.engine.n_params,):
-        raise ValueError(f"theta has shape {state.point.theta.shape} for {target.engine.n_params} parameters")
-    _, objective, idle = (float(x) for x in arrays["watch"])
-    history = list(unpack_history(arrays["history"]))
-    other = solver.unpack(target, best, state) if best else state
-    return Walk(solver, target, history, Position(state, other, objective, int(idle), history[-1].iteration))
+    with np.errstate(all="ignore"):  # theta of a file may be anything
+        state, best = solver.unpack(target, part("state.")), part("best.")
+        other = solver.unpack(target, best, state) if best else state
+    for point in (state.point, other.point):
+        if point.theta.shape != (target.engine.n_params,):
+            raise ValueError(f"theta has shape {point.theta.shape} for {target.engine.n_params} parameters")
+    lowest, objective, idle = (float(x) for x in stored.floats(arrays, "watch", 3))
+    history = list(unpack_history(stored.rows(arrays, "history", 4)))
+    last, here = history[-1], state.point
+    slack = rounding(target.problem.model, here) * (1.0 + abs(here.objective))
+    off = max(
+        abs(last.residual - here.residual), abs(last.objective - here.objective), abs(lowest - other.point.residual)
+    )
+    if not (off <= slack and idle in range(len(history))):
+        raise ValueError(f"the history ends elsewhere than the state, {off:.2g} from it")
+    return Walk(solver, target, history, Position(state, other, objective, int(idle), last.iteration))
 
 
 def _check_budget(solver: Solver, last: Step, max_iter: int) -> None:
@@ -244,9 +255,15 @@ def pack_outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
-    point = target.evaluated(Point(arrays["theta"], arrays["eta"], float(arrays["psi"])))
-    status, history = Status[str(arrays["status"])], unpack_history(arrays["history"])
-    return Outcome(point, status, history, float(arrays["gap"]), float(arrays["tilt"]), solver)
+    """Read an outcome; eta and psi are believed, to the last bit, when one evaluation at theta confirms them."""
+    k, status = target.engine.n_params, Status[stored.text(arrays, "status")]
+    theta, eta = stored.floats(arrays, "theta", k), stored.floats(arrays, "eta", k, finite=False)
+    point = target.evaluated(Point(theta, eta, stored.number(arrays, "psi", finite=False)))
+    check_evaluation(target, point)
+    if status is Status.CONVERGED and not point.residual <= target.tol + rounding(target.problem.model, point):
+        raise ValueError(f"{status.name} with max|eta - eta_hat| = {point.residual:.2g} and tol = {target.tol:g}")
+    bounds = (stored.number(arrays, name, finite=False, least=0.0) for name in ("gap", "tilt"))
+    return Outcome(point, status, unpack_history(stored.rows(arrays, "history", 4)), *bounds, solver)
 
 
 def pack_history(history: Sequence[Step]) -> FloatArray:

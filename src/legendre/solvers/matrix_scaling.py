@@ -14,12 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
+from legendre.core.stored import floats, number, whole
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.protocol import Solver, State, Target, check_evaluation
 from legendre.solvers.scaling import WINDOW, cycles_left, rate, relaxation
 
 WORTHWHILE = 0.03  # omega is changed when it comes closer to 2, its limit, by this share
@@ -104,12 +105,15 @@ class MatrixScaling(Solver):
         return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        parts = {name: arrays[f"cache_{name}"] for name in ("f", "g", "rows", "columns", "per_row")}
-        cache = Scaled(**parts, log_mass=float(arrays["cache_log_mass"]))
-        point = Point(arrays["theta"], arrays["eta"], float(arrays["psi"]), cache)
-        residuals = tuple(float(r) for r in arrays["residuals"])
-        memory = CycleMemory(*_wanted(target), int(arrays["left"]), residuals, float(arrays["omega"]))
-        return State(target.evaluated(point), memory=memory, step=float(arrays["step"]))
+        k, (n, m) = target.engine.n_params, _engine(target).weights.shape
+        sides = {"f": n, "g": m, "rows": n, "columns": m, "per_row": n}
+        parts = {name: floats(arrays, f"cache_{name}", size, finite=False) for name, size in sides.items()}
+        cache = Scaled(**parts, log_mass=number(arrays, "cache_log_mass"))
+        point = Point(floats(arrays, "theta", k), floats(arrays, "eta", k), number(arrays, "psi"), cache)
+        check_evaluation(target, point)
+        residuals, left = tuple(floats(arrays, "residuals", None).tolist()), whole(arrays, "left", -1)
+        memory = CycleMemory(*_wanted(target), left, residuals, number(arrays, "omega", least=0.0))
+        return State(target.evaluated(point), memory=memory, step=number(arrays, "step"))
 
 
 def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:

@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
+from legendre.core.stored import floats, number
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
@@ -80,8 +81,11 @@ class MProjection(Solver):
         return {"q": state.memory.q, "step": state.step}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        plane = _plane(target, arrays["q"]) if beside is None else replace(beside.memory, q=arrays["q"])
-        return _state(target, plane, float(arrays["step"]))
+        q = floats(arrays, "q", target.problem.model.n_alive)
+        if not (q > 0).all():
+            raise ValueError("q is not positive everywhere")
+        plane = _plane(target, q) if beside is None else replace(beside.memory, q=q)
+        return _state(target, plane, number(arrays, "step"))
 
 
 def _plane(target: Target, q: FloatArray) -> Plane:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.stored import floats, number
 from legendre.core.sums.linalg import Factor, factorise, rounding_level
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
@@ -93,8 +94,9 @@ class Natural(Solver):
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         work = Workspace() if beside is None else _workspace(beside)
         if beside is None and "anchor" in arrays:
-            work.factorise(target, target.at(arrays["anchor"]))
-        return State(target.at(arrays["theta"]), memory=work, step=float(arrays["step"]))
+            work.factorise(target, target.at(floats(arrays, "anchor", target.engine.n_params)))
+        theta = floats(arrays, "theta", target.engine.n_params)
+        return State(target.at(theta), memory=work, step=number(arrays, "step"))
 
 
 @dataclass(frozen=True, eq=False)

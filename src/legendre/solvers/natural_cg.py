@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from legendre.core.stored import floats, number
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.linesearch import search
@@ -79,16 +80,18 @@ class NaturalCG(Solver):
         return {**kept, "size": memory.size, "origins": np.array(origins)}
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        point, step = target.at(arrays["theta"]), float(arrays["step"])
+        k = target.engine.n_params
+        point, step = target.at(floats(arrays, "theta", k)), number(arrays, "step")
         if "size" not in arrays:
             return State(point, step=step)
         pre: Preconditioner | None = None
         if beside is not None and beside.memory is not None:
             pre = beside.memory.preconditioner  # there is one for all states, brought up to date again and again
         else:
-            for theta in arrays["origins"]:
+            origins = floats(arrays, "origins", *((None, k) if np.ndim(arrays["origins"]) > 1 else (0,)))
+            for theta in origins:
                 pre = target.engine.preconditioner(target.engine.at(theta), pre)
-        return State(point, memory=CGMemory(pre, float(arrays["size"])), step=step)
+        return State(point, memory=CGMemory(pre, number(arrays, "size", finite=False)), step=step)
 
     def _solve(
         self, target: Target, point: Evaluation, pre: Preconditioner, *, share: float, floor: float

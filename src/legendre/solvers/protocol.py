@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from legendre.core.stored import floats, number
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
+from legendre.engines.rounding import apart, rounding
 from legendre.model.problem import Problem
 
 
@@ -119,4 +121,12 @@ class Solver(Protocol):
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         """Make a state from what `pack` listed; `beside` is another of the same fit, which may share a workspace."""
         del beside
-        return State(target.at(arrays["theta"]), step=float(arrays["step"]))
+        return State(target.at(floats(arrays, "theta", target.engine.n_params)), step=number(arrays, "step"))
+
+
+def check_evaluation(target: Target, point: Point) -> None:
+    """Refuse, with a ValueError, a stored point whose eta and psi are not those of its theta."""
+    with np.errstate(all="ignore"):
+        off = apart(target.engine.at(point.theta), point)
+    if not off <= rounding(target.problem.model, point):
+        raise ValueError(f"eta and psi are not those of theta, but differ by up to {off:.2g}")

@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
+from legendre.core.stored import floats, number
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
+from legendre.engines.rounding import rounding
 from legendre.model.margins import Modes, in_running_order, margins_that_are_the_model
 from legendre.model.problem import Problem, within
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.protocol import Solver, State, Target, check_evaluation
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
 LINEAR_CYCLES = 100  # cycles at most to find the direction that bounds the gap
@@ -107,11 +109,19 @@ class Scaling(Solver):
 
     def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
         margins = _margins(target.problem) if beside is None else beside.memory.margins
-        logs = tuple(arrays[f"log_scale{i}"] for i in range(len(margins)))
-        residuals = tuple(float(r) for r in arrays["residuals"])
-        scales = Scales(arrays["start"], float(arrays["start_psi"]), margins, arrays["q"], logs, residuals)
-        point = target.evaluated(Point(arrays["theta"], arrays["eta"], float(arrays["psi"])))
-        return State(point, memory=scales, step=float(arrays["step"]))
+        k = target.engine.n_params
+        logs = tuple(
+            floats(arrays, f"log_scale{i}", *margin.values.shape, finite=False) for i, margin in enumerate(margins)
+        )
+        start, psi = floats(arrays, "start", k), number(arrays, "start_psi")
+        q = floats(arrays, "q", *target.problem.model.quotient.merged_shape)
+        scales = Scales(start, psi, margins, q, logs, tuple(floats(arrays, "residuals", None).tolist()))
+        own = Point(floats(arrays, "theta", k), floats(arrays, "eta", k), number(arrays, "psi"))
+        check_evaluation(target, own)
+        again = np.exp(target.engine.log_probabilities(target.engine.at(own.theta)))
+        if not np.abs(again - q).max(initial=0.0) <= rounding(target.problem.model, own):
+            raise ValueError("q is not that of theta")
+        return State(target.evaluated(own), memory=scales, step=number(arrays, "step"))
 
 
 def _gap(scales: Scales) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import numpy as np
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
+from legendre.core import stored
 from legendre.core.cells import find
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
@@ -40,6 +41,12 @@ class Growth:
     theta: FloatArray
     rounds: tuple[Round, ...]
 
+    @classmethod
+    def unpack(cls, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Growth:
+        """Read what a record ended with."""
+        cells = stored.cells(arrays, "cells", shape)
+        return cls(cells, stored.floats(arrays, "theta", len(cells)), unpack_rounds(stored.rows(arrays, "rounds", 5)))
+
 
 def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; then swap.
@@ -65,7 +72,7 @@ def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None)
     search = _search(recipe, data, record)
     with nullcontext() if record is None else record.reading():
         if record is not None and (ended := record.result()) is not None:
-            return Growth(ended["cells"], ended["theta"], unpack_rounds(ended["rounds"]))
+            return Growth.unpack(ended, data.shape)
         kept = None if record is None else record.take()
         if kept is None:
             fit = search.first()
@@ -141,9 +148,13 @@ class Stage:
         """Read what `pack` listed."""
         fit = ground.unpack(arrays)
         best = ground.unpack(arrays, "best_") if "best_cells" in arrays else fit
-        dropped = tuple(arrays[f"dropped{i}"] for i in range(sum(name.startswith("dropped") for name in arrays)))
-        phase: Any = str(arrays["phase"])
-        return cls(phase, fit, best, unpack_rounds(arrays["rounds"]), int(arrays["swaps"]), dropped)
+        count, shape = sum(name.startswith("dropped") for name in arrays), ground.p.shape
+        dropped = tuple(stored.cells(arrays, f"dropped{i}", shape) for i in range(count))
+        phase: Any = stored.text(arrays, "phase")
+        if phase not in PHASES:
+            raise ValueError(f"{phase!r} is no phase of growing")
+        rounds = unpack_rounds(stored.floats(arrays, "rounds", None, 5, finite=False))
+        return cls(phase, fit, best, rounds, stored.whole(arrays, "swaps"), dropped)
 
 
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:

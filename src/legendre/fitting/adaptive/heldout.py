@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from legendre.core import stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
@@ -45,7 +46,7 @@ def best_size(search: Search, folds: int, record: Record | None = None) -> int:
     with nullcontext() if record is None else record.reading():
         ended = None if record is None else record.result()
         if ended is not None:
-            return int(ended["size"])
+            return stored.whole(ended, "size", len(search.start), search.most)
         race, runs = _start(search, folds, None if record is None else record.take())
     with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
@@ -64,11 +65,14 @@ def best_size(search: Search, folds: int, record: Record | None = None) -> int:
 def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
     """Begin, or go on from the round that was kept."""
     parts = list(deal(search.ground.data, folds))
-    if kept is None or not len(kept["sizes"]):
+    if kept is None or not np.size(kept["sizes"]):
         return Race(), [scored_path(search, counts) for counts in parts]
     runs = [scored_path(search, counts, kept, f"{fold}_") for fold, counts in enumerate(parts)]
     stage = tuple(next(run) for run in runs)
-    return Race(tuple(kept["sizes"].tolist()), tuple(kept["scores"].tolist()), stage), runs
+    sizes, scores = kept["sizes"], stored.floats(kept, "scores", len(kept["sizes"]), finite=False)
+    if sizes.dtype.kind not in "iu" or sizes[-1] != len(stage[0].fit.cells) or np.isnan(scores).any():
+        raise ValueError("sizes are not those of the cells")
+    return Race(tuple(sizes.tolist()), tuple(scores.tolist()), stage), runs
 
 
 def scored_path(search: Search, counts: FloatArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core import limits
+from legendre.core import limits, stored
 from legendre.core.sums.linalg import factorise
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta_adjoint
@@ -52,10 +52,11 @@ class Ground:
 
     def unpack(self, arrays: Mapping[str, Any], prefix: str = "") -> Grown:
         """Evaluate a state that `Grown.pack` listed: the same bits, without the steps that led there."""
-        cells = arrays[f"{prefix}cells"]
+        cells = stored.cells(arrays, f"{prefix}cells", self.p.shape)
         dead = self.vanishing(cells)
-        target = self._target(cells, dead)
-        return Grown(self, cells, target, target.at(arrays[f"{prefix}theta"]), dead)
+        target, theta = self._target(cells, dead), stored.floats(arrays, f"{prefix}theta", len(cells))
+        with np.errstate(all="ignore"):  # theta of a file may be anything
+            return Grown(self, cells, target, target.at(theta), dead)
 
     def fitted(self, cells: IntArray, theta: FloatArray, dead: BoolArray | None) -> Grown:
         """Fit some cells, starting from theta; from 0 where that does not lead there."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray
+from legendre.engines.rounding import EPS
 from legendre.model.model import Model
-from legendre.results.check import EPS, check_point
+from legendre.results.check import check_point
 from legendre.results.file import Archive
 from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, other_modes

@@ -13,8 +13,9 @@ from legendre.core.cells import frozen
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray
+from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
-from legendre.results.check import EPS, SPREAD, same
+from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status

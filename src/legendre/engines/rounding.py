@@ -1,0 +1,29 @@
+"""How far two evaluations of a model may be apart, though both are right."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from legendre.engines.protocol import Point
+from legendre.model.model import Model
+
+SPREAD = 16  # times the typical rounding error by which two evaluations of a model may differ
+EPS = float(np.finfo(np.float64).eps)
+
+
+def rounding(model: Model, point: Point) -> float:
+    """Return how far eta and psi of two correct evaluations may be apart: by the rounding errors of sums of theta.
+
+    A logarithm of q is a running sum of theta along each mode, whose errors grow with the square root of its length and
+    with the size of what is added; an error in log q is the same share of q, and eta is a sum of these.
+    """
+    size = 1.0 + abs(point.psi) + float(np.abs(point.theta).sum())
+    return SPREAD * EPS * math.sqrt(sum(model.quotient.merged_shape)) * size
+
+
+def apart(one: Point, other: Point) -> float:
+    """Return the largest difference of eta and psi; infinite where one of them is no number."""
+    largest = max(float(np.abs(one.eta - other.eta).max(initial=0.0)), abs(one.psi - other.psi))
+    return largest if math.isfinite(float(np.sum(one.eta) + np.sum(other.eta)) + one.psi + other.psi) else math.inf
