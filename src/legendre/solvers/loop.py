@@ -12,6 +12,7 @@ import numpy as np
 
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
@@ -201,7 +202,7 @@ def _walk(solver: Solver, target: Target, theta: FloatArray, record: Record | No
 
 def _recorded(state: State, iteration: int) -> Step:
     point = state.point
-    norm = math.sqrt(float(point.gradient @ point.gradient))
+    norm = math.sqrt(dot(point.gradient, point.gradient))
     return Step(iteration, point.objective, point.residual, norm, state.step)
 
 

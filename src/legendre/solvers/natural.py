@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.sums.blas_threads import dot
 from legendre.core.sums.linalg import Factor, factorise
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
@@ -145,4 +146,4 @@ def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, floa
     tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
     if tilt > 1.0:
         return np.inf, np.inf
-    return max(float(point.gradient @ direction), 0.0) * float(np.exp(drift)), tilt
+    return max(dot(point.gradient, direction), 0.0) * float(np.exp(drift)), tilt

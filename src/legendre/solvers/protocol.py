@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.problem import Problem
@@ -38,7 +39,7 @@ class Target:
         """Compare a point with the expectations to meet."""
         eta_hat = self.problem.eta_hat
         gradient = point.eta - eta_hat
-        objective, residual = point.psi - float(point.theta @ eta_hat), float(np.abs(gradient).max(initial=0.0))
+        objective, residual = point.psi - dot(point.theta, eta_hat), float(np.abs(gradient).max(initial=0.0))
         return Evaluation(
             point.theta, point.eta, point.psi, point.cache, objective=objective, gradient=gradient, residual=residual
         )
