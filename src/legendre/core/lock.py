@@ -86,7 +86,7 @@ class Lock:
 
     def _is_at_path(self, handle: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(handle), os.stat(self.path))
+            return os.path.samestat(os.fstat(handle), Path(self.path).stat())
         except FileNotFoundError:
             return False
 

@@ -16,6 +16,7 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
@@ -132,7 +133,9 @@ class Dense(Observation):
             x = self.values[rows].astype(np.float64)
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             p = x[inside] / self.total
-            own += float(p @ (np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])))
+            log_ratio = np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])
+            with all_threads():
+                own += float(p @ log_ratio)
         return own
 
     def squared_error(self, q: Comparable) -> float:
@@ -142,7 +145,8 @@ class Dense(Observation):
             difference = (self.values[rows] - q.rows(rows)) / self.total
             if self.missing is not None:
                 difference = difference[~self.missing[rows]]
-            square += float(np.vdot(difference, difference))
+            with all_threads():
+                square += float(np.vdot(difference, difference))
         return square
 
 

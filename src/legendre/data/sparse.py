@@ -12,6 +12,7 @@ from legendre.core import limits
 from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -106,7 +107,9 @@ class Sparse(Observation):
 
     def negentropy(self) -> float:
         p = self.values / np.float64(self.total) + self.each
-        own = float(p @ np.log(p))
+        log_p = np.log(p)
+        with all_threads():
+            own = float(p @ log_p)
         if not self.even:
             return own
         rest, n_cells = self.even / self.total, self.support.n_cells
@@ -120,11 +123,13 @@ class Sparse(Observation):
     def squared_error(self, q: Comparable) -> float:
         """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is the pseudo-count's share or 0."""
         p, there = self.values / self.total + self.each, np.exp(q.log_prob(self.cells))
-        square = float(np.vdot(p - there, p - there))
+        apart = p - there
+        with all_threads():
+            square, of_q = float(np.vdot(apart, apart)), float(np.vdot(there, there))
         if self.support.full:
             # the squares of what is left add up to no more than its square: a bound where the difference cancels
             left = 1.0 - float(there.sum())
-            square += min(max(q.sum_of_squares() - float(np.vdot(there, there)), 0.0), max(left, 0.0) ** 2)
+            square += min(max(q.sum_of_squares() - of_q, 0.0), max(left, 0.0) ** 2)
             square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
         return max(square, 0.0)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
@@ -48,7 +49,8 @@ class CellListEngine(Engine):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         change = self._space.below(vector)
-        change -= float(point.eta @ vector)
+        with all_threads():
+            change -= float(point.eta @ vector)
         change *= point.cache
         return self._space.above(change)
 

@@ -14,6 +14,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.sums.blas_threads import dot
 from legendre.core.sums.quotient import n_cells
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -100,7 +101,7 @@ class Decomposition(ModelResult):
         """KL(P, Q) in nats."""
         if self.data is None:
             return self.stored["kl"]
-        return max(self.data.negentropy() + self.psi - float(self.theta @ self.eta_hat), 0.0)  # not -1e-17
+        return max(self.data.negentropy() + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:

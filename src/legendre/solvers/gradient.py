@@ -10,6 +10,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.stored import floats, number
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
@@ -93,5 +94,5 @@ def _barzilai_borwein(target: Target, state: State) -> State | None:
     if landed is None:
         return None
     moved = landed.point.theta - before.theta
-    curvature = float(moved @ (landed.point.eta - before.eta))
-    return replace(landed, memory=float(moved @ moved) / curvature if curvature > 0 else 1.0)
+    curvature = dot(moved, landed.point.eta - before.eta)
+    return replace(landed, memory=dot(moved, moved) / curvature if curvature > 0 else 1.0)

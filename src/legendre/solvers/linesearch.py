@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.protocol import Evaluation, State, Target
 
@@ -23,14 +24,14 @@ def search(
     probability and the Fisher matrix is nearly singular. Near the minimum the decrease drowns in the rounding error of
     the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
     """
-    slope = float(point.gradient @ direction)
+    slope = dot(point.gradient, direction)
     # the rounding error of the objective
-    blur = 8 * EPS * (abs(point.psi) + float(np.abs(point.theta) @ target.problem.eta_hat) + 1.0)
+    blur = 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)
     step = first if slope < 0 else 0.0
     while step > SHORTEST:
         trial = target.at(point.theta + step * direction)
         rise = trial.objective - point.objective
-        new_slope = float(trial.gradient @ direction)
+        new_slope = dot(trial.gradient, direction)
         falls = rise <= SUFFICIENT * step * slope or abs(rise) <= blur
         if falls and new_slope <= OVERSHOT * abs(slope):
             return State(trial, memory, step)

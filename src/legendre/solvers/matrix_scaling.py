@@ -15,6 +15,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.stored import floats, number, whole
+from legendre.core.sums.blas_threads import all_threads, dot
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
@@ -95,7 +96,7 @@ class MatrixScaling(Solver):
             return state
         direction = _direction(target, state)
         tilt = target.engine.swing(direction)
-        gap = max(-float(state.point.gradient @ direction), 0.0)
+        gap = max(-dot(state.point.gradient, direction), 0.0)
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
     def pack(self, state: State) -> dict[str, Any]:
@@ -163,13 +164,15 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     half = q * np.sqrt(inverse)[:, None]
-    links = half.T @ half
+    with all_threads():
+        links, moved = half.T @ half, (inverse * rows) @ q
     np.fill_diagonal(links, 0.0)
     degrees = links.sum(axis=1)
     np.negative(links, out=links)
     np.fill_diagonal(links, degrees)
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
     laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
-    dg[:-1] = laplacian.solve((columns - (inverse * rows) @ q)[:-1])
-    df: FloatArray = inverse * (rows - q @ dg)
+    dg[:-1] = laplacian.solve((columns - moved)[:-1])
+    with all_threads():
+        df: FloatArray = inverse * (rows - q @ dg)
     return df, dg

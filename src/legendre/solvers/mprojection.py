@@ -16,6 +16,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.stored import floats, number
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
@@ -65,10 +66,11 @@ class MProjection(Solver):
         plane: Plane = state.memory
         if plane.tangent.shape[1] == 0:
             return None
-        hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
-        slope = plane.tangent.T @ np.log(plane.q / plane.weights)
         try:
-            move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
+            with all_threads():
+                hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
+                slope = plane.tangent.T @ np.log(plane.q / plane.weights)
+                move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
         except LinAlgError:  # probabilities differ by too many orders of magnitude for float64
             return None
         step = _step_length(plane, move)
@@ -91,7 +93,8 @@ class MProjection(Solver):
 def _plane(target: Target, q: FloatArray) -> Plane:
     model = target.problem.model
     design = np.hstack([np.ones((len(q), 1)), features(model, model.alive)])
-    return Plane(q, null_space(design.T), design, model.weights[model.alive])
+    with all_threads():
+        return Plane(q, null_space(design.T), design, model.weights[model.alive])
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
@@ -108,5 +111,6 @@ def _step_length(plane: Plane, move: FloatArray) -> float:
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
     root, score = np.sqrt(plane.q), np.log(plane.q / plane.weights)
-    solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
+    with all_threads():
+        solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

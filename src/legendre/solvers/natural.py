@@ -10,6 +10,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.stored import floats, number
+from legendre.core.sums.blas_threads import dot
 from legendre.core.sums.linalg import Factor, factorise, rounding_level
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
@@ -152,7 +153,7 @@ def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, floa
     tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
     if tilt > 1.0:
         return np.inf, np.inf
-    gap = max(float(point.gradient @ direction), 0.0) * float(np.exp(drift))
+    gap = max(dot(point.gradient, direction), 0.0) * float(np.exp(drift))
     return gap, tilt if target.attained else tilt + _blur(target, point, anchor) * float(np.exp(drift))
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.stored import floats, number
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.linesearch import search
@@ -56,7 +57,7 @@ class NaturalCG(Solver):
         point, last = state.point, state.memory
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
-        size = math.sqrt(_dot(point.gradient, pre.apply(point.gradient)))
+        size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
         direction = self._solve(target, point, pre, share=_forcing(size, before), floor=target.tol / 3)
         return search(target, point, direction, CGMemory(pre, size))
 
@@ -70,7 +71,7 @@ class NaturalCG(Solver):
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state
-        return replace(state, gap=max(-_dot(point.gradient, direction), 0.0), tilt=tilt)
+        return replace(state, gap=max(-dot(point.gradient, direction), 0.0), tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
         kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
@@ -100,18 +101,18 @@ class NaturalCG(Solver):
         residual = -point.gradient
         z = pre.apply(residual)
         step, solution = z.copy(), np.zeros_like(residual)
-        rz = _dot(residual, z)
+        rz = dot(residual, z)
         goal = share**2 * rz
         for _ in range(self.max_products):
             product = target.engine.fisher_product(point, step)
-            curvature = _dot(step, product)
+            curvature = dot(step, product)
             if not curvature > 0.0:  # dependent parameters; every iterate is a descent direction
                 break
             length = rz / curvature
             solution += length * step
             residual -= length * product
             z = pre.apply(residual)
-            rz, old = _dot(residual, z), rz
+            rz, old = dot(residual, z), rz
             if rz <= goal or np.abs(residual).max(initial=0.0) <= floor:
                 break
             step *= rz / old
@@ -126,8 +127,3 @@ def _forcing(size: float, before: float) -> float:
     than the average, progress is slow; the second term (Eisenstat and Walker's choice 2) then saves products.
     """
     return min(FORCING, max(size, 0.9 * (size / before) ** 2))
-
-
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    """Inner product whose rounding does not depend on BLAS's threads."""
-    return float(np.einsum("i,i->", a, b))

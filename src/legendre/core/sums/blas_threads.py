@@ -1,20 +1,24 @@
-"""How many threads LAPACK uses: the same number for the same matrix, whatever other threads of the process do.
+"""How many threads BLAS and LAPACK use: the same number for the same sum, whatever other threads of the process do.
 
-The last bits of a factor depend on the number, and BLAS libraries have one for the whole process. So those who need one
-thread may work side by side, and those who need all of them too, but not the ones beside the others; the number is
-changed when the first enters and put back when the last leaves.
+The last bits of a product or a factor depend on that number, and a BLAS library has one for the whole process. So fits
+in several threads take turns: while one has changed the number, no other starts a product whose bits would follow, and
+whoever changed it puts it back before the next. (Limits that overlap are put back in the wrong order, and threadpoolctl
+ignores those of a second thread.)
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from threading import Condition, get_ident
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from legendre.core import limits
+from legendre.core.types import FloatArray
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -26,57 +30,28 @@ def few_threads(size: int, least: int = limits.NO_BLAS_THREADS) -> Iterator[None
     if size < least:
         yield
         return
-    with _gate(os.getpid()).inside(one=size < limits.ONE_BLAS_THREAD):
-        yield
-
-
-class Gate:
-    """Lets in whoever needs the number of BLAS threads that those inside have; the others wait for their turn."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._inside: dict[bool, set[int]] = {True: set(), False: set()}  # Python threads: with one, with all
-        self._waiting = {True: 0, False: 0}
-        self._limit: Any = None  # puts the number of BLAS threads back
-
-    @contextmanager
-    def inside(self, *, one: bool) -> Iterator[None]:
-        """Work with one BLAS thread, or with as many as the process has."""
-        with self._changed:
-            self._leave()  # an interrupt between two lines may have kept this thread inside
-            self._enter(one)
-        try:
+    with all_threads():
+        if size >= limits.ONE_BLAS_THREAD:
             yield
-        finally:
-            with self._changed:
-                self._leave()
+            return
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
 
-    def _enter(self, one: bool) -> None:
-        """Wait while somebody works with the other number, or waits for it while others work: each has its turn."""
-        self._waiting[one] += 1
-        try:
-            self._changed.wait_for(
-                lambda: not self._inside[not one] and not (self._waiting[not one] and self._inside[one])
-            )
-        finally:
-            self._waiting[one] -= 1
-        if one and not self._inside[one]:
-            self._limit = _controller().limit(limits=1, user_api="blas")
-        self._inside[one].add(get_ident())
 
-    def _leave(self) -> None:
-        for threads in self._inside.values():
-            threads.discard(get_ident())
-        if self._limit is not None and not self._inside[True]:
-            self._limit.restore_original_limits()
-            self._limit = None
-        self._changed.notify_all()
+def all_threads() -> AbstractContextManager[object]:
+    """Wait until no other thread has changed the number of BLAS threads, and keep it as it is meanwhile."""
+    return _turn(os.getpid())
+
+
+def dot(a: FloatArray, b: FloatArray) -> float:
+    """Sum the products of two vectors without BLAS, whose last bits depend on threads from 10,000 entries on."""
+    return float(np.einsum("i,i->", a, b))
 
 
 @cache
-def _gate(process: int) -> Gate:  # noqa: ARG001
-    """Return the gate of a process: a forked child would inherit one with threads inside that it does not have."""
-    return Gate()
+def _turn(process: int) -> AbstractContextManager[object]:  # noqa: ARG001
+    """Return the lock of a process: a forked child would inherit one held by a thread that it does not have."""
+    return RLock()
 
 
 @cache

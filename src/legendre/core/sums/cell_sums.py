@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1 << 11  # cells whose features are formed at a time
@@ -49,7 +50,8 @@ def second_moments(
     for start in range(0, len(cells), TOGETHER):
         some = slice(start, start + TOGETHER)
         block = zeta_rows(cells[some], basis)
-        out += (block * masses[some, None]).T @ block
+        with all_threads():
+            out += (block * masses[some, None]).T @ block
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:

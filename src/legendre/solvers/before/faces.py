@@ -16,6 +16,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import check_room
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.sums.zeta import moebius
@@ -107,7 +108,8 @@ def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
     directions = np.zeros((len(lost), model.n_params))
     if len(lost):
         directions[np.arange(len(lost)), lost] = 1.0
-        directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
+        with all_threads():
+            directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
     # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
     whole = np.rint(directions)
     return np.where(np.abs(directions - whole) < WHOLE, whole, directions)
@@ -181,8 +183,9 @@ def interior_point(problem: Problem) -> FloatArray:
         )
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
-    correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
-    q = q * (1 + design @ correction)
+    with all_threads():
+        correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
+        q = q * (1 + design @ correction)
     if not (q > 0).all():
         raise InvalidSetting(
             "m-projection found no positive distribution with the data's expectations to start from: its smallest "

@@ -18,6 +18,7 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
@@ -136,11 +137,12 @@ class HiddenModel(Solver):
         flat = spread.reshape(-1, spread.shape[2])
         G = now.engine.fisher(now.point)
         try:
-            curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
+            with all_threads():
+                curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
+                slopes = axes.T @ now.point.gradient
+                direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         except np.linalg.LinAlgError:
             return None
-        slopes = axes.T @ now.point.gradient
-        direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         for length in LENGTHS:
             with np.errstate(all="ignore"):  # far out everything may overflow; such a step is not taken
                 following = self.expectation(now.engine.at(now.point.theta - length * direction))

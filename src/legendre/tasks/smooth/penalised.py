@@ -13,6 +13,7 @@ import numpy as np
 from scipy.fft import dct, idct
 
 from legendre.core import limits
+from legendre.core.sums.blas_threads import all_threads
 from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
 
@@ -85,8 +86,9 @@ class Waves:
 
 def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
     """Multiply the first mode by a matrix and make it the last one: after all modes, each is in its place again."""
-    product: FloatArray = (a.reshape(len(a), -1).T @ matrix).reshape(*a.shape[1:], matrix.shape[1])
-    return product
+    with all_threads():
+        product: FloatArray = a.reshape(len(a), -1).T @ matrix
+    return product.reshape(*a.shape[1:], matrix.shape[1])
 
 
 def _transform(a: FloatArray, by: Callable[..., FloatArray]) -> FloatArray:
