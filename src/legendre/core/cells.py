@@ -82,12 +82,18 @@ def merged_cells(
     if values is None:
         values = np.diff(np.append(first, n))
     elif len(first) < n:
-        values = np.add.reduceat(values, first) if n else values
+        # float32 would lose digits here, and a byte overflow: sums are float64, or int64, from the first addition
+        values = np.add.reduceat(values, first, dtype=wide_type(values)) if n else values
     cells = np.empty((len(first), len(shape)), dtype=index_type(shape), order="F")
     for run in runs:
         word = words.pop(0)
         unpack(word if len(first) == n else word[first], run, shape, cells)
     return cells, values
+
+
+def wide_type(values: AnyArray) -> type[np.int64] | type[np.float64]:
+    """Choose the type in which numbers are added up: int64 for integers that it holds, else float64."""
+    return np.int64 if np.can_cast(values.dtype, np.int64) else np.float64
 
 
 def index_type(shape: tuple[int, ...]) -> np.dtype[Any]:

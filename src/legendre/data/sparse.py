@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import find, frozen, merged_cells
+from legendre.core.cells import find, frozen, merged_cells, wide_type
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.blas_threads import all_threads
@@ -143,6 +143,8 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         )
     if support not in SUPPORT_NAMES:
         raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
+    # a SparseTensor that was not made by our readers may hold any type; whatever is computed of it is float64
+    values = values.astype(wide_type(values), copy=False)
     if not len(values):
         raise InvalidTensor("X is zero everywhere: it has no entries, so it cannot be normalised to probabilities.")
     with np.errstate(over="ignore"):
