@@ -64,9 +64,12 @@ PROOF_TILT = 0.5
 """Accept the fit as proof that no cell vanishes if the certifying distribution differs from Q by at most this share in
 every cell; where cells vanish it tends to 1."""
 SMALL_PROGRAM = 1_000  # cells times margins up to which balancing solves its linear program first: milliseconds
+EXACT_PROGRAM = 20_000  # cells times entries of margins up to which balancing decides in whole numbers: 0.1 s at most
 SMALL_TRANSPORT = 20_000  # the same for matrices, whose program is a flow
 TRIAL_STEPS = 400  # steps of matrix balancing while it is not known whether there is an answer
 LARGEST_BALANCE_PROGRAM = 400_000  # cells times margins of the largest linear program that balancing solves
+WIDE_RANGE = 1e30  # largest over smallest cell of X from which balancing anneals at once: at 1e40 a tenth of fits stall
+TEMPERED_NEWTON = 400  # entries of all margins up to which annealing takes Newton steps: a factor is a few milliseconds
 LARGEST_FLOW = 1 << 30  # the largest sum of margins, in whole numbers, for SciPy's maximum flow: it counts in 32 bits
 # --- Reading X -------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
-from legendre.core.types import AnyArray, BoolArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
 from legendre.data.support import Support
@@ -37,6 +37,7 @@ from legendre.solvers.status import Status
 from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
 from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
 from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multiplied, polished
+from legendre.tasks.balance.tempered import annealed
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
 """The solvers that need no more of P than its margins."""
@@ -142,7 +143,7 @@ class Projection:
         """
         known = reach(self.problem)
         program = Program(self.problem, known.alive)
-        cheap = not known.certain and self._cheap(program)
+        cheap = not known.certain and (program.extreme or self._cheap(program))
         if cheap:
             known = possible_cells(program, known)
         outcome = self._solve(known)
@@ -152,14 +153,14 @@ class Projection:
         if result.converged and outcome.tilt <= limits.PROOF_TILT:
             return replace(result, status=_found(result))
         decided = known if cheap else possible_cells(program, known)
-        if decided.certain and (decided.alive != known.alive).any():
+        if decided.certain and ((decided.alive != known.alive).any() or not outcome.status.converged):
             outcome = self._solve(decided)
         return self._result(decided, outcome)
 
     @staticmethod
     def _cheap(program: Program) -> bool:
         if not program.bipartite:
-            return program.size <= limits.SMALL_PROGRAM
+            return program.small or program.size <= limits.SMALL_PROGRAM
         return program.size <= limits.SMALL_TRANSPORT or program.whole is not None
 
     def _face(self, known: Reach) -> BoolArray | None:
@@ -167,20 +168,33 @@ class Projection:
         return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
 
     def _solve(self, known: Reach) -> Outcome:
+        """Step from X itself; from near the answer where X is extreme, or where there is one and the steps failed."""
+        program = Program(self.problem, known.alive)
+        if program.extreme:
+            return self._steps(known, *annealed(program, self._eta_tol()))
+        outcome = self._steps(known, self.problem, np.zeros(self.problem.model.n_params))
+        failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and self.settings.max_iter is None
+        if not (failed and known.certain and program.solvable):
+            return outcome
+        again = self._steps(known, *annealed(program, self._eta_tol()))
+        return again if again.status is Status.CONVERGED else outcome
+
+    def _steps(self, known: Reach, problem: Problem, ahead: FloatArray) -> Outcome:
+        """Run the solvers from the problem's own base measure, which is `ahead` of X by this theta."""
         model, face, settings = self.problem.model, self._face(known), self.settings
-        solvers = [settings.solver] if settings.solver else choose_for_margins(self.problem, prove=not known.certain)
+        solvers = [settings.solver] if settings.solver else choose_for_margins(problem, prove=not known.certain)
         first, columns = solvers[0], np.arange(model.n_params)
         if not first.accepts_dependent:
-            columns = independent(model.on_face(face))
-        reduced = self.problem.reduced(face, columns)
+            columns = independent(problem.model.on_face(face))
+        reduced = problem.reduced(face, columns)
         matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
         engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
         target = Target(engine, reduced, self._eta_tol())
         start = np.zeros(len(columns))
         outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
-        if len(columns) < model.n_params:
-            theta = np.zeros(model.n_params)
-            theta[columns] = outcome.point.theta
+        if len(columns) < model.n_params or problem is not self.problem:
+            theta = ahead.copy()
+            theta[columns] += outcome.point.theta
             whole = Target(engine_for(model.on_face(face)), self.problem, target.tol)
             outcome = replace(outcome, point=whole.at(theta))
         return outcome

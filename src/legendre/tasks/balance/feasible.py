@@ -19,8 +19,10 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import Modes, decomposable
 from legendre.model.problem import Problem
 from legendre.tasks.balance.margins import key_of, other_modes
+from legendre.tasks.balance.vertex import positive_cells
 
 PROGRAM = 1e-10  # how closely a linear program meets its constraints: HiGHS's finest setting. Margins sum to 1
+RESOLVED = 1e-8  # shares from which a program that knows its answer to 1e-10 tells cells that vanish from small ones
 WHOLE = 1e-6  # entries this close to whole numbers count as whole: rounding up to limits.LARGEST_FLOW is less
 SHOWN = 12  # the number of indices that a message lists
 
@@ -75,6 +77,22 @@ class Program:
         return int(self.alive.sum()) * len(self.margins)
 
     @property
+    def small(self) -> bool:
+        """True where cells times entries of margins, a matrix, are few enough for whole numbers."""
+        return int(self.alive.sum()) * len(self.wanted) <= limits.EXACT_PROGRAM
+
+    @property
+    def solvable(self) -> bool:
+        """True where a linear program of this size is solved."""
+        return 0 < self.size <= limits.LARGEST_BALANCE_PROGRAM
+
+    @cached_property
+    def extreme(self) -> bool:
+        """True where X's largest and smallest cells are too far apart for steps that begin at X."""
+        weights = self.problem.model.weights[self.alive] if self.solvable else np.ones(1)
+        return bool(np.log(weights.max()) - np.log(weights.min()) > np.log(limits.WIDE_RANGE))
+
+    @property
     def bipartite(self) -> bool:
         """True for two margins without a common mode: a cell joins an entry of one to an entry of the other."""
         groups = [set(modes) for modes in self.margins]
@@ -125,12 +143,17 @@ def possible_cells(program: Program, known: Reach) -> Reach:
     whole = program.whole if program.bipartite else None
     if program.size > limits.LARGEST_BALANCE_PROGRAM and whole is None:
         return known
+    exact = positive_cells(program.columns, program.wanted) if program.small else None
+    if exact is not None:
+        return _reached(program, exact)
     tensor = _some_tensor(program) if whole is None else _largest_flow(program, whole)
-    if tensor is None:
+    if tensor is None or (whole is None and program.wanted[program.wanted > 0].min() < RESOLVED):
         return known
     positive = _in_cycles(program, tensor) if program.bipartite else _can_rise(program)
-    if positive is None:
-        return known
+    return known if positive is None else _reached(program, positive)
+
+
+def _reached(program: Program, positive: BoolArray) -> Reach:
     out = np.zeros_like(program.alive)
     out[program.alive] = positive
     return Reach(out, certain=True)
