@@ -48,6 +48,10 @@ NO_BLAS_THREADS = 64  # rows below which LAPACK's Cholesky starts no thread by i
 # --- Which solver ----------------------------------------------------------------------------------------------------
 
 SCALING_FROM = 300  # parameters from which cycles over margins are cheaper than Cholesky factors (50^3 two-body: 10 ms)
+USUAL_CYCLES, USUAL_STEPS = 20, 12  # cycles of scaling, and Newton steps, that a fit to 1e-10 usually takes
+MARGIN_TIME = 10.0  # nanoseconds a cell in which one of the margins is fitted in a cycle (8 modes, 28 margins of two)
+SWEEP_TIME = 7.0  # nanoseconds a cell and mode of a Newton step (the same table)
+FLOP_TIME = 0.1  # nanoseconds per operation of a Cholesky factor on one core
 SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-gradient steps take over
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
 SCALING_HORIZON = 100  # cycles left at the present rate from which steps with a Fisher matrix are cheaper
@@ -55,6 +59,7 @@ SCALING_HORIZON_CG = 1_000  # the same where the Fisher matrix is not formed
 LARGEST_NULL_SPACE = 4_000  # merged cells up to which the m-projection spans its tangent space by a matrix (128 MB)
 # --- What is decided before the first step ---------------------------------------------------------------------------
 
+QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
 LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest linear program that finds a face (400 MB)
 TABLES_FROM = 1_000  # parameters from which sets of margins are examined for dependence without a matrix
 MOST_PRODUCTS = 4_000  # products with the features that may be spent on that

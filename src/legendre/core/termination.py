@@ -1,7 +1,7 @@
 """SIGTERM, by which schedulers and containers end a process: a checkpointed fit is written down before it takes effect.
 
-A handler of signals is a matter of the whole process, so that it is changed only while a checkpointed fit runs, only from
-the main thread (no other may), and put back afterwards.
+A handler of signals is a matter of the whole process: it is changed only while a checkpointed fit runs, only from the
+main thread (no other may), and put back afterwards.
 """
 
 from __future__ import annotations

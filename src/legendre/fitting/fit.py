@@ -17,10 +17,11 @@ from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.data.observation import Observation
 from legendre.engines.protocol import Point
-from legendre.fitting.plan import Plan, Settings, independence, plan_on
+from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import Face
 from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
+from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
 
@@ -38,12 +39,13 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as the number of parameters, see `Settings`.
     """
     plan = plan_on(data, recipe, settings)
+    plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
         basis, eta_hat = plan.problem.model.basis, digest(plan.problem.eta_hat)
         claims = {"basis": f"{len(basis)} cells {digest(basis)}", "X as the basis sees it": eta_hat}
         record.claim(lambda: claims | {"start": digest(theta)})
-    outcome = _run(plan, theta, record)
+    plan, outcome = _run_on_face(plan, theta, record)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start)
     return _result(plan, outcome)
@@ -55,6 +57,46 @@ def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
         text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
     return fit
+
+
+def _searches_first(plan: Plan) -> bool:
+    """Whether to search for the cells that vanish before the first step: where that takes less than a few steps do.
+
+    Newton steps run to the boundary in some thirty steps, and prove on arrival that none vanish where none do. Other
+    methods creep towards a boundary, or need a point inside: for them the search comes first, too.
+    """
+    if plan.face.certain:
+        return False
+    newton = plan.solvers[-1].forms_fisher or plan.solvers[-1].needs_products
+    return not newton or plan.problem.model.n_merged * plan.problem.model.n_params <= limits.QUICK_SEARCH
+
+
+def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None) -> tuple[Plan, Outcome]:
+    """Run; where the end proves nothing about existence, search for cells that vanish, and run anew without them."""
+    outcome = _run(plan, theta, record)
+    if plan.face.certain or outcome.status is Status.STOPPED:
+        return plan, outcome
+    if _proves_existence(plan, outcome):
+        return replace(plan, face=replace(plan.face, certain=True)), outcome
+    found = searched(plan)
+    if found.face.alive is plan.face.alive:
+        return found, outcome
+    return found, _run(found, theta, None if record is None else record.section("face"))
+
+
+def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
+    """Return whether the end of a fit proves that, but for the cells left out, none vanish.
+
+    A positive distribution with the data's expectations proves it; solving for the Newton step exactly computes one,
+    see `State`. A solver that does not is given one factorisation of the Fisher matrix.
+    """
+    if outcome.solver.exact:
+        return outcome.tilt <= limits.PROOF_TILT
+    if len(plan.columns) > limits.LARGEST_MATRIX or not np.isfinite(outcome.point.theta).all():
+        return False
+    if plan.whole is not None and len(outcome.point.theta) > len(plan.columns):  # of dependent parameters
+        return newton_tilt(plan.whole, outcome.point, plan.columns) <= limits.PROOF_TILT
+    return newton_tilt(plan.target, outcome.point, np.arange(len(plan.columns))) <= limits.PROOF_TILT
 
 
 def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
@@ -102,7 +144,7 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         alive=face.alive,
         recession=face.recession,
         missing=data.missing,
-        status=_status(outcome, face),
+        status=_status(outcome.status, face),
         rank=len(plan.columns),
         newton_gap=outcome.gap,
         history=outcome.history,
@@ -113,15 +155,10 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     )
 
 
-def _status(outcome: Outcome, face: Face) -> Status:
-    """Decide how the fit ended; whether cells vanish may not have been known before it.
-
-    A positive distribution with the data's expectations proves that none do; a solver that solves its systems exactly
-    has computed one for its gap, see `State`.
-    """
-    if outcome.status is not Status.CONVERGED:
-        return outcome.status
-    proved = outcome.solver.exact and face.alive is None and outcome.tilt <= limits.PROOF_TILT
-    if not face.certain and not proved:
+def _status(status: Status, face: Face) -> Status:
+    """Say of a fit that met its tolerance whether a finite theta does."""
+    if status is not Status.CONVERGED:
+        return status
+    if not face.certain:
         return Status.UNDECIDED
     return Status.CONVERGED if face.alive is None else Status.AT_BOUNDARY

@@ -19,9 +19,10 @@ from legendre.data.read import TensorLike, read
 from legendre.engines.choose import engine_for
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import Face, find_face
+from legendre.solvers.before.faces import Face, plain_face
 from legendre.solvers.before.rank import independent
-from legendre.solvers.choose import choose, read_solver
+from legendre.solvers.before.search import search_face
+from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver, Target, Whole
 from legendre.solvers.scaling import Scaling
@@ -89,6 +90,8 @@ class Plan:
         if model.space.form == "cliques":
             tree = model.space.tables.tree
             lines.insert(3, f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells")
+        if not self.face.certain:
+            lines.append("X has zeros: whether cells vanish in the limit is known after the fit")
         if self.solvers[0].forms_fisher:
             lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
         return "\n".join(lines)
@@ -122,9 +125,20 @@ def plan(
 
 
 def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
-    """Plan for a tensor that has been read."""
+    """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
     problem = Problem.of(data, recipe.select(data))
-    face = Face(None, np.zeros(len(problem.eta_hat))) if problem.surely_attained else find_face(problem)
+    return _plan(problem, recipe, settings, plain_face(problem))
+
+
+def searched(plan: Plan) -> Plan:
+    """Search for the cells that vanish where plain arguments left that open, and plan for what is found."""
+    face = plan.face if plan.face.certain else search_face(plan.problem, plan.face)
+    if face.alive is plan.face.alive:
+        return plan if face is plan.face else replace(plan, face=face)
+    return _plan(plan.problem, plan.recipe, plan.settings, face)
+
+
+def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Plan:
     every, on_face = np.arange(len(problem.model.basis)), problem.model.on_face(face.alive)
     if settings.solver is None and not settings.ranked and _scales(problem):
         known = face.certain
@@ -147,9 +161,10 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
 
 
 def _scales(problem: Problem) -> bool:
-    """Return whether the basis is a set of margins large enough that scaling pays."""
+    """Return whether the basis is a set of margins of which scaling is the cheaper way."""
     large = problem.merged.known and problem.model.n_params >= limits.SCALING_FROM
-    return large and margins_that_are_the_model(problem.model) is not None
+    margins = margins_that_are_the_model(problem.model) if large else None
+    return margins is not None and scaling_pays(problem.model, margins)
 
 
 def independence(problem: Problem) -> FloatArray:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.margins import decomposable, margins_that_are_the_model
+from legendre.model.margins import Modes, decomposable, margins_that_are_the_model
+from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
@@ -63,7 +64,19 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     costly = space.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX and space.measure is None
     if model.whole_interactions and not costly:
         margins = margins_that_are_the_model(model)
-        large = model.n_params >= limits.SCALING_FROM
-        if margins is not None and (large or (space.measure is None and decomposable(margins))):
+        if margins is not None and ((space.measure is None and decomposable(margins)) or scaling_pays(model, margins)):
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
     return [newton]
+
+
+def scaling_pays(model: Model, margins: list[Modes]) -> bool:
+    """Whether cycles over margins are cheaper than Newton steps: not where B is small, or has many margins to sweep.
+
+    Two costs in nanoseconds, see `limits`: of the cycles and of the steps that a fit takes to ten digits.
+    """
+    n, k = model.space.n_cells, model.n_params
+    if not limits.SCALING_FROM <= k <= limits.LARGEST_MATRIX:
+        return k >= limits.SCALING_FROM
+    cycles = limits.USUAL_CYCLES * len(margins) * n * limits.MARGIN_TIME
+    sweep, factor = n * len(model.quotient.shape) * limits.SWEEP_TIME, k**3 / 3 * limits.FLOP_TIME
+    return cycles < limits.USUAL_STEPS * (sweep + factor)

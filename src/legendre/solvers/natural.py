@@ -12,7 +12,7 @@ from legendre.core import limits
 from legendre.core.stored import floats, number
 from legendre.core.sums.blas_threads import dot
 from legendre.core.sums.linalg import Factor, factorise, rounding_level
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
@@ -137,6 +137,21 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
     return _gap(target, point, Workspace().factorise(target, point))[0]
+
+
+def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
+    """Compute ``|m / q - 1|`` for the m of `newton_gap`, in terms of some independent parameters that span all.
+
+    Infinite where rounding leaves fewer of them independent: then no m is known to have the data's expectations.
+    """
+    g = target.engine.fisher(point)
+    part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
+    factor = factorise(part, target.problem.model.space.n_summed)
+    if len(factor.columns) < len(columns):
+        return np.inf
+    direction = np.zeros_like(point.gradient)
+    direction[columns] = factor.solve(point.gradient[columns])
+    return target.engine.swing(direction)
 
 
 def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, float]:

@@ -13,8 +13,9 @@ from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
-from legendre.solvers.before.faces import diverging, unseen_directions
+from legendre.solvers.before.faces import diverging
 from legendre.solvers.before.rank import independent
+from legendre.solvers.before.search import unseen_directions
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -22,7 +22,7 @@ from legendre.core.sums.blas_threads import all_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
-from legendre.fitting.plan import Plan, Settings, plan_on
+from legendre.fitting.plan import Plan, Settings, plan_on, searched
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import features
 from legendre.solvers.loop import Step, run
@@ -72,7 +72,7 @@ class HiddenModel(Solver):
     @classmethod
     def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
         """Plan the fit; `joint` is X spread evenly over the hidden levels."""
-        plan = plan_on(joint, Cells(cells), Settings(tol=0.0))
+        plan = searched(plan_on(joint, Cells(cells), Settings(tol=0.0)))
         mass = visible_sums(plan.problem.mass, n_visible, keepdims=True)
         return cls(plan, n_visible, mass, _divergence_within(joint, plan.problem, n_visible))
 

@@ -1,0 +1,123 @@
+"""The search for the cells that vanish without an empty margin: directions that change no observed cell, and a program.
+
+It is the dear way to know whether a minimum is attained. A fit asks for it where its own certificate is no proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import independent_columns
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.model.margins import margins_that_are_the_model
+from legendre.model.model import Model
+from legendre.model.problem import Problem
+from legendre.solvers.before.faces import Face, plain_face
+from legendre.solvers.before.identifiability import SURELY_ZERO, from_tables
+from legendre.solvers.before.rank import covariance, independent
+
+# Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve.
+WHOLE = 1e-9
+
+
+def find_face(problem: Problem) -> Face:
+    """Find the face, by the cheapest argument that decides.
+
+    >>> from legendre.data.dense import observe
+    >>> face = find_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
+    >>> face.alive.tolist(), face.recession.tolist()
+    ([[True, True], [False, False]], [-2.0, 0.0])
+    """
+    face = plain_face(problem)
+    return face if face.certain else search_face(problem, face)
+
+
+def search_face(problem: Problem, face: Face) -> Face:
+    """Search what plain arguments left open: a `Face` within the one that they found, still uncertain if too large."""
+    model = problem.model
+    if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
+        return face
+    reduced, positive = model.on_face(face.alive), problem.mass > 0
+    if _margins_determine_all(reduced, positive):
+        return replace(face, certain=True)
+    if model.n_params > limits.LARGEST_MATRIX:
+        return face
+    columns = independent(reduced)
+    directions = unseen_directions(reduced.with_columns(columns), positive)
+    if not len(directions):
+        return replace(face, certain=True)
+    everywhere = np.zeros((len(directions), model.n_params))
+    everywhere[:, columns] = directions
+    return _steepest_fall(reduced, positive, face, everywhere)
+
+
+def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
+    """Whether the cells with data determine all others; looked for where it is cheap, in a large basis of margins."""
+    margins = margins_that_are_the_model(model) if model.n_params >= limits.TABLES_FROM else None
+    functions = None if margins is None else from_tables(margins, positive)
+    return functions is not None and float(np.abs(functions[:, model.alive]).max()) <= SURELY_ZERO
+
+
+def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
+    """Span the directions in theta that change no observed cell (relative to the others) but some other one."""
+    g = covariance(model.on_face(positive))
+    kept = independent_columns(g.copy(), model.alive.size)
+    lost = np.setdiff1d(np.arange(model.n_params), kept)
+    directions = np.zeros((len(lost), model.n_params))
+    if len(lost):
+        directions[np.arange(len(lost)), lost] = 1.0
+        with all_threads():
+            directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
+    # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
+    whole = np.rint(directions)
+    return np.where(np.abs(directions - whole) < WHOLE, whole, directions)
+
+
+def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
+    """Find all empty cells that can fall while none rises, by one linear program: such combinations form a cone."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    empty = model.alive & ~positive
+    if float(empty.sum()) * len(directions) > limits.LARGEST_FACE_PROGRAM:
+        return face
+    changes = np.empty((int(empty.sum()), len(directions)))
+    for column, direction in zip(changes.T, directions, strict=True):
+        grid = model.space.below(direction)
+        column[:] = grid[empty] - grid[positive][0]
+    rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
+    n = len(rows)
+    constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
+    # unknowns: the combination, and the fall of each distinct row
+    cost = np.concatenate([np.zeros(len(directions)), -np.ones(n)])
+    bounds = [(None, None)] * len(directions) + [(0.0, 1.0)] * n
+    answer = linprog(cost, A_ub=constraints, b_ub=np.zeros(n), bounds=bounds, method="highs")
+    if answer.status != 0 or answer.x is None:
+        return face
+    falls = answer.x[len(directions) :] > 0.5  # each is 0 or 1, but for the program's tolerance
+    if not falls.any():
+        return replace(face, certain=True)
+    alive = model.alive.copy()
+    alive[empty] = ~falls[where]
+    direction = answer.x[: len(directions)] @ directions
+    # no cell rises by more than 2 sum|direction|: that multiple of the first lowers every cell that either lowers
+    return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
+
+
+def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the different rows, and for each row which of them it is; sorting numbers is faster than sorting rows.
+
+    >>> distinct(np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]))[1].tolist()
+    [0, 1, 0]
+    """
+    numbers = rows @ np.random.default_rng(0).standard_normal(rows.shape[1])
+    _, first, where = np.unique(numbers, return_index=True, return_inverse=True)
+    if not np.array_equal(rows[first][where], rows):  # two different rows share their number
+        found, where = np.unique(rows, axis=0, return_inverse=True)
+        return found, where.reshape(-1)
+    return rows[first], where
