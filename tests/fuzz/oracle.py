@@ -6,6 +6,7 @@ decided by one linear program about signs alone, so that no size of an entry ent
 
 from __future__ import annotations
 
+import ast
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
@@ -267,6 +268,8 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
 
     def B2(l: int, axis: int = -1) -> Cells:  # noqa: E741
         slices, found = range(order)[axis], set()
+        if l < 1:
+            raise ValueError("l")
         for k in range(order):
             if k != slices:
                 n = min(l, shape[k])
@@ -276,6 +279,8 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
 
     def B3(l: int, axis: int = -1) -> Cells:  # noqa: E741
         slices, found = range(order)[axis], set()
+        if l < 1:
+            raise ValueError("l")
         for i in range(shape[slices]):
             inside = sorted((v for v in omega if v[slices] == i), key=lambda v: (-LONG(X[v]), v))
             found |= set(inside[:l])
@@ -311,5 +316,8 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
         "B2": B2, "B3": B3, "interactions": interactions, "boltzmann": boltzmann, "rbm": rbm, "cells": cells,
         "full": Cells(omega), "empty": Cells([]),
     }  # fmt: skip
+    for node in ast.walk(ast.parse(text, mode="eval")):
+        if isinstance(node, (ast.Lambda, ast.IfExp, ast.Attribute, ast.Subscript, ast.Mult, ast.comprehension)):
+            raise ValueError("grammar")
     found: Cells = eval(text, {"__builtins__": {}}, names)
     return found.cells

@@ -68,9 +68,13 @@ def judge(make: Callable[[], Trial], seconds: float = SECONDS) -> Verdict:
         return Verdict(kind, said, time.perf_counter() - begun)
 
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # building the arguments is no call of ours, nor is its time
+            trial = make()
+        begun = time.perf_counter()
         with _deadline(seconds), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            return verdict(*_judged(make(), heard))
+            return verdict(*_judged(trial, heard))
     except Late:
         return verdict("hang", f"no answer after {seconds:g} s.\n{_where(8)}")
     except Wrong as problem:
@@ -86,13 +90,13 @@ def _where(lines: int) -> str:
 
 
 def _judged(trial: Trial, heard: list[warnings.WarningMessage]) -> tuple[str, str]:
-    before = fingerprint(trial.held)
+    before = fingerprint(trial.held, flags=True)
     found, refusal = _called(trial)
     if (strange := [w for w in heard if not issubclass(w.category, OURS)]) and not trial.outer:
         worst = strange[0]
         where = "/".join(worst.filename.split("/")[-3:])
         return "warning", f"{worst.category.__name__}: {worst.message} ({where}:{worst.lineno})"
-    if fingerprint(trial.held) != before:
+    if fingerprint(trial.held, flags=True) != before:
         return "changed", "an argument was written to"
     if trial.twice:
         again, refused = _called(trial)
@@ -114,7 +118,7 @@ def _judged(trial: Trial, heard: list[warnings.WarningMessage]) -> tuple[str, st
         where = "/".join(worst.filename.split("/")[-3:])
         if "fuzz" not in where:
             return "warning", f"in a view: {worst.category.__name__}: {worst.message} ({where}:{worst.lineno})"
-    if fingerprint(trial.held) != before:
+    if fingerprint(trial.held, flags=True) != before:
         return "changed", "a view wrote to an argument"
     return kind, ""
 
@@ -140,13 +144,13 @@ def _deadline(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, old)
 
 
-def fingerprint(value: Any) -> str:
-    """Return a digest of the bytes of arrays, and of the pickles of whatever else."""
+def fingerprint(value: Any, flags: bool = False) -> str:
+    """Return a digest of the bytes of arrays (and whether they can be written to), and of the pickles of all else."""
     code = hashlib.blake2b(digest_size=16)
 
     def add(item: Any) -> None:
         if isinstance(item, np.ndarray) and item.dtype.kind != "O":
-            code.update(f"{item.dtype.str}{item.shape}{item.flags.writeable}".encode())
+            code.update(f"{item.dtype.str}{item.shape}{item.flags.writeable if flags else None}".encode())
             code.update(np.ascontiguousarray(item).tobytes())
         elif isinstance(item, (list, tuple)):
             for part in item:

@@ -21,7 +21,7 @@ FAILURES = Path("fuzz-failures")
 LATEST = "summary.json"
 GENERATORS = 1  # raised when generators change, for a case number then means another case
 BATCH = 25  # cases that a worker is given at a time
-GRACE = 5.0  # seconds beyond the time of a case after which a worker that does not answer is killed
+GRACE = 50.0  # seconds beyond the time of a case (building the arguments included) after which a silent worker is killed
 COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
 MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
 

@@ -243,8 +243,10 @@ def try_queries(args: Args, folder: Path) -> Trial:
         log_q, _ = problem.log_q(fit.theta, vanished(fit, problem))
         grid, relative = problem.on_grid(np.exp(log_q)), 2 * problem.rounding(fit.theta) + 32 * EPS * len(log_q)
         order = grid.ndim
+        if not fit.converged and relative > 1e-3:
+            return "unconverged"
         if asked in ("marginal", "modes"):
-            kept = [modes] if isinstance(modes, int) else list(modes)
+            kept = list(range(order)) if modes is None else [modes] if isinstance(modes, int) else list(modes)
             at = (given or {}) if asked == "marginal" else {}
             part = grid[tuple(slice(at[k], at[k] + 1) if k in at else slice(None) for k in range(order))]
             part = part / part.sum()
