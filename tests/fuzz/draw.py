@@ -12,7 +12,7 @@ SOLVERS = ("natural", "natural-cg", "gradient", "m-projection", "scaling", "clos
 
 
 def chance(rng: Rng, share: float) -> bool:
-    """True in a share of all cases."""
+    """Return True in a share of all cases."""
     return bool(rng.random() < share)
 
 
@@ -21,7 +21,9 @@ def pick(rng: Rng, *choices: Any) -> Any:
     return choices[int(rng.integers(len(choices)))]
 
 
-def shape(rng: Rng, most: int = 36, orders: tuple[int, ...] = (1, 2, 2, 2, 3, 3, 4, 5), longest: int = 6) -> tuple[int, ...]:
+def shape(
+    rng: Rng, most: int = 36, orders: tuple[int, ...] = (1, 2, 2, 2, 3, 3, 4, 5), longest: int = 6
+) -> tuple[int, ...]:
     """Lengths of modes, 1 among them, with few cells in all."""
     room, out = int(most), []
     for _ in range(pick(rng, *orders)):
@@ -75,7 +77,7 @@ def tensor(rng: Rng, dims: tuple[int, ...] | None = None, wrong: float = 0.03) -
 
 
 def wrong_tensor(rng: Rng) -> Array:
-    """What is refused, or read in one particular way."""
+    """Draw what is refused, or read in one particular way."""
     X = rng.uniform(0.1, 2.0, shape(rng))
     match int(rng.integers(10)):
         case 0:
@@ -102,20 +104,21 @@ def wrong_tensor(rng: Rng) -> Array:
 
 
 def support(rng: Rng, X: Array, wrong: float = 0.02) -> Any:
-    """The sample space: a name or a mask."""
+    """Draw the sample space: a name or a mask."""
     if chance(rng, wrong):
-        return pick(rng, "some", np.ones(X.shape, dtype=np.int64), np.zeros(X.shape, dtype=bool), np.ones((2, 9), dtype=bool))
+        return pick(
+            rng, "some", np.ones(X.shape, dtype=np.int64), np.zeros(X.shape, dtype=bool), np.ones((2, 9), dtype=bool)
+        )
     kind = rng.random()
     if kind < 0.6:
         return "all"
     if kind < 0.75:
         return "nonzero"
-    mask = rng.random(X.shape) < rng.uniform(0.4, 1.0)
-    return mask
+    return rng.random(X.shape) < rng.uniform(0.4, 1.0)
 
 
 def base(rng: Rng, X: Array, wrong: float = 0.02) -> Array | None:
-    """The base measure, mostly none."""
+    """Draw the base measure, mostly none."""
     if chance(rng, 0.72) or X.dtype.kind not in "iuf":
         return None
     if chance(rng, wrong):
@@ -133,13 +136,32 @@ def base(rng: Rng, X: Array, wrong: float = 0.02) -> Array | None:
 
 
 def basis(rng: Rng, dims: tuple[int, ...], wrong: float = 0.02) -> Any:
-    """A string or a list of cells."""
+    """Draw a string or a list of cells."""
     if chance(rng, wrong):
         return pick(
-            rng, "B4", "B2", "B3(0)", "B1 +", "interactions(9)", "cells([[0]])", [[9] * len(dims)], [[0] * len(dims)],
-            [[0.5] * len(dims)], "B1 * B2(1)", "interactions([(0, 0)])", "B3(2, axis=7)", "", "rbm(0, 1)", "B2(1.5)",
-            "boltzmann([()])", "B3(l=2, l=3)", "full(3)", "lambda: 0", "B1() if 1 else B2(1)", [[-1] * len(dims)],
-        )  # fmt: skip
+            rng,
+            "B4",
+            "B2",
+            "B3(0)",
+            "B1 +",
+            "interactions(9)",
+            "cells([[0]])",
+            [[9] * len(dims)],
+            [[0] * len(dims)],
+            [[0.5] * len(dims)],
+            "B1 * B2(1)",
+            "interactions([(0, 0)])",
+            "B3(2, axis=7)",
+            "",
+            "rbm(0, 1)",
+            "B2(1.5)",
+            "boltzmann([()])",
+            "B3(l=2, l=3)",
+            "full(3)",
+            "lambda: 0",
+            "B1() if 1 else B2(1)",
+            [[-1] * len(dims)],
+        )
     return basis_string(rng, dims) if chance(rng, 0.55) else basis_list(rng, dims)
 
 
@@ -163,17 +185,27 @@ def basis_string(rng: Rng, dims: tuple[int, ...], depth: int = 0) -> str:
     subset = [int(k) for k in rng.permutation(order)[: int(rng.integers(1, order + 1))]]
     return str(
         pick(
-            rng, "B1", "B1()", f"B2({int(rng.integers(1, 4))}{axis})", f"B3({int(rng.integers(1, 4))}{axis})",
-            f"B3(l={int(rng.integers(1, 3))})", f"interactions({int(rng.integers(1, order + 1))})",
-            f"interactions({[subset]})", f"interactions([{tuple(subset)}, ({subset[0]},)])", "full()", "full", "empty",
-            "empty()", f"cells({basis_list(rng, dims, 4).tolist()})",
+            rng,
+            "B1",
+            "B1()",
+            f"B2({int(rng.integers(1, 4))}{axis})",
+            f"B3({int(rng.integers(1, 4))}{axis})",
+            f"B3(l={int(rng.integers(1, 3))})",
+            f"interactions({int(rng.integers(1, order + 1))})",
+            f"interactions({[subset]})",
+            f"interactions([{tuple(subset)}, ({subset[0]},)])",
+            "full()",
+            "full",
+            "empty",
+            "empty()",
+            f"cells({basis_list(rng, dims, 4).tolist()})",
             f"boltzmann([{tuple(subset)}])" if set(dims) == {2} else "B1",
         )
-    )  # fmt: skip
+    )
 
 
 def tolerance(rng: Rng) -> float:
-    """The default mostly; some that no float64 can reach."""
+    """Draw the default mostly; some that no float64 can reach."""
     return float(pick(rng, *[1e-10] * 7, 1e-6, 1e-12, 0.1, 1e-3, 0.0, 1e-300, 1e-14))
 
 

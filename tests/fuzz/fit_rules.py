@@ -29,7 +29,8 @@ def close(found: Any, right: Any, allowed: Any, name: str) -> None:
         bad = tuple(np.argwhere(~same)[0])
         limit = np.broadcast_to(np.asarray(allowed), same.shape)[bad]
         raise Wrong(
-            f"{name}{list(map(int, bad))} = {found[bad]!r}, brute force {float(right[bad])!r}: off by {float(off[bad]):.3g}, "
+            f"{name}{list(map(int, bad))} = {found[bad]!r}, brute force {float(right[bad])!r}: "
+            f"off by {float(off[bad]):.3g}, "
             f"rounding allows {float(limit):.3g}"
         )
 
@@ -59,7 +60,9 @@ def check_fit(fit: Any, problem: Problem, rng: np.random.Generator, *, steady: b
         _minimum(fit, problem, alive, q, rounding)
     elif steady:
         raise Wrong(f"an ordinary problem ended {fit.status.name} with residual {fit.residual:.2e}, tol {fit.tol:g}")
-    if fit.converged or rounding < 1e-3:  # a theta of 1e20 that did not converge, and said so, leaves no digit to a view
+    if (
+        fit.converged or rounding < 1e-3
+    ):  # a theta of 1e20 that did not converge, and said so, leaves no digit to a view
         check_views(fit, problem, q, log_q, rounding, rng)
     return {"CONVERGED": "right", "AT_BOUNDARY": "boundary", "UNDECIDED": "right"}.get(fit.status.name, "unconverged")
 
@@ -99,15 +102,17 @@ def _minimum(fit: Any, problem: Problem, alive: Array, q: Array, rounding: float
     objective = psi - fit.theta.astype(LONG) @ problem.eta_hat
     above = objective - best.objective
     slack = (np.abs(eta - problem.eta_hat) + LONG(1e-18)) @ np.abs(fit.theta - best.theta)
-    slack += LONG(1e-18) * (len(problem.x) + abs(objective) + abs(psi) + (np.abs(fit.theta).astype(LONG) @ problem.eta_hat))
+    slack += LONG(1e-18) * (
+        len(problem.x) + abs(objective) + abs(psi) + (np.abs(fit.theta).astype(LONG) @ problem.eta_hat)
+    )
     need(bool(above <= slack), f"KL is {float(above):.3g} above the minimum; the residual explains {float(slack):.3g}")
     if best.residual < 1e-15:
         allowed = fit.gap * 1.01 + 16 * EPS * float(abs(psi) + 1 + np.abs(fit.theta).sum())
         need(bool(above <= allowed), f"KL is {float(above):.3g} above its minimum, gap says {fit.gap:.3g}")
-        _same_tensor(fit, problem, q, eta, rounding)
+        _same_tensor(problem, q, eta, rounding)
 
 
-def _same_tensor(fit: Any, problem: Problem, q: Array, eta: Array, rounding: float) -> None:
+def _same_tensor(problem: Problem, q: Array, eta: Array, rounding: float) -> None:
     """Q is the oracle's Q, to what the residual and the conditioning of the Fisher matrix explain (to first order)."""
     G = covariance(problem, q)
     columns = np.flatnonzero(np.diag(G) > 0)
@@ -134,7 +139,9 @@ def check_views(fit: Any, problem: Problem, q: Array, log_q: Array, rounding: fl
     if fit.missing is not None:
         outside &= ~fit.missing
     need(not near[outside].any(), "tensor is not 0 outside the support")
-    close(fit.log_prob(problem.omega), log_q, relative * (1 + np.abs(np.where(np.isfinite(log_q), log_q, 0))), "log_prob")
+    close(
+        fit.log_prob(problem.omega), log_q, relative * (1 + np.abs(np.where(np.isfinite(log_q), log_q, 0))), "log_prob"
+    )
     close(fit.eta_tensor(), up_sums(grid), relative, "eta_tensor")
     T = np.zeros(problem.shape)
     T[tuple(fit.basis.T)] = fit.theta

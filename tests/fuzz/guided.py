@@ -1,6 +1,6 @@
 """Coverage-guided: atheris mutates bytes until they reach new lines of the parsers and readers of foreign text.
 
-``python -m tests.fuzz.guided --target tns --minutes 5``; without a target each of them in turn, in a process of its own.
+``python -m tests.fuzz.guided --target tns --minutes 5``; without a target each in turn, in a process of its own.
 An input that breaks a rule is written to fuzz-failures/ and printed. atheris is in the extra ``fuzz``.
 """
 
@@ -94,11 +94,12 @@ def obey(read: Callable[[bytes], None], data: bytes) -> None:
         try:
             read(data)
         except ld.LegendreError as refusal:
-            assert len(str(refusal).split()) > 3, f"this refusal is no sentence: {refusal!r}"
+            if len(str(refusal).split()) < 4:
+                raise RuntimeError(f"this refusal is no sentence: {refusal!r}") from None
 
 
 def seeds(name: str) -> list[bytes]:
-    """Inputs to begin with; for `load` a small saved fit."""
+    """List inputs to begin with; for `load` a small saved fit."""
     if name != "load":
         return SEEDS[name]
     import legendre as ld
@@ -124,9 +125,16 @@ def fuzz(name: str, minutes: float) -> None:
     with tempfile.TemporaryDirectory() as corpus:
         for i, seed in enumerate(seeds(name)):
             (Path(corpus) / str(i)).write_bytes(seed)
-        options = [f"-max_total_time={round(60 * minutes)}", f"-max_len={MOST}", f"-timeout={SECONDS}", "-rss_limit_mb=4096"]
+        options = [
+            f"-max_total_time={round(60 * minutes)}",
+            f"-max_len={MOST}",
+            f"-timeout={SECONDS}",
+            "-rss_limit_mb=4096",
+        ]
         read: Any = READERS[name]
-        atheris.Setup([sys.argv[0], corpus, f"-artifact_prefix={FAILURES}/{name}-", *options], lambda data: obey(read, data))
+        atheris.Setup(
+            [sys.argv[0], corpus, f"-artifact_prefix={FAILURES}/{name}-", *options], lambda data: obey(read, data)
+        )
         atheris.Fuzz()
 
 

@@ -82,7 +82,7 @@ class Problem:
         return rank_of(self.Z[self.alive])
 
     def rank_on(self, alive: Array) -> int:
-        """The same on other cells."""
+        """Count the same on other cells."""
         return rank_of(self.Z[alive])
 
     def log_q(self, theta: Array, alive: Array) -> tuple[Array, Any]:
@@ -93,7 +93,7 @@ class Problem:
         return np.where(alive, h - psi, -np.inf), psi
 
     def expectations(self, q: Array) -> Array:
-        """Sums over up-sets, eq. (3)."""
+        """Sum over up-sets, eq. (3)."""
         return self.Z.T.astype(LONG) @ q
 
     def divergence(self, log_q: Array) -> Any:
@@ -108,7 +108,7 @@ class Problem:
         """
         reach = float((self.Z @ np.abs(np.asarray(theta, dtype=np.float64))).max(initial=0.0))
         size = reach + 2.0 * float(np.abs(self.log_r).max(initial=0.0)) + np.log(len(self.x) + 1.0)
-        return 8.0 * EPS * (size * (2 + len(self.shape)) + len(self.x) + len(self.basis) + 8.0)
+        return float(8.0 * EPS * (size * (2 + len(self.shape)) + len(self.x) + len(self.basis) + 8.0))
 
     @cached_property
     def best(self) -> Solution:
@@ -136,8 +136,8 @@ def possible(Z: Array, positive: Array) -> Array:
     """Mark the cells that can be positive, those with P > 0 among them, by one linear program.
 
     A cell with P = 0 can be if there is a d with ``[1 Z]' d = 0``, ``d_v > 0`` there and ``d >= 0`` at all cells with
-    P = 0: a small step along d stays a distribution. Such d form a cone, so that all such cells have ``d >= 1`` at once,
-    and the program that maximises the sum of ``min(d_v, 1)`` says 0 or 1 for each.
+    P = 0: a small step along d stays a distribution. Such d form a cone, so that all of the cells have ``d >= 1`` at
+    once, and the program that maximises the sum of ``min(d_v, 1)`` says 0 or 1 for each.
     """
     empty = np.flatnonzero(~positive)
     if not len(empty):
@@ -153,7 +153,7 @@ def possible(Z: Array, positive: Array) -> Array:
     bounds = [(None, None) if positive[v] else (0.0, None) for v in range(n)] + [(0.0, 1.0)] * m
     equal = np.hstack([A.T, np.zeros((A.shape[1], m))])
     found = linprog(cost, link, np.zeros(m), equal, np.zeros(A.shape[1]), bounds, method="highs")
-    if found.status != 0:
+    if found.status != 0 or found.x is None:
         raise RuntimeError(f"the oracle's linear program: {found.message}")
     alive = positive.copy()
     alive[empty] = found.x[n:] > 0.5
@@ -222,7 +222,7 @@ def solve(problem: Problem, steps: int = 60) -> Solution:
 
 
 def covariance(problem: Problem, q: Array) -> Array:
-    """The Fisher matrix, eq. (5): covariances of the features under q."""
+    """Compute the Fisher matrix, eq. (5): covariances of the features under q."""
     Z = problem.Z.astype(LONG)
     m = Z.T @ q
     return np.asarray(((Z - m).T * q) @ (Z - m), dtype=np.float64)
@@ -274,7 +274,9 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
             if k != slices:
                 n = min(l, shape[k])
                 chosen = {c * (shape[k] // n) - 1 for c in range(1, n + 1)}
-                found |= {v for v in omega if v[k] in chosen and all(v[j] == 0 for j in range(order) if j not in (k, slices))}
+                found |= {
+                    v for v in omega if v[k] in chosen and all(v[j] == 0 for j in range(order) if j not in (k, slices))
+                }
         return Cells(found)
 
     def B3(l: int, axis: int = -1) -> Cells:  # noqa: E741
@@ -307,15 +309,23 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
 
     def cells(index: Any) -> Cells:
         listed = [tuple(v) for v in index]
-        if any(len(v) != order or not any(v) or any(not 0 <= i < n for i, n in zip(v, shape, strict=True)) for v in listed):
+        if any(
+            len(v) != order or not any(v) or any(not 0 <= i < n for i, n in zip(v, shape, strict=True)) for v in listed
+        ):
             raise ValueError("cells")
         return Cells(listed)
 
     names: dict[str, Any] = {
         "B1": Cells(v for v in omega if sum(i > 0 for i in v) <= 1),
-        "B2": B2, "B3": B3, "interactions": interactions, "boltzmann": boltzmann, "rbm": rbm, "cells": cells,
-        "full": Cells(omega), "empty": Cells([]),
-    }  # fmt: skip
+        "B2": B2,
+        "B3": B3,
+        "interactions": interactions,
+        "boltzmann": boltzmann,
+        "rbm": rbm,
+        "cells": cells,
+        "full": Cells(omega),
+        "empty": Cells([]),
+    }
     for node in ast.walk(ast.parse(text, mode="eval")):
         if isinstance(node, (ast.Lambda, ast.IfExp, ast.Attribute, ast.Subscript, ast.Mult, ast.comprehension)):
             raise ValueError("grammar")

@@ -25,11 +25,11 @@ ANSWERS = ("right", "boundary", "unconverged", "refused")
 OURS = (ld.errors.ConvergenceWarning, ld.errors.CheckpointWarning)
 
 
-class Wrong(Exception):  # noqa: N818 - it says it without "Error"
+class Wrong(Exception):
     """An answer differs from brute force by more than rounding; the text says which, and by how much."""
 
 
-class Late(BaseException):  # noqa: N818 - not an Exception, so that no handler of ours takes it for one of its own
+class Late(BaseException):
     """The time of a case is over."""
 
 

@@ -1,4 +1,4 @@
-"""Run the campaign: ``python -m tests.fuzz.run --cases 3000``; one case: ``--target decompose --seed 7 --case 1234``."""
+"""Run the campaign, ``python -m tests.fuzz.run --cases 3000``; or one: ``--target decompose --seed 7 --case 1``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ FAILURES = Path("fuzz-failures")
 LATEST = "summary.json"
 GENERATORS = 1  # raised when generators change, for a case number then means another case
 BATCH = 25  # cases that a worker is given at a time
-GRACE = 50.0  # seconds beyond the time of a case (building the arguments included) after which a silent worker is killed
+GRACE = (
+    50.0  # seconds beyond the time of a case (building the arguments included) after which a silent worker is killed
+)
 COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
 MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
 
@@ -114,7 +116,14 @@ class Tally:
         from .codec import to_json
 
         self.folder.mkdir(parents=True, exist_ok=True)
-        case = {"target": target, "seed": self.seed, "case": number, "generators": GENERATORS, "kind": kind, "said": said}
+        case = {
+            "target": target,
+            "seed": self.seed,
+            "case": number,
+            "generators": GENERATORS,
+            "kind": kind,
+            "said": said,
+        }
         try:
             case["args"] = to_json(arguments_of(target, self.seed, number))
         except Exception as problem:
@@ -131,24 +140,33 @@ class Tally:
     def summary(self) -> dict[str, Any]:
         """Return the counts, as they are written to a file."""
         rows = {
-            name: {"cases": sum(count.values()), **{kind: count[kind] for kind in COLUMNS},
-                   "slowest": round(self.slowest[name][0], 3), "slowest_case": self.slowest[name][1],
-                   "mean_ms": round(1e3 * self.seconds[name] / max(1, sum(count.values())), 2)}
+            name: {
+                "cases": sum(count.values()),
+                **{kind: count[kind] for kind in COLUMNS},
+                "slowest": round(self.slowest[name][0], 3),
+                "slowest_case": self.slowest[name][1],
+                "mean_ms": round(1e3 * self.seconds[name] / max(1, sum(count.values())), 2),
+            }
             for name, count in self.counts.items()
-        }  # fmt: skip
+        }
         return {"seed": self.seed, "generators": GENERATORS, "targets": rows}
 
 
 def table(summary: dict[str, Any]) -> str:
     """Write the counts as a table of Markdown."""
     head = ["target", "cases", *COLUMNS, "slowest (s)"]
-    rows = [[name, f"{row['cases']:,}", *(f"{row[kind]:,}" for kind in COLUMNS), f"{row['slowest']:.2f}"]
-            for name, row in summary["targets"].items()]  # fmt: skip
+    rows = [
+        [name, f"{row['cases']:,}", *(f"{row[kind]:,}" for kind in COLUMNS), f"{row['slowest']:.2f}"]
+        for name, row in summary["targets"].items()
+    ]
     every = summary["targets"].values()
     sums = [sum(row[kind] for row in every) for kind in ("cases", *COLUMNS)]
     rows.append(["all", *(f"{n:,}" for n in sums), f"{max((row['slowest'] for row in every), default=0.0):.2f}"])
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = [[text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))] for row in [head, *rows]]
+    lines = [
+        [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        for row in [head, *rows]
+    ]
     rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
 

@@ -1,4 +1,4 @@
-"""A short run of the campaign with a fixed seed, and the campaign itself: does it see what is wrong?"""
+"""A short run of the campaign with a fixed seed; and that the campaign sees what is wrong."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_false_certificate_is_seen() -> None:
     problem = Problem.of(X, np.ones((2, 2), dtype=bool), fit.basis)
     assert check_fit(fit, problem, np.random.default_rng(0)) == "right"
     other = replace(fit, point=replace(fit.point, theta=fit.theta + 1e-6))
-    with pytest.raises(Wrong, match="psi|eta"):
+    with pytest.raises(Wrong, match=r"psi|eta"):
         check_fit(other, problem, np.random.default_rng(0))
 
 

@@ -20,7 +20,7 @@ Array = Any
 
 
 def fit_bits(fit: Any) -> Any:
-    """What has to be the same, bit for bit, when a call is repeated."""
+    """List what has to be the same, bit for bit, when a call is repeated."""
     return [fit.basis, fit.theta, fit.eta, fit.psi, fit.kl, fit.rmse, fit.status.name, fit.n_iter, fit.vanishing_cells]
 
 
@@ -72,7 +72,7 @@ def the_cells(basis: Any, X: Array, mask: Array) -> set[tuple[int, ...]]:
     return {tuple(map(int, v)) for v in index}
 
 
-def moderate(args: Args, problem: Problem | None) -> bool:
+def moderate(problem: Problem | None) -> bool:
     """Whether X and the base measure are in a range where float64 has room for every answer."""
     if problem is None:
         return False
@@ -86,7 +86,7 @@ def ordinary(args: Args, problem: Problem | None) -> bool:
     start = args.get("start")
     return (
         problem is not None
-        and moderate(args, problem)
+        and moderate(problem)
         and args.get("solver", "auto") in ("auto", "natural")
         and args.get("max_iter") is None
         and args.get("tol", 1e-10) >= 1e-12
@@ -101,9 +101,14 @@ def draw_decompose(rng: np.random.Generator) -> Args:
     X = draw.tensor(rng)
     dims = X.shape if X.ndim and X.size else (2, 3)
     args: Args = {
-        "X": X, "basis": draw.basis(rng, dims), "support": draw.support(rng, X), "base": draw.base(rng, X),
-        **draw.settings(rng), "start": None, "seed": int(rng.integers(1 << 30)),
-    }  # fmt: skip
+        "X": X,
+        "basis": draw.basis(rng, dims),
+        "support": draw.support(rng, X),
+        "base": draw.base(rng, X),
+        **draw.settings(rng),
+        "start": None,
+        "seed": int(rng.integers(1 << 30)),
+    }
     if chance(rng, 0.1) and not isinstance(args["basis"], (str, list)):
         k = len(np.unique(args["basis"], axis=0))
         args["start"] = rng.normal(size=k + chance(rng, 0.1)) * pick(rng, 1.0, 1.0, 5.0, 50.0, 1000.0)
@@ -147,7 +152,15 @@ def draw_adaptive(rng: np.random.Generator) -> Args:
     if chance(rng, 0.3):
         extra["candidates"] = pick(rng, "full()", "interactions(2)", "B3(2)", draw.basis_list(rng, dims, 9))
     support, base = draw.support(rng, X), draw.base(rng, X)
-    return {"X": X, "size": size, "extra": extra, "support": support, "base": base, "tol": 1e-10, "seed": int(rng.integers(1 << 30))}
+    return {
+        "X": X,
+        "size": size,
+        "extra": extra,
+        "support": support,
+        "base": base,
+        "tol": 1e-10,
+        "seed": int(rng.integers(1 << 30)),
+    }
 
 
 def try_adaptive(args: Args, folder: Path) -> Trial:
@@ -155,13 +168,15 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
     X, extra = args["X"], args["extra"]
 
     def call() -> Any:
-        return ld.decompose(X, ld.adaptive(args["size"], **extra), support=args["support"], base=args["base"], tol=args["tol"])
+        return ld.decompose(
+            X, ld.adaptive(args["size"], **extra), support=args["support"], base=args["base"], tol=args["tol"]
+        )
 
     def check(fit: Any) -> str:
         mask = omega_mask(X, args["support"], args["base"])
         problem = Problem.of(X, mask, fit.basis, args["base"])
         rng = np.random.default_rng(args["seed"])
-        kind = check_fit(fit, problem, rng, steady=moderate(args, problem))
+        kind = check_fit(fit, problem, rng, steady=moderate(problem))
         found = {tuple(map(int, v)) for v in fit.basis}
         need(len(found) == fit.n_params, "cells are repeated")
         first = the_cells(extra.get("start", "empty"), X, mask)
@@ -177,7 +192,7 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
             part = fit.at(int(rng.integers(0, fit.n_params)))
             own = Problem.of(X, mask, part.basis, args["base"])
             need(np.array_equal(part.basis, fit.basis[: part.n_params]), "at(k) has other cells")
-            check_fit(part, own, rng, steady=moderate(args, own))
+            check_fit(part, own, rng, steady=moderate(own))
         return kind
 
     return Trial(call, check, (X, args["support"], args["base"], extra), fit_bits, twice=args["seed"] % 4 == 0)
@@ -189,9 +204,15 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
 def draw_queries(rng: np.random.Generator) -> Args:
     X = draw.values(rng, draw.shape(rng, 30), pick(rng, "even", "counts", "sparse"))
     order = X.ndim
-    modes = [pick(rng, *range(-1, order + 1)) if chance(rng, 0.1) else int(rng.integers(order)) for _ in range(int(rng.integers(0, order + 1)))]
+    modes = [
+        pick(rng, *range(-1, order + 1)) if chance(rng, 0.1) else int(rng.integers(order))
+        for _ in range(int(rng.integers(0, order + 1)))
+    ]
     odd: Any = pick(rng, None, "0", 0.0, True, [0, 0], [], (0,), [None], {0: 1}, 1 << 70)
-    given: Any = {int(rng.integers(order)): int(rng.integers(-1 if chance(rng, 0.1) else 0, 3)) for _ in range(int(rng.integers(0, 3)))}
+    given: Any = {
+        int(rng.integers(order)): int(rng.integers(-1 if chance(rng, 0.1) else 0, 3))
+        for _ in range(int(rng.integers(0, 3)))
+    }
     if chance(rng, 0.05):
         given = pick(rng, {"0": 1}, {0: 0.0}, {0: True}, {0: None}, [(0, 1)], {0: 1 << 70}, {True: 0})
     cells: Any = np.stack([rng.integers(0, n, 3) for n in X.shape], axis=1)
@@ -199,13 +220,22 @@ def draw_queries(rng: np.random.Generator) -> Args:
         cells = pick(rng, [[0.0] * order], [[9] * order], [0] * order, [], [[0]], "cells", [[-1] * order], None)
     f: Any = rng.normal(size=X.shape) * pick(rng, 1.0, 1e150, 1e-200)
     if chance(rng, 0.2):
-        f = pick(rng, np.ones((7, 7)), X > 1, "f", None, np.full(X.shape, np.nan), X.astype(np.complex128), [[1], [1, 2]])
+        f = pick(
+            rng, np.ones((7, 7)), X > 1, "f", None, np.full(X.shape, np.nan), X.astype(np.complex128), [[1], [1, 2]]
+        )
     return {
-        "X": X, "basis": draw.basis(rng, X.shape, 0.0), "support": draw.support(rng, X, 0.0), "base": draw.base(rng, X, 0.0),
-        "modes": odd if chance(rng, 0.1) else modes, "given": given, "cells": cells, "f": f,
-        "n": pick(rng, 0, 1, 5, 5, 5, -1, 2.0, "3", True), "rng": pick(rng, 0, 7, 7, -1, "a", None, 1.5),
+        "X": X,
+        "basis": draw.basis(rng, X.shape, 0.0),
+        "support": draw.support(rng, X, 0.0),
+        "base": draw.base(rng, X, 0.0),
+        "modes": odd if chance(rng, 0.1) else modes,
+        "given": given,
+        "cells": cells,
+        "f": f,
+        "n": pick(rng, 0, 1, 5, 5, 5, -1, 2.0, "3", True),
+        "rng": pick(rng, 0, 7, 7, -1, "a", None, 1.5),
         "what": pick(rng, "marginal", "condition", "expectation", "sample", "log_prob", "modes"),
-    }  # fmt: skip
+    }
 
 
 def try_queries(args: Args, folder: Path) -> Trial:
@@ -282,7 +312,7 @@ def try_queries(args: Args, folder: Path) -> Trial:
 
 def draw_inference(rng: np.random.Generator) -> Args:
     dims = draw.shape(rng, 30, (1, 2, 2, 3, 3, 4))
-    X = rng.poisson(rng.uniform(0.5, 20.0), dims)
+    X: Any = rng.poisson(rng.uniform(0.5, 20.0), dims)
     if chance(rng, 0.05):
         X = X * pick(rng, 10**6, 10**12, 0)
     if chance(rng, 0.4):
@@ -290,10 +320,13 @@ def draw_inference(rng: np.random.Generator) -> Args:
         if chance(rng, 0.1):
             X = X + 0.5
     return {
-        "X": X, "basis": draw.basis(rng, dims, 0.0), "support": draw.support(rng, X, 0.0),
-        "level": pick(rng, 0.95, 0.5, 0.999, 0.9, 0.8, 0.99, 0.0) if chance(rng, 0.9) else pick(rng, 1.5, "a", None), "kind": pick(rng, "pearson", "deviance", "adjusted") if chance(rng, 0.95) else "raw",
+        "X": X,
+        "basis": draw.basis(rng, dims, 0.0),
+        "support": draw.support(rng, X, 0.0),
+        "level": pick(rng, 0.95, 0.5, 0.999, 0.9, 0.8, 0.99, 0.0) if chance(rng, 0.9) else pick(rng, 1.5, "a", None),
+        "kind": pick(rng, "pearson", "deviance", "adjusted") if chance(rng, 0.95) else "raw",
         "seed": int(rng.integers(1 << 30)),
-    }  # fmt: skip
+    }
 
 
 def try_inference(args: Args, folder: Path) -> Trial:
@@ -319,7 +352,7 @@ def try_inference(args: Args, folder: Path) -> Trial:
 
 
 def check_inference(tests: Any, problem: Problem, intervals: Array, level: float, residuals: Array, kind: str) -> None:
-    """The textbook's formulae over the list of cells."""
+    """Compare with the textbook's formulae over the list of cells."""
     from scipy import stats
     from scipy.special import gammaln
 
@@ -350,7 +383,12 @@ def check_inference(tests: Any, problem: Problem, intervals: Array, level: float
     close(tests.bic, float(np.log(N)) * (problem.rank + 1) - 2 * poisson, 2 * rough, "bic")
     z = stats.norm.ppf((1 + level) / 2)
     se = tests.standard_errors
-    close(intervals, np.stack([fit.theta - z * se, fit.theta + z * se], axis=1), 1e-12 * (1 + np.nan_to_num(np.abs(fit.theta) + 9 * se))[:, None] if len(se) else 0.0, "intervals")
+    close(
+        intervals,
+        np.stack([fit.theta - z * se, fit.theta + z * se], axis=1),
+        1e-12 * (1 + np.nan_to_num(np.abs(fit.theta) + 9 * se))[:, None] if len(se) else 0.0,
+        "intervals",
+    )
     if problem.rank == len(fit.theta) and alive.all() and len(se):
         G = covariance(problem, np.exp(log_q))
         if np.linalg.cond(G) < 1e8:

@@ -22,7 +22,20 @@ from . import Args, Target
 from .fits import fit_bits, the_cells
 
 Array = Any
-SPARSE = ("scipy-coo", "scipy-csr", "scipy-csc", "scipy-array", "pydata", "gcxs", "dok", "pyttb", "coords", "columns", "tns", "tns.gz")
+SPARSE = (
+    "scipy-coo",
+    "scipy-csr",
+    "scipy-csc",
+    "scipy-array",
+    "pydata",
+    "gcxs",
+    "dok",
+    "pyttb",
+    "coords",
+    "columns",
+    "tns",
+    "tns.gz",
+)
 
 
 # --- sparse tensors --------------------------------------------------------------------------------------------------
@@ -43,9 +56,14 @@ def draw_sparse(rng: np.random.Generator) -> Args:
         values[0] = pick(rng, -1.0, np.nan, np.inf)
         dtype = "f8"
     return {
-        "kind": kind, "dims": list(dims), "cells": cells, "values": values.astype(dtype),
-        "basis": draw.basis(rng, dims, 0.01), "support": pick(rng, "all", "all", "nonzero"), "seed": int(rng.integers(1 << 30)),
-    }  # fmt: skip
+        "kind": kind,
+        "dims": list(dims),
+        "cells": cells,
+        "values": values.astype(dtype),
+        "basis": draw.basis(rng, dims, 0.01),
+        "support": pick(rng, "all", "all", "nonzero"),
+        "seed": int(rng.integers(1 << 30)),
+    }
 
 
 def sparse_array(args: Args, folder: Path) -> Any:
@@ -74,7 +92,8 @@ def sparse_array(args: Args, folder: Path) -> Any:
             import pyttb
 
             one = np.unique(cells, axis=0, return_index=True)[1]
-            return pyttb.sptensor(cells[one], values[one][:, None].astype(np.float64), dims)
+            build: Any = vars(pyttb)["sptensor"]
+            return build(cells[one], values[one][:, None].astype(np.float64), dims)
         case "coords":
             return ld.from_coords(cells, values, dims)
         case "columns":
@@ -123,7 +142,24 @@ def try_sparse(args: Args, folder: Path) -> Trial:
 # --- tables of events ------------------------------------------------------------------------------------------------
 
 PLAIN = ("index", "whole", "text", "bool", "date", "narrow")
-ODD = ("fraction", "negative", "gap", "nan", "mixed", "list", "complex", "big", "decimal", "bytes", "tuple", "time", "none", "huge", "nat", "set")
+ODD = (
+    "fraction",
+    "negative",
+    "gap",
+    "nan",
+    "mixed",
+    "list",
+    "complex",
+    "big",
+    "decimal",
+    "bytes",
+    "tuple",
+    "time",
+    "none",
+    "huge",
+    "nat",
+    "set",
+)
 
 
 def draw_rows(rng: np.random.Generator) -> Args:
@@ -131,29 +167,65 @@ def draw_rows(rng: np.random.Generator) -> Args:
     if chance(rng, 0.02):
         n = 0
     odd = chance(rng, 0.35)
-    columns = {f"c{j}": [pick(rng, *ODD) if odd and chance(rng, 0.6) else pick(rng, *PLAIN), rng.integers(0, 4, n)] for j in range(k)}
+    columns = {
+        f"c{j}": [pick(rng, *ODD) if odd and chance(rng, 0.6) else pick(rng, *PLAIN), rng.integers(0, 4, n)]
+        for j in range(k)
+    }
     weights: Any = None
     if chance(rng, 0.2):
-        weights = pick(rng, rng.uniform(0, 2, n), rng.integers(0, 3, n), [1.0] * n, np.full(n, np.nan), -np.ones(n), "c0", "w")
+        weights = pick(
+            rng, rng.uniform(0, 2, n), rng.integers(0, 3, n), [1.0] * n, np.full(n, np.nan), -np.ones(n), "c0", "w"
+        )
     levels: Any = None
     if chance(rng, 0.2):
-        levels = pick(rng, 4, {"c0": 4}, {"c0": ["a", "b", "c", "d"]}, 0, [4] * k, "a", {"x": 3}, [None] * k, {"c0": [1, 1]}, {"c0": {1, 2}.__class__.__name__})
-    return {"columns": columns, "holder": pick(rng, "pandas", "polars", "pyarrow", "dict", "list", "array", "records", "category", "batches"), "weights": weights, "levels": levels}
+        levels = pick(
+            rng,
+            4,
+            {"c0": 4},
+            {"c0": ["a", "b", "c", "d"]},
+            0,
+            [4] * k,
+            "a",
+            {"x": 3},
+            [None] * k,
+            {"c0": [1, 1]},
+            {"c0": {1, 2}.__class__.__name__},
+        )
+    return {
+        "columns": columns,
+        "holder": pick(rng, "pandas", "polars", "pyarrow", "dict", "list", "array", "records", "category", "batches"),
+        "weights": weights,
+        "levels": levels,
+    }
 
 
 def cell_values(kind: str, codes: Array) -> list[Any]:
-    """The values that stand in a column."""
+    """List the values that stand in a column."""
     day = datetime.date(2020, 1, 1)
     tables: dict[str, Any] = {
-        "index": int, "narrow": np.int8, "whole": float, "text": lambda c: "abcd"[c], "bool": lambda c: bool(c % 2),
-        "date": lambda c: day + datetime.timedelta(days=int(c)), "fraction": lambda c: c + 0.5, "negative": lambda c: -int(c),
-        "gap": lambda c: None if c == 3 else "abc"[c], "nan": lambda c: float("nan") if c == 3 else float(c),
-        "mixed": lambda c: [0, "a", 2.5, None][c], "list": lambda c: [int(c)], "complex": lambda c: complex(c, 1),
-        "big": lambda c: int(c) + 2**70, "decimal": lambda c: decimal.Decimal(int(c)), "bytes": lambda c: bytes([65 + c]),
-        "tuple": lambda c: (int(c), 1), "time": lambda c: datetime.timedelta(seconds=int(c)), "none": lambda c: None,
-        "huge": lambda c: int(c) * 10**15, "nat": lambda c: None if c == 3 else datetime.datetime(2020, 1, 1 + c),
+        "index": int,
+        "narrow": np.int8,
+        "whole": float,
+        "text": lambda c: "abcd"[c],
+        "bool": lambda c: bool(c % 2),
+        "date": lambda c: day + datetime.timedelta(days=int(c)),
+        "fraction": lambda c: c + 0.5,
+        "negative": lambda c: -int(c),
+        "gap": lambda c: None if c == 3 else "abc"[c],
+        "nan": lambda c: float("nan") if c == 3 else float(c),
+        "mixed": lambda c: [0, "a", 2.5, None][c],
+        "list": lambda c: [int(c)],
+        "complex": lambda c: complex(c, 1),
+        "big": lambda c: int(c) + 2**70,
+        "decimal": lambda c: decimal.Decimal(int(c)),
+        "bytes": lambda c: bytes([65 + c]),
+        "tuple": lambda c: (int(c), 1),
+        "time": lambda c: datetime.timedelta(seconds=int(c)),
+        "none": lambda _: None,
+        "huge": lambda c: int(c) * 10**15,
+        "nat": lambda c: None if c == 3 else datetime.datetime(2020, 1, 1 + c),
         "set": lambda c: frozenset([int(c)]),
-    }  # fmt: skip
+    }
     return [tables[kind](int(c)) for c in codes]
 
 
@@ -179,7 +251,8 @@ def table_of(args: Args) -> Any:
 
                 return pa.table(columns)
             case "records":
-                return np.rec.fromarrays([np.array(column) for column in columns.values()], names=list(columns))
+                parts: Any = [np.array(column) for column in columns.values()]
+                return np.rec.fromarrays(parts, names=",".join(columns))
             case "array":
                 return np.array(list(zip(*columns.values(), strict=True)))
             case "list":
@@ -206,14 +279,14 @@ def try_rows(args: Args, folder: Path) -> Trial:
         columns = {name: cell_values(kind, codes) for name, (kind, codes) in args["columns"].items()}
         places = []
         for mode, ((kind, _), column) in enumerate(zip(args["columns"].values(), columns.values(), strict=True)):
-            plain = kind in ("index", "whole", "narrow", "bool") and not args["holder"] == "category"
+            plain = kind in ("index", "whole", "narrow", "bool") and args["holder"] != "category"
             levels = list(range(int(max(column)) + 1)) if plain else sorted(set(column))
             need(x.shape[mode] == len(levels), f"mode {mode} has {x.shape[mode]} levels, brute force {len(levels)}")
             places.append([levels.index(value) for value in column])
         weights = [1] * len(places[0]) if args["weights"] is None else list(args["weights"])
         counted: Counter[Any] = Counter()
         for row, w in zip(zip(*places, strict=True), weights, strict=True):
-            counted[row] += w * (2 if args["holder"] == "batches" else 1)  # type: ignore[assignment]
+            counted[row] += w * (2 if args["holder"] == "batches" else 1)
         right = {cell: value for cell, value in counted.items() if value > 0}
         found = {tuple(map(int, v)): value for v, value in zip(x.cells, x.values.tolist(), strict=True)}
         need(found.keys() == right.keys(), f"cells {sorted(found)}, brute force {sorted(right)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,19 @@ from ..rules import Trial, Wrong, fingerprint
 from . import Args, Target
 from .fits import fit_bits
 
-KINDS = ("decompose", "decompose", "decompose", "complete", "balance", "hidden", "smooth", "inference", "ladder", "ratio", "adaptive")
+KINDS = (
+    "decompose",
+    "decompose",
+    "decompose",
+    "complete",
+    "balance",
+    "hidden",
+    "smooth",
+    "inference",
+    "ladder",
+    "ratio",
+    "adaptive",
+)
 
 
 def draw_files(rng: np.random.Generator) -> Args:
@@ -26,10 +39,13 @@ def draw_files(rng: np.random.Generator) -> Args:
     if kind in ("inference", "ratio"):
         X = rng.poisson(3.0, X.shape) + 1.0
     return {
-        "kind": kind, "X": X, "basis": draw.basis(rng, X.shape, 0.0), "support": draw.support(rng, X, 0.0),
+        "kind": kind,
+        "X": X,
+        "basis": draw.basis(rng, X.shape, 0.0),
+        "support": draw.support(rng, X, 0.0),
         "base": draw.base(rng, X, 0.0) if kind in ("decompose", "complete") else None,
         "name": pick(rng, "fit.npz", "fit.npz", "fit", "a b.npz", "ä.npz", "fit.npy"),
-    }  # fmt: skip
+    }
 
 
 def made(args: Args) -> Any:
@@ -78,7 +94,10 @@ def try_files(args: Args, folder: Path) -> Trial:
             need(not changed, f"{how} changed {changed}")
             need(other.summary() == result.summary(), f"{how} has another summary")
             if hasattr(result, "tensor"):
-                need(fingerprint(np.asarray(other.tensor())) == fingerprint(np.asarray(result.tensor())), f"{how}: tensor")
+                need(
+                    fingerprint(np.asarray(other.tensor())) == fingerprint(np.asarray(result.tensor())),
+                    f"{how}: tensor",
+                )
             if hasattr(result, "marginal"):
                 need(fingerprint(other.marginal(0)) == fingerprint(result.marginal(0)), f"{how}: marginal")
                 need(fingerprint(other.sample(4, 1)) == fingerprint(result.sample(4, 1)), f"{how}: sample")
@@ -99,13 +118,20 @@ def draw_checkpoints(rng: np.random.Generator) -> Args:
     basis = draw.basis(rng, X.shape, 0.01)
     growing = chance(rng, 0.2)
     return {
-        "X": X, "basis": basis, "growing": growing, "support": draw.support(rng, X, 0.01), "base": draw.base(rng, X, 0.0),
-        "solver": "auto" if growing else pick(rng, "auto", *draw.SOLVERS), "tol": pick(rng, 1e-10, 1e-12, 1e-6, 1e-14),
-        "max_iter": 60, "stop": int(rng.integers(0, 8)), "other": chance(rng, 0.2),
-    }  # fmt: skip
+        "X": X,
+        "basis": basis,
+        "growing": growing,
+        "support": draw.support(rng, X, 0.01),
+        "base": draw.base(rng, X, 0.0),
+        "solver": "auto" if growing else pick(rng, "auto", *draw.SOLVERS),
+        "tol": pick(rng, 1e-10, 1e-12, 1e-6, 1e-14),
+        "max_iter": 60,
+        "stop": int(rng.integers(0, 8)),
+        "other": chance(rng, 0.2),
+    }
 
 
-class Stop(Exception):  # noqa: N818 - what a process that ends would be
+class Stop(Exception):
     """The process ends here."""
 
 
@@ -122,10 +148,8 @@ def try_checkpoints(args: Args, folder: Path) -> Trial:
     def call() -> Any:
         path.unlink(missing_ok=True)
         whole = ld.decompose(args["X"], basis, **given)
-        try:
+        with contextlib.suppress(Stop):
             ld.decompose(args["X"], basis, **given, checkpoint=path, checkpoint_every=0, callback=interrupt)
-        except Stop:
-            pass
         continued = ld.decompose(args["X"], basis, **given, checkpoint=path)
         finished = ld.decompose(args["X"], basis, **given, checkpoint=path)
         return whole, continued, finished

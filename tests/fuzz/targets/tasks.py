@@ -25,8 +25,10 @@ Array = Any
 
 
 def gaps(rng: np.random.Generator, kind: str | None = None) -> Array:
-    """A tensor some of whose cells are missing."""
-    X = draw.values(rng, draw.shape(rng, 30, (1, 2, 2, 3, 3, 4)), kind or pick(rng, "even", "counts", "heavy", "sparse", "unit"))
+    """Draw a tensor some of whose cells are missing."""
+    X = draw.values(
+        rng, draw.shape(rng, 30, (1, 2, 2, 3, 3, 4)), kind or pick(rng, "even", "counts", "heavy", "sparse", "unit")
+    )
     X[rng.random(X.shape) < rng.uniform(0.0, 0.5)] = np.nan
     if not (np.nan_to_num(X) > 0).any():
         X.flat[0] = 2.0
@@ -36,11 +38,16 @@ def gaps(rng: np.random.Generator, kind: str | None = None) -> Array:
 def draw_complete(rng: np.random.Generator) -> Args:
     X = gaps(rng)
     return {
-        "X": X, "basis": draw.basis(rng, X.shape, 0.01), "support": draw.support(rng, X, 0.01),
-        "base": draw.base(rng, X, 0.01), "undetermined": pick(rng, "nan", "nan", "theta0"),
-        "folds": pick(rng, None, None, None, 2, 3), "hold_out": pick(rng, "cells", "cells", 0, [0], 5),
-        "criterion": pick(rng, "deviance", "rmse"), "seed": int(rng.integers(1 << 30)),
-    }  # fmt: skip
+        "X": X,
+        "basis": draw.basis(rng, X.shape, 0.01),
+        "support": draw.support(rng, X, 0.01),
+        "base": draw.base(rng, X, 0.01),
+        "undetermined": pick(rng, "nan", "nan", "theta0"),
+        "folds": pick(rng, None, None, None, 2, 3),
+        "hold_out": pick(rng, "cells", "cells", 0, [0], 5),
+        "criterion": pick(rng, "deviance", "rmse"),
+        "seed": int(rng.integers(1 << 30)),
+    }
 
 
 def try_complete(args: Args, folder: Path) -> Trial:
@@ -58,7 +65,7 @@ def try_complete(args: Args, folder: Path) -> Trial:
         grid_cells = the_cells(args["basis"], np.where(mask, X, 0.0), np.ones(X.shape, dtype=bool))
         need({tuple(map(int, v)) for v in fit.basis} == grid_cells, "the basis is not that of the whole grid")
         problem = Problem.of(X, mask, fit.basis, args["base"])
-        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=moderate(args, problem))
+        kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=moderate(problem))
         need(np.array_equal(done.observed, seen), "observed cells are others")
         filled = done.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
@@ -73,7 +80,7 @@ def try_complete(args: Args, folder: Path) -> Trial:
 
 
 def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undetermined: str) -> None:
-    """A missing cell is determined where its row of features is a combination of the observed ones with sum 1."""
+    """Check that what is determined is: rows of features that are combinations of observed ones, with sum 1."""
     fit = done.fit
     cells = np.argwhere(~seen)
     if not len(cells):
@@ -93,7 +100,9 @@ def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undete
     at = known if undetermined == "nan" else np.ones(len(cells), dtype=bool)
     values = done.tensor()[tuple(cells.T)]
     reach = float(np.abs(fit.theta).sum())
-    close(values[at], right[at], right[at] * (4 * problem.rounding(fit.theta) + 32 * EPS * (reach + 9)) + 1e-300, "filled")
+    close(
+        values[at], right[at], right[at] * (4 * problem.rounding(fit.theta) + 32 * EPS * (reach + 9)) + 1e-300, "filled"
+    )
     if undetermined == "nan":
         need(bool(np.isnan(values[~known]).all()), "an undetermined cell has a value")
 
@@ -104,10 +113,15 @@ def _filled(done: Any, problem: Problem, seen: Array, base: Array | None, undete
 def draw_smooth(rng: np.random.Generator) -> Args:
     X = gaps(rng) if chance(rng, 0.9) else draw.tensor(rng)
     return {
-        "X": X, "support": draw.support(rng, X, 0.01), "base": draw.base(rng, X, 0.01), "folds": pick(rng, 2, 3, 5, 1),
-        "hold_out": pick(rng, "cells", "cells", 0, "rows"), "criterion": pick(rng, "deviance", "rmse"),
-        "tol": pick(rng, 1e-10, 1e-10, 1e-6, 0.0), "max_iter": pick(rng, None, None, None, 0, 3),
-    }  # fmt: skip
+        "X": X,
+        "support": draw.support(rng, X, 0.01),
+        "base": draw.base(rng, X, 0.01),
+        "folds": pick(rng, 2, 3, 5, 1),
+        "hold_out": pick(rng, "cells", "cells", 0, "rows"),
+        "criterion": pick(rng, "deviance", "rmse"),
+        "tol": pick(rng, 1e-10, 1e-10, 1e-6, 0.0),
+        "max_iter": pick(rng, None, None, None, 0, 3),
+    }
 
 
 def try_smooth(args: Args, folder: Path) -> Trial:
@@ -175,8 +189,16 @@ def draw_balance(rng: np.random.Generator) -> Args:
     if chance(rng, 0.5):
         chosen = [(k,) for k in range(order)]
     margins = {(g[0] if len(g) == 1 else g): T.sum(axis=tuple(k for k in range(order) if k not in g)) for g in chosen}
-    args: Args = {"X": X, "T": T, "margins": margins, "solver": "auto" if chance(rng, 0.6) else pick(rng, "natural", "natural-cg", "scaling", "matrix-scaling", "gradient", "closed"),
-                  "tol": pick(rng, 1e-10, 1e-10, 1e-10, 1e-6, 1e-12, 0.0), "max_iter": None}  # fmt: skip
+    args: Args = {
+        "X": X,
+        "T": T,
+        "margins": margins,
+        "solver": "auto"
+        if chance(rng, 0.6)
+        else pick(rng, "natural", "natural-cg", "scaling", "matrix-scaling", "gradient", "closed"),
+        "tol": pick(rng, 1e-10, 1e-10, 1e-10, 1e-6, 1e-12, 0.0),
+        "max_iter": None,
+    }
     if args["solver"] in ("gradient", "scaling", "matrix-scaling"):
         args["max_iter"] = 300
     kind = rng.random()
@@ -185,7 +207,22 @@ def draw_balance(rng: np.random.Generator) -> Args:
         args["margins"] = {k: rng.uniform(0.1, 2.0, np.shape(m)) for k, m in margins.items()}
         args["margins"] = {k: m / m.sum() for k, m in args["margins"].items()}
     elif kind < 0.16:
-        args["T"], args["margins"] = None, pick(rng, None, {}, [], {9: [1.0]}, {0: np.full(dims[0], np.nan)}, {0: -np.ones(dims[0])}, {0: "a"}, {(0, 0): X}, {0: np.zeros(dims[0])}, [[1.0]] * order)
+        args["T"], args["margins"] = (
+            None,
+            pick(
+                rng,
+                None,
+                {},
+                [],
+                {9: [1.0]},
+                {0: np.full(dims[0], np.nan)},
+                {0: -np.ones(dims[0])},
+                {0: "a"},
+                {(0, 0): X},
+                {0: np.zeros(dims[0])},
+                [[1.0]] * order,
+            ),
+        )
     return args
 
 
@@ -216,7 +253,11 @@ def try_balance(args: Args, folder: Path) -> Trial:
         if T is not None and done.converged:
             omega = np.argwhere(X > 0)
             sets = [(key,) if isinstance(key, int) else key for key in margins]
-            cells = [v for v in np.ndindex(X.shape) if any(v) and any({k for k, i in enumerate(v) if i} <= set(s) for s in sets)]
+            cells = [
+                v
+                for v in np.ndindex(X.shape)
+                if any(v) and any({k for k, i in enumerate(v) if i} <= set(s) for s in sets)
+            ]
             Z = (omega[:, None, :] >= np.array(cells).reshape(-1, X.ndim)[None]).all(axis=2).astype(np.float64)
             alive = possible(Z, T[X > 0] > 0)
             gone = {tuple(map(int, v)) for v in done.vanishing_cells}
@@ -232,7 +273,7 @@ def try_balance(args: Args, folder: Path) -> Trial:
 
 
 def _span(x: Array) -> float:
-    """The largest over the smallest."""
+    """Divide the largest by the smallest."""
     return float(LONG(x.max()) / LONG(x.min()))
 
 
@@ -261,12 +302,20 @@ def draw_hidden(rng: np.random.Generator) -> Args:
     n, sizes = X.ndim, pick(rng, 2, 2, [2], [3], [2, 2])
     ties = [(k, n) for k in range(n)]
     both = [(*range(n), n)] if n else [(0,)]
-    basis = pick(rng, f"interactions({ties})", f"interactions({ties})", f"interactions({both})", "interactions(2)", "B1")
+    basis = pick(
+        rng, f"interactions({ties})", f"interactions({ties})", f"interactions({both})", "interactions(2)", "B1"
+    )
     return {
-        "X": X, "basis": basis, "sizes": sizes, "support": draw.support(rng, X, 0.01), "base": draw.base(rng, X, 0.01),
-        "restarts": int(rng.integers(1, 4)), "rng": int(rng.integers(9)), "tol": pick(rng, 1e-8, 1e-8, 1e-5),
+        "X": X,
+        "basis": basis,
+        "sizes": sizes,
+        "support": draw.support(rng, X, 0.01),
+        "base": draw.base(rng, X, 0.01),
+        "restarts": int(rng.integers(1, 4)),
+        "rng": int(rng.integers(9)),
+        "tol": pick(rng, 1e-8, 1e-8, 1e-5),
         "max_iter": pick(rng, 200, 200, 20, 0, 1),
-    }  # fmt: skip
+    }
 
 
 def try_hidden(args: Args, folder: Path) -> Trial:
@@ -274,7 +323,9 @@ def try_hidden(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        return ld.hidden(X, args["basis"], args["sizes"], **{n: v for n, v in args.items() if n not in ("X", "basis", "sizes")})
+        return ld.hidden(
+            X, args["basis"], args["sizes"], **{n: v for n, v in args.items() if n not in ("X", "basis", "sizes")}
+        )
 
     def check(done: Any) -> str:
         fit, n = done.fit, X.ndim
@@ -282,13 +333,19 @@ def try_hidden(args: Args, folder: Path) -> Trial:
         shape = fit.shape
         over = np.broadcast_to(np.expand_dims(mask, tuple(range(n, len(shape)))), shape)
         ones = np.broadcast_to(np.expand_dims(np.where(mask, X, 0.0), tuple(range(n, len(shape)))), shape)
-        base = None if args["base"] is None else np.broadcast_to(np.expand_dims(args["base"], tuple(range(n, len(shape)))), shape)
+        base = (
+            None
+            if args["base"] is None
+            else np.broadcast_to(np.expand_dims(args["base"], tuple(range(n, len(shape)))), shape)
+        )
         joint = Problem.of(ones, over, fit.basis, base)
         alive = vanished(fit, joint)
         log_q, _ = joint.log_q(fit.theta, alive)
         q = joint.on_grid(np.exp(log_q))
         visible = q.sum(axis=tuple(range(n, len(shape))))
         relative = 4 * joint.rounding(fit.theta) + 64 * EPS * q.size
+        if not done.converged and relative > 1e-3:
+            return "unconverged"  # a theta of 1e20 that did not converge, and said so, leaves no digit to a view
         x = X[mask].astype(LONG)
         total = x.sum()
         p, v = x / total, visible[mask]
@@ -297,23 +354,35 @@ def try_hidden(args: Args, folder: Path) -> Trial:
         need(bool((v[seen] > 0).all()), "a visible cell with X > 0 has probability 0")
         kl = (p[seen] * np.log(p[seen] / v[seen])).sum()
         close(done.kl, max(float(kl), 0.0), relative * 4, "kl")
-        close(done.log_likelihood, (x[seen] * np.log(v[seen])).sum(), relative * float(np.abs(x[seen] * np.log(v[seen])).sum() + total), "log_likelihood")
+        close(
+            done.log_likelihood,
+            (x[seen] * np.log(v[seen])).sum(),
+            relative * float(np.abs(x[seen] * np.log(v[seen])).sum() + total),
+            "log_likelihood",
+        )
         kls = [run.history[-1].objective for run in done.runs]
         need(done.kl <= min(kls) + 1e-9 * (1 + min(kls)), f"KL {done.kl!r} is above that of a run: {min(kls)!r}")
         if done.converged:
             # the gradient of KL in theta: expectations under Q less those under P shared out by the posterior
-            share = np.where(visible > 0, np.where(mask, X, 0).astype(LONG) / total / np.where(visible > 0, visible, 1), 0)
+            share = np.where(
+                visible > 0, np.where(mask, X, 0).astype(LONG) / total / np.where(visible > 0, visible, 1), 0
+            )
             filled = q * np.expand_dims(share, tuple(range(n, len(shape))))
             gradient = joint.expectations((q - filled)[tuple(joint.omega.T)])
             worst = float(np.abs(gradient).max(initial=0.0))
-            need(worst <= done.tol * 1.01 + 4 * relative + 1e-11, f"converged with a gradient of {worst:.2e}, tol {done.tol:g}")
+            need(
+                worst <= done.tol * 1.01 + 4 * relative + 1e-11,
+                f"converged with a gradient of {worst:.2e}, tol {done.tol:g}",
+            )
         posterior = done.posterior()
         sums = posterior.sum(axis=tuple(range(n, len(shape))))
         close(sums[visible > 1e-290], np.ones(int((visible > 1e-290).sum())), 1e-12, "posterior")
         need(bool(done.summary()), "no summary")
         return "right" if done.converged else "unconverged"
 
-    return Trial(call, check, (X, args["support"], args["base"]), lambda d: [d.theta, d.kl, d.tensor()], twice=args["rng"] == 0)
+    return Trial(
+        call, check, (X, args["support"], args["base"]), lambda d: [d.theta, d.kl, d.tensor()], twice=args["rng"] == 0
+    )
 
 
 # --- estimators ------------------------------------------------------------------------------------------------------
@@ -323,7 +392,11 @@ def draw_estimators(rng: np.random.Generator) -> Args:
     n, k = int(rng.integers(1, 40)), int(rng.integers(1, 5))
     levels = [int(rng.integers(2, 4)) for _ in range(k)]
     rows: Any = np.stack([rng.integers(0, m, n) for m in levels], axis=1)
-    common = {"alpha": pick(rng, 0.0, 0.0, 0.5, 1.0), "weights": rng.integers(0, 3, n).astype(float) if chance(rng, 0.2) else None, "seed": int(rng.integers(1 << 30))}
+    common = {
+        "alpha": pick(rng, 0.0, 0.0, 0.5, 1.0),
+        "weights": rng.integers(0, 3, n).astype(float) if chance(rng, 0.2) else None,
+        "seed": int(rng.integers(1 << 30)),
+    }
     if chance(rng, 0.5):
         pairs = [tuple(map(int, rng.permutation(k)[: int(rng.integers(2, k + 1))])) for _ in range(2)] if k > 1 else []
         edges: Any = pick(rng, 1, 2, 2, 3, pairs)
@@ -336,8 +409,22 @@ def draw_estimators(rng: np.random.Generator) -> Args:
         rows, n = few + rng.random(few.shape), len(few)
         common["weights"] = None if common["weights"] is None else common["weights"][:n]
     if chance(rng, 0.05):
-        rows = pick(rng, rows[:, 0], rows.astype(np.complex128), np.empty((0, k)), np.full((n, k), np.nan), [["a", 1], ["b"]], "rows")
-    return {"kind": "density", "rows": rows, "basis": pick(rng, 1, 2, 2, "B1", "full()"), "n_bins": pick(rng, None, 2, 3), **common}
+        rows = pick(
+            rng,
+            rows[:, 0],
+            rows.astype(np.complex128),
+            np.empty((0, k)),
+            np.full((n, k), np.nan),
+            [["a", 1], ["b"]],
+            "rows",
+        )
+    return {
+        "kind": "density",
+        "rows": rows,
+        "basis": pick(rng, 1, 2, 2, "B1", "full()"),
+        "n_bins": pick(rng, None, 2, 3),
+        **common,
+    }
 
 
 def try_estimators(args: Args, folder: Path) -> Trial:
@@ -366,9 +453,15 @@ def _machine(args: Args) -> Trial:
         X = counted(rows, fit.shape, args["weights"], args["alpha"])
         edges = args["edges"]
         k = rows.shape[1]
-        groups = [g for s in range(2, min(edges, k) + 1) for g in combinations(range(k), s)] if isinstance(edges, int) else edges
+        groups = (
+            [g for s in range(2, min(edges, k) + 1) for g in combinations(range(k), s)]
+            if isinstance(edges, int)
+            else edges
+        )
         sets = [(i,) for i in range(k)] + [g for g in groups if len(g) > 1]
-        cells = {v for v in np.ndindex(X.shape) if any(v) and {i for i, c in enumerate(v) if c} in [set(s) for s in sets]}
+        cells = {
+            v for v in np.ndindex(X.shape) if any(v) and {i for i, c in enumerate(v) if c} in [set(s) for s in sets]
+        }
         need({tuple(map(int, v)) for v in fit.basis} == cells, "the basis has other cells")
         problem = Problem.of(X, np.ones(X.shape, dtype=bool), fit.basis)
         kind = check_fit(fit, problem, np.random.default_rng(seed), steady=True)
@@ -376,7 +469,11 @@ def _machine(args: Args) -> Trial:
         grid = problem.on_grid(log_q)
         right = grid[tuple(rows.T.astype(int))]
         close(scores, right, 1e-11 * (1 + np.abs(np.where(np.isfinite(right), right, 0))), "score_samples")
-        other = machine.conditional({0: int(rows[0, 0])}) if k > 1 and np.isfinite(grid[tuple(rows[0].astype(int))]) else None
+        other = (
+            machine.conditional({0: int(rows[0, 0])})
+            if k > 1 and np.isfinite(grid[tuple(rows[0].astype(int))])
+            else None
+        )
         if other is not None:
             part = np.exp(grid)[int(rows[0, 0])]
             close(other, part / part.sum(), 1e-10, "conditional")
