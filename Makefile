@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 # modules are compiled to bytecode when they are first imported: most of these packages never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test compiling uncompiled small rest lint bench bench-quick bench-against experiments clean
+.PHONY: demo test compiling uncompiled small rest lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -40,6 +41,25 @@ small: uncompiled
 rest: $(VENV)/.dev
 	$(WITH_COVERAGE) --numprocesses 2 $(COMPILING:%=--ignore=%) $(SMALL:%=--ignore=%)
 
+# Generated calls of everything public, judged by brute force (docs/reliability.md): a fresh seed unless SEED= is given.
+# make fuzz takes minutes; make fuzz-long CASES=500000 takes hours. Cases that fail are kept in fuzz-failures/.
+CASES ?= 100000
+JOBS ?= 2
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz.run --cases 3000 --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+
+fuzz-long: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz.run --cases $(CASES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+
+# writes the table of the last run into the documentation
+fuzz-report: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz.run --report docs/reliability.md
+
+# mutations that reach new lines of the readers and parsers, MINUTES for each of them
+MINUTES ?= 1
+fuzz-guided: $(VENV)/.fuzz
+	$(BIN)/python -m tests.fuzz.guided --minutes $(MINUTES)
+
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report
 
@@ -73,9 +93,17 @@ $(VENV)/.experiments: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[experiments]'
 	touch $@
 
+$(VENV)/.fuzz: pyproject.toml $(VENV)/.dev
+	$(PIP) --editable '.[fuzz]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	touch $@
 
 clean:
+<<<<<<< HEAD
 	rm -rf $(VENV) demo .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis
+=======
+	rm -rf $(VENV) demo .coverage .coverage.parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures
+>>>>>>> 070aa1f (Campaign: readers, files, checkpoints, command line, guided; make fuzz; docs/reliability.md)

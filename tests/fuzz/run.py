@@ -1,0 +1,296 @@
+"""Run the campaign, ``python -m tests.fuzz.run --cases 3000``; or one: ``--target decompose --seed 7 --case 1``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import secrets
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter, deque
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+FAILURES = Path("fuzz-failures")
+LATEST = "summary.json"
+GENERATORS = 1  # raised when generators change, for a case number then means another case
+BATCH = 25  # cases that a worker is given at a time
+GRACE = (
+    50.0  # seconds beyond the time of a case (building the arguments included) after which a silent worker is killed
+)
+COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
+MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
+
+
+def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
+    """Draw the arguments of a case."""
+    import numpy as np
+
+    from .targets import all_targets
+
+    rng = np.random.default_rng([seed, zlib.crc32(target.encode()), number])
+    return all_targets()[target].draw(rng)
+
+
+def run_case(target: str, args: dict[str, Any], seconds: float | None = None) -> Any:
+    """Judge one case; files that it writes are in a folder of its own."""
+    from .rules import SECONDS, judge
+    from .targets import all_targets
+
+    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
+        made = all_targets()[target]
+        return judge(lambda: made.trial(args, Path(folder)), SECONDS if seconds is None else seconds)
+
+
+def work(line: Connection) -> None:
+    """Run the cases that come down the line; say what is begun and how it ended."""
+    import faulthandler
+
+    faulthandler.enable()
+    while (job := line.recv()) is not None:
+        target, seed, numbers = job
+        for number in numbers:
+            line.send(("begun", target, number))
+            verdict = run_case(target, arguments_of(target, seed, number))
+            line.send(("done", target, number, verdict.kind, verdict.said, verdict.seconds))
+        line.send(("free",))
+
+
+class Worker:
+    """A process and the case that it is at."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, other = context.Pipe()
+        self.process = context.Process(target=work, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        self.job: tuple[str, int, list[int]] | None = None
+        self.case: tuple[str, int] | None = None
+        self.since = time.monotonic()
+
+    def give(self, job: tuple[str, int, list[int]] | None) -> None:
+        """Send some cases; ``None`` ends the process."""
+        self.job, self.since = job, time.monotonic()
+        self.line.send(job)
+
+    def rest(self) -> tuple[str, int, list[int]] | None:
+        """Return the cases after the one that it is at."""
+        if self.job is None or self.case is None:
+            return self.job
+        target, seed, numbers = self.job
+        left = numbers[numbers.index(self.case[1]) + 1 :]
+        return (target, seed, left) if left else None
+
+    def end(self) -> None:
+        """Kill the process."""
+        self.process.kill()
+        self.process.join()
+        self.line.close()
+
+
+class Tally:
+    """What has been found so far."""
+
+    def __init__(self, seed: int, folder: Path, quiet: bool = False) -> None:
+        self.seed, self.folder, self.quiet = seed, folder, quiet
+        self.counts: dict[str, Counter[str]] = {}
+        self.slowest: dict[str, tuple[float, int]] = {}
+        self.seconds: Counter[str] = Counter()
+
+    def add(self, target: str, number: int, kind: str, said: str, seconds: float) -> None:
+        """Count a case; keep its arguments if it failed."""
+        self.counts.setdefault(target, Counter())[kind] += 1
+        self.seconds[target] += seconds  # type: ignore[assignment]
+        self.slowest[target] = max(self.slowest.get(target, (0.0, 0)), (seconds, number))
+        if kind in COLUMNS[4:]:
+            self._keep(target, number, kind, said)
+
+    def _keep(self, target: str, number: int, kind: str, said: str) -> None:
+        from .codec import to_json
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        case = {
+            "target": target,
+            "seed": self.seed,
+            "case": number,
+            "generators": GENERATORS,
+            "kind": kind,
+            "said": said,
+        }
+        try:
+            case["args"] = to_json(arguments_of(target, self.seed, number))
+        except Exception as problem:
+            case["args"] = f"not kept: {problem}"
+        (self.folder / f"{target}-{self.seed}-{number}.json").write_text(json.dumps(case, indent=1))
+        if not self.quiet:
+            print(f"FAILED {kind}: --target {target} --seed {self.seed} --case {number}: {said[:300]}", flush=True)
+
+    @property
+    def failed(self) -> int:
+        """How many cases broke a rule."""
+        return sum(count[kind] for count in self.counts.values() for kind in COLUMNS[4:])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts, as they are written to a file."""
+        rows = {
+            name: {
+                "cases": sum(count.values()),
+                **{kind: count[kind] for kind in COLUMNS},
+                "slowest": round(self.slowest[name][0], 3),
+                "slowest_case": self.slowest[name][1],
+                "mean_ms": round(1e3 * self.seconds[name] / max(1, sum(count.values())), 2),
+            }
+            for name, count in self.counts.items()
+        }
+        return {"seed": self.seed, "generators": GENERATORS, "targets": rows}
+
+
+def table(summary: dict[str, Any]) -> str:
+    """Write the counts as a table of Markdown."""
+    head = ["target", "cases", *COLUMNS, "slowest (s)"]
+    rows = [
+        [name, f"{row['cases']:,}", *(f"{row[kind]:,}" for kind in COLUMNS), f"{row['slowest']:.2f}"]
+        for name, row in summary["targets"].items()
+    ]
+    every = summary["targets"].values()
+    sums = [sum(row[kind] for row in every) for kind in ("cases", *COLUMNS)]
+    rows.append(["all", *(f"{n:,}" for n in sums), f"{max((row['slowest'] for row in every), default=0.0):.2f}"])
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = [
+        [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))]
+        for row in [head, *rows]
+    ]
+    rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+
+
+def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: Path, quiet: bool = False) -> Tally:
+    """Share the cases out among the targets and the targets' cases among the processes."""
+    from .targets import all_targets
+
+    chosen = {name: t for name, t in all_targets().items() if names is None or name in names}
+    share = sum(t.share for t in chosen.values())
+    queue: deque[tuple[str, int, list[int]]] = deque()
+    for name, t in chosen.items():
+        n = max(1, round(cases * t.share / share))
+        queue.extend((name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH))
+    queue = deque(sorted(queue, key=lambda job: job[2][0]))  # all targets side by side
+    tally = Tally(seed, folder, quiet)
+    for name in THREADS:
+        os.environ[name] = "1"
+    workers = [Worker() for _ in range(jobs)]
+    for worker in workers:
+        worker.give(queue.popleft() if queue else None)
+    begun, told = time.monotonic(), 0
+    while workers:
+        ready = wait([worker.line for worker in workers], timeout=1.0)
+        for worker in list(workers):
+            if worker.line in ready:
+                _listen(worker, workers, queue, tally)
+            elif worker.case is not None and time.monotonic() - worker.since > 10.0 + GRACE:
+                _replace(worker, workers, queue, tally, "hang", "the process did not answer and was killed")
+        done = sum(sum(count.values()) for count in tally.counts.values())
+        if not quiet and done - told >= 2000:
+            told = done
+            print(f"{done:,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
+    return tally
+
+
+def _listen(worker: Worker, workers: list[Worker], queue: Any, tally: Tally) -> None:
+    try:
+        said = worker.line.recv()
+    except (EOFError, OSError):
+        code = worker.process.exitcode
+        if worker.job is None:
+            workers.remove(worker)
+            return
+        _replace(worker, workers, queue, tally, "exception", f"the process died (exit code {code})")
+        return
+    worker.since = time.monotonic()
+    match said[0]:
+        case "begun":
+            worker.case = said[1:]
+        case "done":
+            worker.case = None
+            tally.add(*said[1:])
+        case _:
+            worker.give(queue.popleft() if queue else None)
+            if worker.job is None:
+                worker.process.join(5.0)
+                workers.remove(worker)
+
+
+def _replace(worker: Worker, workers: list[Worker], queue: Any, tally: Tally, kind: str, said: str) -> None:
+    """Record the case that a process ended at, and start another process for the rest."""
+    if worker.case is not None:
+        tally.add(*worker.case, kind, said, time.monotonic() - worker.since)
+    left = worker.rest()
+    worker.end()
+    workers.remove(worker)
+    if left is not None:
+        queue.appendleft(left)
+    fresh = Worker()
+    workers.append(fresh)
+    fresh.give(queue.popleft() if queue else None)
+
+
+def report(page: Path, folder: Path) -> None:
+    """Write the table of the last run into a page of the documentation."""
+    summary = json.loads((folder / LATEST).read_text())
+    cases = sum(row["cases"] for row in summary["targets"].values())
+    text = page.read_text()
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    said = f"Seed {summary['seed']}, {cases:,} cases, {summary['minutes']:.0f} minutes on {summary['jobs']} cores."
+    page.write_text(f"{before}{MARKS[0]}\n\n{said}\n\n{table(summary)}\n\n{MARKS[1]}{after}")
+
+
+def one_case(target: str, seed: int, number: int) -> int:
+    """Run one case in this process and print all about it."""
+    from .codec import to_json
+
+    args = arguments_of(target, seed, number)
+    print(json.dumps(to_json(args), indent=None)[:4000])
+    verdict = run_case(target, args)
+    print(f"{verdict.kind} after {verdict.seconds:.3f} s\n{verdict.said}")
+    return int(verdict.failed)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
+    parser.add_argument("--cases", type=int, help="how many in all")
+    parser.add_argument("--seed", type=int, help="by default a fresh one, which is printed")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--target", action="append", help="one target or several; by default all")
+    parser.add_argument("--case", type=int, help="run only this case of the target")
+    parser.add_argument("--failures", type=Path, default=FAILURES, help="folder for failures and for the summary")
+    parser.add_argument("--report", type=Path, help="write the table of the last run into this page")
+    given = parser.parse_args(argv)
+    if given.case is not None:
+        return one_case(given.target[0], given.seed or 0, given.case)
+    if given.cases is None and given.report is not None:
+        report(given.report, given.failures)
+        return 0
+    seed = secrets.randbelow(1 << 31) if given.seed is None else given.seed
+    print(f"seed {seed}", flush=True)
+    begun = time.monotonic()
+    tally = campaign(given.cases or 3000, seed, given.jobs, given.target, given.failures)
+    summary = tally.summary() | {"minutes": (time.monotonic() - begun) / 60.0, "jobs": given.jobs}
+    given.failures.mkdir(parents=True, exist_ok=True)
+    (given.failures / LATEST).write_text(json.dumps(summary, indent=1))
+    print(f"{table(summary)}\nseed {seed}, {time.monotonic() - begun:.0f} s")
+    if given.report is not None:
+        report(given.report, given.failures)
+    return int(tally.failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

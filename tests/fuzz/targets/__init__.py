@@ -1,0 +1,38 @@
+"""The targets: for each a generator of arguments, and how a call with them is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..rules import Trial
+
+Args = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A part of the library that is called."""
+
+    name: str
+    draw: Callable[[np.random.Generator], Args]
+    trial: Callable[[Args, Path], Trial]
+    share: float  # of all cases
+
+
+def all_targets() -> dict[str, Target]:
+    """List the targets; that of damaged files only where it is there."""
+    from importlib.util import find_spec
+
+    from . import commands, fits, readers, stored, tasks
+
+    found = [*fits.TARGETS, *tasks.TARGETS, *readers.TARGETS, *stored.TARGETS, *commands.TARGETS]
+    if find_spec(f"{__package__.rpartition('.')[0]}.damage") is not None:
+        from . import damaged
+
+        found += damaged.TARGETS
+    return {target.name: target for target in found}

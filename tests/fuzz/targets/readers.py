@@ -1,0 +1,300 @@
+"""What X may come as: sparse arrays of every library, lists of cells, text files, tables of events."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import legendre as ld
+
+from .. import draw
+from ..draw import chance, pick
+from ..fit_rules import check_fit, close, need
+from ..oracle import EPS, LONG, Problem
+from ..rules import Trial, Wrong
+from . import Args, Target
+from .fits import fit_bits, the_cells
+
+Array = Any
+SPARSE = (
+    "scipy-coo",
+    "scipy-csr",
+    "scipy-csc",
+    "scipy-array",
+    "pydata",
+    "gcxs",
+    "dok",
+    "pyttb",
+    "coords",
+    "columns",
+    "tns",
+    "tns.gz",
+)
+
+
+# --- sparse tensors --------------------------------------------------------------------------------------------------
+
+
+def draw_sparse(rng: np.random.Generator) -> Args:
+    kind = pick(rng, *SPARSE)
+    dims = draw.shape(rng, 36, (2,) if kind.startswith("scipy") and kind != "scipy-array" else (1, 2, 2, 3, 4))
+    n = int(rng.integers(1, 20))
+    cells = np.stack([rng.integers(0, m, n) for m in dims], axis=1)
+    if not chance(rng, 0.4):
+        cells = np.unique(cells, axis=0)
+    dtype = pick(rng, "f8", "f8", "f4", "f4", "i8", "u1", "i4", "f2", "b1")
+    values = rng.integers(0, 5, len(cells)).astype(np.float64)
+    if dtype[0] == "f" and chance(rng, 0.7):
+        values = rng.uniform(0.01, 4.0, len(cells)) * 10.0 ** (rng.integers(-30, 30) if dtype == "f8" else 0)
+    if chance(rng, 0.03):
+        values[0] = pick(rng, -1.0, np.nan, np.inf)
+        dtype = "f8"
+    return {
+        "kind": kind,
+        "dims": list(dims),
+        "cells": cells,
+        "values": values.astype(dtype),
+        "basis": draw.basis(rng, dims, 0.01),
+        "support": pick(rng, "all", "all", "nonzero"),
+        "seed": int(rng.integers(1 << 30)),
+    }
+
+
+def sparse_array(args: Args, folder: Path) -> Any:
+    """Build the array in the library that the case names."""
+    cells, values, dims = args["cells"], args["values"], tuple(args["dims"])
+    if values.dtype == np.float16 and args["kind"].startswith(("scipy", "gcxs", "dok", "pydata")):
+        values = values.astype(np.float32)  # neither SciPy nor numba, which compiles pydata's, has half precision
+    match args["kind"]:
+        case "scipy-coo" | "scipy-csr" | "scipy-csc":
+            import scipy.sparse
+
+            made = scipy.sparse.coo_matrix((values, tuple(cells.T)), shape=dims)
+            return made if args["kind"] == "scipy-coo" else made.asformat(args["kind"][6:])
+        case "scipy-array":
+            import scipy.sparse
+
+            return scipy.sparse.coo_array((values, tuple(cells.T)), shape=dims)
+        case "pydata" | "gcxs" | "dok":
+            import sparse
+
+            coo = sparse.COO(cells.T, values, shape=dims)
+            other = coo.asformat(args["kind"]) if args["kind"] != "pydata" else coo
+            other.asformat("coo")  # compiles what the library will call
+            return other
+        case "pyttb":
+            import pyttb
+
+            one = np.unique(cells, axis=0, return_index=True)[1]
+            build: Any = vars(pyttb)["sptensor"]
+            return build(cells[one], values[one][:, None].astype(np.float64), dims)
+        case "coords":
+            return ld.from_coords(cells, values, dims)
+        case "columns":
+            return ld.from_coords(tuple(cells.T), values, dims)
+    name = folder / f"x.{args['kind']}"
+    lines = [f"{len(dims)}", " ".join(map(str, dims)), "# a comment", ""]
+    lines += [" ".join([*(str(int(i) + 1) for i in v), repr(float(x))]) for v, x in zip(cells, values, strict=True)]
+    text = "\n".join(lines).encode()
+    name.write_bytes(gzip.compress(text) if name.suffix == ".gz" else text)
+    return ld.read_tns(name)
+
+
+def dense_of(args: Args) -> Array:
+    """Sum the entries, exactly enough."""
+    X, cells, values = np.zeros(args["dims"], dtype=LONG), args["cells"], args["values"]
+    keep = np.unique(cells, axis=0, return_index=True)[1] if args["kind"] == "pyttb" else range(len(cells))
+    for i in keep:
+        X[tuple(cells[i])] += LONG(values[i])
+    return X
+
+
+def try_sparse(args: Args, folder: Path) -> Trial:
+    X = sparse_array(args, folder) if args["kind"] not in ("coords", "columns", "tns", "tns.gz") else None
+
+    def call() -> Any:
+        made = sparse_array(args, folder) if X is None else X
+        return ld.decompose(made, args["basis"], support=args["support"])
+
+    def check(fit: Any) -> str:
+        dense = dense_of(args)
+        if X is not None and args["kind"] not in ("pyttb", "scipy-coo", "scipy-array"):  # it adds its duplicates itself
+            dense = (X.todense() if hasattr(X, "todense") else X.toarray()).astype(LONG)
+        mask = dense > 0 if args["support"] == "nonzero" else np.ones(dense.shape, dtype=bool)
+        try:
+            cells = the_cells(args["basis"], dense, mask)
+        except Exception:
+            raise Wrong("brute force finds no basis, but there is an answer") from None
+        need({tuple(map(int, v)) for v in fit.basis} == cells, "the basis has other cells than its definition")
+        problem = Problem.of(dense, mask, fit.basis)
+        x = problem.x[problem.x > 0]
+        return check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=bool(x.max() / x.min() < 1e8))
+
+    return Trial(call, check, (args["cells"], args["values"]), fit_bits, outer=True)
+
+
+# --- tables of events ------------------------------------------------------------------------------------------------
+
+PLAIN = ("index", "whole", "text", "bool", "date", "narrow")
+ODD = (
+    "fraction",
+    "negative",
+    "gap",
+    "nan",
+    "mixed",
+    "list",
+    "complex",
+    "big",
+    "decimal",
+    "bytes",
+    "tuple",
+    "time",
+    "none",
+    "huge",
+    "nat",
+    "set",
+)
+
+
+def draw_rows(rng: np.random.Generator) -> Args:
+    n, k = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    if chance(rng, 0.02):
+        n = 0
+    odd = chance(rng, 0.35)
+    columns = {
+        f"c{j}": [pick(rng, *ODD) if odd and chance(rng, 0.6) else pick(rng, *PLAIN), rng.integers(0, 4, n)]
+        for j in range(k)
+    }
+    weights: Any = None
+    if chance(rng, 0.2):
+        weights = pick(
+            rng, rng.uniform(0, 2, n), rng.integers(0, 3, n), [1.0] * n, np.full(n, np.nan), -np.ones(n), "c0", "w"
+        )
+    levels: Any = None
+    if chance(rng, 0.2):
+        levels = pick(
+            rng,
+            4,
+            {"c0": 4},
+            {"c0": ["a", "b", "c", "d"]},
+            0,
+            [4] * k,
+            "a",
+            {"x": 3},
+            [None] * k,
+            {"c0": [1, 1]},
+            {"c0": {1, 2}.__class__.__name__},
+        )
+    return {
+        "columns": columns,
+        "holder": pick(rng, "pandas", "polars", "pyarrow", "dict", "list", "array", "records", "category", "batches"),
+        "weights": weights,
+        "levels": levels,
+    }
+
+
+def cell_values(kind: str, codes: Array) -> list[Any]:
+    """List the values that stand in a column."""
+    day = datetime.date(2020, 1, 1)
+    tables: dict[str, Any] = {
+        "index": int,
+        "narrow": np.int8,
+        "whole": float,
+        "text": lambda c: "abcd"[c],
+        "bool": lambda c: bool(c % 2),
+        "date": lambda c: day + datetime.timedelta(days=int(c)),
+        "fraction": lambda c: c + 0.5,
+        "negative": lambda c: -int(c),
+        "gap": lambda c: None if c == 3 else "abc"[c],
+        "nan": lambda c: float("nan") if c == 3 else float(c),
+        "mixed": lambda c: [0, "a", 2.5, None][c],
+        "list": lambda c: [int(c)],
+        "complex": lambda c: complex(c, 1),
+        "big": lambda c: int(c) + 2**70,
+        "decimal": lambda c: decimal.Decimal(int(c)),
+        "bytes": lambda c: bytes([65 + c]),
+        "tuple": lambda c: (int(c), 1),
+        "time": lambda c: datetime.timedelta(seconds=int(c)),
+        "none": lambda _: None,
+        "huge": lambda c: int(c) * 10**15,
+        "nat": lambda c: None if c == 3 else datetime.datetime(2020, 1, 1 + c),
+        "set": lambda c: frozenset([int(c)]),
+    }
+    return [tables[kind](int(c)) for c in codes]
+
+
+def table_of(args: Args) -> Any:
+    """Build the table; a library that cannot hold a column leaves it to a mapping."""
+    columns = {name: cell_values(kind, codes) for name, (kind, codes) in args["columns"].items()}
+    try:
+        match args["holder"]:
+            case "pandas":
+                import pandas as pd
+
+                return pd.DataFrame(columns)
+            case "category":
+                import pandas as pd
+
+                return pd.DataFrame({name: pd.Categorical(column) for name, column in columns.items()})
+            case "polars":
+                import polars as pl
+
+                return pl.DataFrame(columns, strict=False)
+            case "pyarrow":
+                import pyarrow as pa
+
+                return pa.table(columns)
+            case "records":
+                parts: Any = [np.array(column) for column in columns.values()]
+                return np.rec.fromarrays(parts, names=",".join(columns))
+            case "array":
+                return np.array(list(zip(*columns.values(), strict=True)))
+            case "list":
+                return [list(row) for row in zip(*columns.values(), strict=True)]
+    except Exception:
+        return columns
+    return columns
+
+
+def try_rows(args: Args, folder: Path) -> Trial:
+    del folder
+    table, kinds = table_of(args), [kind for kind, _ in args["columns"].values()]
+    named = args["holder"] not in ("array", "list") or isinstance(table, dict)
+
+    def call() -> Any:
+        if args["holder"] == "batches":
+            return ld.from_batches(iter([table, table]), weights=args["weights"], levels=args["levels"])
+        return ld.from_rows(table, weights=args["weights"], levels=args["levels"])
+
+    def check(x: Any) -> str:
+        if not set(kinds) <= set(PLAIN) or args["levels"] is not None or isinstance(args["weights"], str) or not named:
+            need(float(x.values.sum()) >= 0, "values")
+            return "right"
+        columns = {name: cell_values(kind, codes) for name, (kind, codes) in args["columns"].items()}
+        places = []
+        for mode, ((kind, _), column) in enumerate(zip(args["columns"].values(), columns.values(), strict=True)):
+            plain = kind in ("index", "whole", "narrow", "bool") and args["holder"] != "category"
+            levels = list(range(int(max(column)) + 1)) if plain else sorted(set(column))
+            need(x.shape[mode] == len(levels), f"mode {mode} has {x.shape[mode]} levels, brute force {len(levels)}")
+            places.append([levels.index(value) for value in column])
+        weights = [1] * len(places[0]) if args["weights"] is None else list(args["weights"])
+        counted: Counter[Any] = Counter()
+        for row, w in zip(zip(*places, strict=True), weights, strict=True):
+            counted[row] += w * (2 if args["holder"] == "batches" else 1)
+        right = {cell: value for cell, value in counted.items() if value > 0}
+        found = {tuple(map(int, v)): value for v, value in zip(x.cells, x.values.tolist(), strict=True)}
+        need(found.keys() == right.keys(), f"cells {sorted(found)}, brute force {sorted(right)}")
+        for cell, value in right.items():
+            close(found[cell], float(value), 16 * EPS * (1 + float(value)), f"the count of {cell}")
+        return "right"
+
+    return Trial(call, check, (args["weights"],), lambda x: [x.cells, x.values, list(x.shape)])
+
+
+TARGETS = [Target("sparse", draw_sparse, try_sparse, 0.06), Target("rows", draw_rows, try_rows, 0.06)]

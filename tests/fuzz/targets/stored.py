@@ -1,0 +1,180 @@
+"""What is written to disk: results of every kind, and checkpoints of fits that were interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import legendre as ld
+
+from .. import draw
+from ..draw import chance, pick
+from ..fit_rules import need
+from ..rules import Trial, Wrong, fingerprint
+from . import Args, Target
+from .fits import fit_bits
+
+KINDS = (
+    "decompose",
+    "decompose",
+    "decompose",
+    "complete",
+    "balance",
+    "hidden",
+    "smooth",
+    "inference",
+    "ladder",
+    "ratio",
+    "adaptive",
+)
+
+
+def draw_files(rng: np.random.Generator) -> Args:
+    X = draw.values(rng, draw.shape(rng, 20, (1, 2, 2, 3)), pick(rng, "even", "counts", "sparse", "unit"))
+    kind = pick(rng, *KINDS)
+    if kind in ("inference", "ratio"):
+        X = rng.poisson(3.0, X.shape) + 1.0
+    return {
+        "kind": kind,
+        "X": X,
+        "basis": draw.basis(rng, X.shape, 0.0),
+        "support": draw.support(rng, X, 0.0),
+        "base": draw.base(rng, X, 0.0) if kind in ("decompose", "complete") else None,
+        "name": pick(rng, "fit.npz", "fit.npz", "fit", "a b.npz", "ä.npz", "fit.npy"),
+    }
+
+
+def made(args: Args) -> Any:
+    """Compute a result of the kind that is to be stored."""
+    X, basis = args["X"], args["basis"]
+    match args["kind"]:
+        case "complete":
+            return ld.complete(X, basis, support=args["support"], base=args["base"])
+        case "balance":
+            return ld.balance(X)
+        case "hidden":
+            return ld.hidden(X, f"interactions({[(k, X.ndim) for k in range(X.ndim)]})", restarts=2, max_iter=30)
+        case "smooth":
+            return ld.smooth(X, folds=2)
+        case "inference":
+            return ld.decompose(X, basis).inference()
+        case "ladder":
+            return ld.geometry.ladder(X)
+        case "ratio":
+            return ld.likelihood_ratio(ld.decompose(X, "empty"), ld.decompose(X, basis))
+        case "adaptive":
+            return ld.decompose(X, ld.adaptive(3))
+    return ld.decompose(X, basis, support=args["support"], base=args["base"])
+
+
+def bits_of(result: Any) -> dict[str, str]:
+    """All that a result holds, by name."""
+    return {name: fingerprint(np.asarray(value)) for name, value in result.to_arrays().items()}
+
+
+def try_files(args: Args, folder: Path) -> Trial:
+    path = folder / args["name"]
+
+    def call() -> Any:
+        result = made(args)
+        result.save(path)
+        return result, ld.load(path), pickle.loads(pickle.dumps(result))
+
+    def check(found: Any) -> str:
+        result, loaded, pickled = found
+        for other, how in ((loaded, "load"), (pickled, "pickle")):
+            need(type(other) is type(result), f"{how} gave a {type(other).__name__}")
+            one, two = bits_of(result), bits_of(other)
+            need(one.keys() == two.keys(), f"{how}: other arrays")
+            changed = [name for name in one if one[name] != two[name]]
+            need(not changed, f"{how} changed {changed}")
+            need(other.summary() == result.summary(), f"{how} has another summary")
+            if hasattr(result, "tensor"):
+                need(
+                    fingerprint(np.asarray(other.tensor())) == fingerprint(np.asarray(result.tensor())),
+                    f"{how}: tensor",
+                )
+            if hasattr(result, "marginal"):
+                need(fingerprint(other.marginal(0)) == fingerprint(result.marginal(0)), f"{how}: marginal")
+                need(fingerprint(other.sample(4, 1)) == fingerprint(result.sample(4, 1)), f"{how}: sample")
+        need(not [p for p in folder.iterdir() if p != path], f"leftovers: {[p.name for p in folder.iterdir()]}")
+        again = folder / "again.npz"
+        loaded.save(again)
+        need(bits_of(ld.load(again)) == bits_of(loaded), "saving what was loaded changed it")
+        return "right"
+
+    return Trial(call, check, (args["X"], args["base"]), lambda f: sorted(bits_of(f[1]).items()))
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def draw_checkpoints(rng: np.random.Generator) -> Args:
+    X = draw.values(rng, draw.shape(rng, 24, (1, 2, 2, 3, 4)), pick(rng, "even", "counts", "heavy", "sparse"))
+    basis = draw.basis(rng, X.shape, 0.01)
+    growing = chance(rng, 0.2)
+    return {
+        "X": X,
+        "basis": basis,
+        "growing": growing,
+        "support": draw.support(rng, X, 0.01),
+        "base": draw.base(rng, X, 0.0),
+        "solver": "auto" if growing else pick(rng, "auto", *draw.SOLVERS),
+        "tol": pick(rng, 1e-10, 1e-12, 1e-6, 1e-14),
+        "max_iter": 60,
+        "stop": int(rng.integers(0, 8)),
+        "other": chance(rng, 0.2),
+    }
+
+
+class Stop(Exception):
+    """The process ends here."""
+
+
+def try_checkpoints(args: Args, folder: Path) -> Trial:
+    path = folder / "state.npz"
+    names = ("support", "base", "solver", "tol", "max_iter")
+    given = {name: args[name] for name in names}
+    basis = ld.adaptive(4) if args["growing"] else args["basis"]
+
+    def interrupt(step: Any) -> None:
+        if step.iteration >= args["stop"]:
+            raise Stop
+
+    def call() -> Any:
+        path.unlink(missing_ok=True)
+        whole = ld.decompose(args["X"], basis, **given)
+        with contextlib.suppress(Stop):
+            ld.decompose(args["X"], basis, **given, checkpoint=path, checkpoint_every=0, callback=interrupt)
+        continued = ld.decompose(args["X"], basis, **given, checkpoint=path)
+        finished = ld.decompose(args["X"], basis, **given, checkpoint=path)
+        return whole, continued, finished
+
+    def check(found: Any) -> str:
+        whole, continued, finished = found
+        for other, how in ((continued, "continued"), (finished, "finished")):
+            for name in ("basis", "theta", "eta", "psi", "kl", "rank", "vanishing_cells"):
+                same = fingerprint(getattr(other, name)) == fingerprint(getattr(whole, name))
+                need(same, f"{how}: {name} has other bits than without a checkpoint")
+            need(other.status is whole.status, f"{how}: {other.status.name}, without a checkpoint {whole.status.name}")
+            need(other.n_iter == whole.n_iter, f"{how}: {other.n_iter} steps, without a checkpoint {whole.n_iter}")
+        need([p.name for p in folder.iterdir()] == ["state.npz"], f"leftovers: {[p.name for p in folder.iterdir()]}")
+        if args["other"]:
+            changed = args["X"].copy()
+            inside = changed * (np.ones(changed.shape) if isinstance(args["support"], str) else args["support"])
+            changed.flat[int(np.argmax(inside))] *= 2.0
+            try:
+                ld.decompose(changed, basis, **given, checkpoint=path)
+            except ld.errors.InvalidFile:
+                return "right"
+            raise Wrong("a checkpoint of another X was taken")
+        return "right" if whole.converged else "unconverged"
+
+    return Trial(call, check, (args["X"], args["base"]), lambda f: [fit_bits(r) for r in f], twice=False)
+
+
+TARGETS = [Target("files", draw_files, try_files, 0.05), Target("checkpoints", draw_checkpoints, try_checkpoints, 0.04)]
