@@ -12,7 +12,7 @@ from legendre.core.errors import InvalidFile, LegendreError, unknown_name
 from legendre.core.files import numpy_file
 from legendre.core.npz import Npz
 from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.coordinates import is_sparse, read_archive
+from legendre.data.readers.archives import is_sparse, read_archive
 from legendre.data.readers.tns import read_tns
 from legendre.data.sparse_tensor import SparseTensor
 

@@ -42,7 +42,10 @@ class Lock:
     def take(self) -> None:
         """Lock the file that is there, or say that another process has it."""
         while True:
-            handle = os.open(self.path, os.O_RDONLY)
+            try:
+                handle = os.open(self.path, os.O_RDONLY)
+            except OSError:  # whoever reads it next says why
+                return
             answer = _try_lock(handle)
             if answer == "locked" and self._is_at_path(handle):
                 self.handle = handle
@@ -86,7 +89,7 @@ class Lock:
 
     def _is_at_path(self, handle: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(handle), Path(self.path).stat())
+            return os.path.samestat(os.fstat(handle), self.path.stat())
         except FileNotFoundError:
             return False
 

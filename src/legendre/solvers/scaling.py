@@ -121,6 +121,10 @@ class Scaling(Solver):
         again = np.exp(target.engine.log_probabilities(target.engine.at(own.theta)))
         if not np.abs(again - q).max(initial=0.0) <= rounding(target.problem.model, own):
             raise ValueError("q is not that of theta")
+        with np.errstate(all="ignore"):
+            off = np.abs(_point(scales).theta - own.theta).max(initial=0.0)
+        if not off <= rounding(target.problem.model, own):
+            raise ValueError("theta is not that of the factors")
         return State(target.evaluated(own), memory=scales, step=number(arrays, "step"))
 
 

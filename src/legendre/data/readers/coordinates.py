@@ -1,9 +1,9 @@
-"""Lists of cells and their values; sparse arrays of other libraries, in memory and in .npz files."""
+"""Lists of cells and their values; sparse arrays of other libraries."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
-from legendre.core.errors import InvalidFile, InvalidTensor
+from legendre.core.errors import InvalidTensor
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
-
-SCIPY = {"format", "shape", "data"}  # arrays in a file of scipy.sparse.save_npz
 
 
 def from_coords(
@@ -155,43 +153,3 @@ def _pydata(X: Any) -> SparseTensor:
 def _pyttb(X: Any) -> SparseTensor:
     subs = np.asarray(X.subs).reshape(-1, len(X.shape))
     return entries(list(subs.T), np.asarray(X.vals).reshape(-1), X.shape)
-
-
-def is_sparse(names: Iterable[str]) -> bool:
-    """Whether a file with arrays of these names holds one sparse array."""
-    return set(names) >= SCIPY or set(names) >= {"coords", "shape", "data", "fill_value"}
-
-
-def read_archive(arrays: Mapping[str, AnyArray]) -> SparseTensor:
-    """Read what ``scipy.sparse.save_npz`` or ``sparse.save_npz`` (COO) wrote."""
-    try:
-        shape = tuple(int(size) for size in arrays["shape"])
-        if not set(arrays) >= SCIPY:
-            check_fill(arrays["fill_value"].item())
-            return entries(list(arrays["coords"]), arrays["data"], shape)
-        return _scipy(_scipy_array(arrays, shape))
-    except (KeyError, IndexError, TypeError, AttributeError) as problem:
-        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
-
-
-def _scipy_array(arrays: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Any:
-    import scipy.sparse
-
-    kind = arrays["format"].item()
-    kind = kind.decode() if isinstance(kind, bytes) else kind
-    parts: tuple[Any, ...]
-    if kind == "coo":
-        parts = (tuple(arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])),)
-    elif kind in ("csr", "csc", "bsr"):
-        parts = (arrays["indices"], arrays["indptr"])
-    elif kind == "dia":
-        parts = (arrays["offsets"],)
-    else:
-        raise InvalidFile(f"its format is {kind!r}; csr, csc, coo, bsr and dia can be read.")
-    try:
-        array = getattr(scipy.sparse, f"{kind}_array")((arrays["data"], *parts), shape=shape)
-        if hasattr(array, "check_format"):
-            array.check_format(full_check=True)  # whether indices fit the shape
-    except ValueError as problem:
-        raise InvalidFile(f"its parts do not fit together ({problem}).") from None
-    return array

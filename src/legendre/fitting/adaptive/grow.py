@@ -70,15 +70,16 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     """Grow, or go on from where the record stands, and keep it up to date."""
     search = _search(recipe, data, record)
-    with nullcontext() if record is None else record.reading():
-        if record is not None and (ended := record.result()) is not None:
-            return Growth.unpack(ended, data.shape)
-        kept = None if record is None else record.take()
-        if kept is None:
-            fit = search.first()
-            stage = Stage("forward", fit, fit, (fit.round(),))
-        else:
-            stage = Stage.unpack(search.ground, kept)
+    stage = None
+    if record is not None:
+        with record.reading():
+            if (ended := record.result()) is not None:
+                return Growth.unpack(ended, data.shape)
+            if (kept := record.take()) is not None:
+                stage = Stage.unpack(search.ground, kept)
+    if stage is None:
+        fit = search.first()
+        stage = Stage("forward", fit, fit, (fit.round(),))
     with nullcontext() if record is None else record.kept(lambda: stage.pack()):
         while (stage := stage.next(search)).phase != "end":
             if record is not None:
