@@ -7,7 +7,7 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,9 +31,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             temporary.chmod(stat.S_IMODE(mode))
         temporary.replace(target)
     except OSError as problem:
-        raise InvalidFile(f"cannot write {path}: {problem.strerror}. What was there before is unchanged.") from None
+        said = problem.strerror or problem
+        raise InvalidFile(f"cannot write {path}: {said}. What was there before is unchanged.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def _beside(path: str | os.PathLike[str]) -> tuple[Path, Path, int | None, int]:
@@ -48,14 +50,18 @@ def _beside(path: str | os.PathLike[str]) -> tuple[Path, Path, int | None, int]:
         temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
         return temporary, target, mode, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except OSError as problem:
-        raise InvalidFile(f"cannot write {path}: {problem.strerror}. Choose a folder you may write to.") from None
+        said = problem.strerror or problem
+        raise InvalidFile(f"cannot write {path}: {said}. Choose a folder you may write to.") from None
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Refuse now what `replacing` would refuse later."""
     temporary, _, _, handle = _beside(path)
-    os.close(handle)
-    temporary.unlink()
+    try:
+        os.close(handle)
+        temporary.unlink()
+    except OSError as problem:
+        raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}.") from None
 
 
 def clear_leftovers(path: str | os.PathLike[str]) -> None:
