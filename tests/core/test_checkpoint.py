@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from test_cli import run as run_command
 
 import legendre as ld
 from legendre.core import limits
 from legendre.core.checkpoint import EVERY, Book, Record
 from legendre.core.files import read_arrays
+from legendre.core.npz import checksum
 from legendre.core.sums.linalg import factorise
 from legendre.data.dense import observe
 from legendre.engines.matrix import MatrixEngine
@@ -519,6 +520,86 @@ def test_parts_that_do_not_fit_are_refused(half_done: Path, tmp_path: Path) -> N
             ld.errors.InvalidFile, match=r"bad\d\.npz: a checkpoint, but a damaged one \(.*\)\. To start anew"
         ):
             ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=path)
+
+
+def rewritten(path: Path, changes: dict[str, Any], to: Path) -> Path:
+    """Change arrays of a checkpoint, and its checksum with them; ``None`` leaves one out."""
+    arrays = {
+        key: part for key, part in {**read_arrays(path), **changes}.items() if key != "checksum" and part is not None
+    }
+    with to.open("wb") as stream:
+        np.savez(stream, **arrays, checksum=np.array(checksum(arrays)))
+    return to
+
+
+FINISHED: dict[str, tuple[Any, str]] = {
+    "theta": (np.zeros(20), "eta and psi are not those of theta"),
+    "theta_nan": (np.full(20, np.nan), "theta is not finite everywhere"),
+    "theta_short": (np.ones(19), r"theta has shape \(19,\) and dtype float64"),
+    "theta_text": (np.full(20, "x"), r"theta has shape \(20,\) and dtype <U1"),
+    "theta_missing": (None, "theta is missing"),
+    "eta": (np.full(20, 0.5), "eta and psi are not those of theta"),
+    "psi": (1.0, "eta and psi are not those of theta"),
+    "status": ("FINE", "FINE"),
+    "gap": (-1.0, "gap is -1"),
+    "history": (np.ones((0, 4)), "history is empty"),
+}
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_a_finished_fit_is_evaluated_before_it_is_believed(name: str, tmp_path: Path) -> None:
+    path, (value, said) = tmp_path / "fit.ckpt", FINISHED[name]
+    ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=path)
+    rewritten(path, {f"finished/fit.0/{name.split('_')[0]}": value}, path)
+    before = path.read_bytes()
+    with pytest.raises(
+        ld.errors.InvalidFile, match=rf"fit\.ckpt: a checkpoint, but a damaged one \(.*{said}.*\)\. To start anew"
+    ):
+        ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_a_finished_fit_of_another_theta_is_not_converged(tmp_path: Path) -> None:
+    """Even where eta and psi are those of the other theta."""
+    path = tmp_path / "fit.ckpt"
+    ld.decompose(SKEWED, "B1", solver="natural", checkpoint=path)
+    with pytest.warns(ld.ConvergenceWarning):
+        other = ld.decompose(SKEWED, "B1", solver="natural", max_iter=0)
+    changes = {f"finished/fit.0/{name}": getattr(other, name) for name in ("theta", "eta", "psi")}
+    with pytest.raises(ld.errors.InvalidFile, match=r"CONVERGED with max\|eta - eta_hat\| = 0\.\d+ and tol = 1e-10"):
+        ld.decompose(SKEWED, "B1", solver="natural", checkpoint=rewritten(path, changes, path))
+
+
+def test_a_history_that_ends_elsewhere_is_refused(half_done: Path) -> None:
+    """The loop stops by the last residual of the history."""
+    rows = read_arrays(half_done)["under_way/fit.0/history"].copy()
+    rows[-1, 1] = 0.0
+    rewritten(half_done, {"under_way/fit.0/history": rows}, half_done)
+    with pytest.raises(ld.errors.InvalidFile, match="the history ends elsewhere than the state"):
+        ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)
+
+
+def test_a_checkpoint_with_a_wrong_checksum_is_refused(half_done: Path) -> None:
+    arrays: dict[str, Any] = read_arrays(half_done)
+    arrays["under_way/fit.0/state.anchor"] = arrays["under_way/fit.0/state.anchor"] * 2  # which nothing else depends on
+    with half_done.open("wb") as stream:
+        np.savez(stream, **arrays)
+    with pytest.raises(ld.errors.InvalidFile, match="content is not what was written: the checksum is another"):
+        ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)
+
+
+@pytest.mark.parametrize("name", ["finished", "under_way"])
+def test_checkpoints_of_version_1_are_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by 0.1.0, before there were checksums; another version of the library refuses them."""
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "0.1.0")
+    path = tmp_path / "fit.ckpt"
+    shutil.copy(Path(__file__).parent / "files" / f"checkpoint_v1_{name}.npz", path)
+    X = np.random.default_rng(4).lognormal(sigma=2.0, size=(6, 5, 4))
+    seen: list[int] = []
+    fit = ld.decompose(X, "B3(5)", solver="natural", checkpoint=path, callback=lambda step: seen.append(step.iteration))
+    assert fit.converged
+    assert seen[:1] == ([] if name == "finished" else [3])
+    assert_allclose(fit.theta, ld.decompose(X, "B3(5)", solver="natural").theta, rtol=1e-9, atol=1e-12)
 
 
 def test_files_that_are_something_else(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.core import files
 from legendre.core.files import read_arrays
 
 X = np.random.default_rng(4).lognormal(sigma=2.0, size=(6, 5, 4))
@@ -74,9 +73,9 @@ def failing(faulty: Faulty) -> Iterator[None]:
     """Let every call by which files are written fail from the n-th on; removing a file always works."""
     fdopen = os.fdopen
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files.os, "open", faulty.around(os.open))
-        patch.setattr(files.os, "fdopen", lambda *words: Stream(fdopen(*words), faulty))
-        patch.setattr(files.os, "fsync", faulty.around(os.fsync))
+        patch.setattr(os, "open", faulty.around(os.open))
+        patch.setattr(os, "fdopen", lambda *words: Stream(fdopen(*words), faulty))
+        patch.setattr(os, "fsync", faulty.around(os.fsync))
         patch.setattr(Path, "chmod", faulty.around(Path.chmod))
         patch.setattr(Path, "replace", faulty.around(Path.replace))
         yield
@@ -131,7 +130,7 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path, opened = tmp_path / "fit.npz", os.open
     ld.decompose(X, "B1").save(path)
     before = path.read_bytes()
-    monkeypatch.setattr(files.os, "open", lambda *_: opened("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr(os, "open", lambda *_: opened("/dev/full", os.O_WRONLY))
     with pytest.raises(ld.errors.InvalidFile, match=r"No space left on device\. What was there before is unchanged\."):
         ld.decompose(X, "B3(2)").save(path)
     assert path.read_bytes() == before

@@ -33,7 +33,7 @@ COLUMNS = ("tried", "refused", "harmless", "wrong", "raw")
 ROUNDING = 1e-9  # by which residuals computed here, by plain sums, may differ from the library's
 SKEWED = np.random.default_rng(4).lognormal(sigma=2.0, size=(4, 3, 3))
 COUNTS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
-EVENTS = np.random.default_rng(5).poisson(np.where(np.indices((4, 3)).sum(axis=0) > 3, 12.0, 3.0))
+EVENTS = np.random.default_rng(5).poisson(np.where(np.indices((4, 3)).sum(axis=0) > 3, 60.0, 3.0))
 GAPS = np.where(np.eye(4, dtype=bool)[::-1], np.nan, np.add.outer(np.arange(1.0, 5.0), [1.0, 2.0, 4.0, 3.0]))
 
 
@@ -116,7 +116,7 @@ def kinds() -> Iterator[Kind]:
             yield Kind(
                 f"checkpoint of {name}, under way", path.read_bytes(), going_on, same_result, true_result, ".ckpt"
             )
-        array = scipy.sparse.random_array((6, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
+        array: Any = scipy.sparse.random_array((6, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
         for form in ("csr", "coo", "dia"):
             scipy.sparse.save_npz(Path(folder) / form, array.asformat(form))
             yield Kind(
@@ -146,7 +146,7 @@ def _interrupted(fit: Callable[..., ld.Decomposition], path: Path) -> None:
         if calls[0] == 2 and not now:
             raise KeyboardInterrupt
 
-    Record.keep = breaking  # type: ignore[method-assign]
+    Record.keep = breaking  # type: ignore[method-assign, assignment]
     try:
         fit(checkpoint=path)
     except KeyboardInterrupt:
@@ -372,7 +372,7 @@ def array_campaign(every: list[Kind], count: int, seed: int) -> Iterator[tuple[s
 
 def table(counts: Counter[tuple[str, str]], names: list[str]) -> str:
     """Lay the verdicts out, a row for each kind."""
-    rows = [("", *COLUMNS)]
+    rows: list[tuple[str, ...]] = [("", *COLUMNS)]
     for name in (*dict.fromkeys(names), "all"):
         found = [
             sum(n for (kind, v), n in counts.items() if v == column and name in (kind, "all")) for column in COLUMNS[1:]

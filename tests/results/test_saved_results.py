@@ -16,6 +16,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from legendre.core import limits
+from legendre.core.npz import checksum
 
 NAN = float("nan")
 FOLDER = Path(__file__).parent / "files"
@@ -202,7 +204,122 @@ def test_files_of_version_1_are_read(name: str) -> None:
         assert_array_equal(np.array(rows), np.array(expected[key]), err_msg=key)  # NaN where X is a list
 
 
+V2 = [
+    "decomposition", "decomposition_at_the_boundary", "decomposition_grown", "balanced", "completion_with_cv",
+    "smoothed", "hidden", "inference", "ladder", "likelihood_ratio", "cross_validation",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", V2)
+def test_files_of_version_2_are_read(name: str) -> None:
+    """Written before there were checksums: what they hold comes back to the last bit."""
+    path = FOLDER / f"{name}_v2.npz"
+    with np.load(path) as archive:
+        written = dict(archive)
+    found = ld.load(path).to_arrays()
+    assert sorted(found) == sorted(written["names"].tolist())
+    for key, array in found.items():
+        assert_array_equal(np.asarray(array), written[key], err_msg=key)
+
+
 # ---- damaged files
+
+
+def rewritten(path: Path, /, **changes: Any) -> Path:
+    """Change arrays of a file, and its checksum with them: what somebody does who knows the format."""
+    with np.load(path) as archive:
+        arrays = {key: array for key, array in {**archive, **changes}.items() if key != "checksum"}
+    np.savez(path, **arrays, checksum=checksum(arrays))
+    return path
+
+
+FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "other_theta": ("decomposition", {"theta": np.ones(6)}, r"eta and psi are not those of theta, but differ by up to"),
+    "other_eta": ("decomposition", {"eta": np.full(6, 0.5)}, r"eta and psi are not those of theta"),
+    "other_psi": ("decomposition", {"psi": 1.0}, r"eta and psi are not those of theta"),
+    "other_eta_hat": (
+        "decomposition", {"eta_hat": np.full(6, 0.5)}, r"is CONVERGED, but max\|eta - eta_hat\| at its theta is"
+    ),
+    "no_probabilities": ("decomposition", {"eta_hat": np.full(6, 7.0)}, r"eta_hat holds numbers that are no probabil"),
+    "negative_rank": ("decomposition", {"rank": -5}, r"rank is -5"),
+    "large_rank": ("decomposition", {"rank": 7}, r"the rank is 7 of 6 parameters"),
+    "broken_shape": ("decomposition", {"shape": np.array([2.5, 2, 2])}, r"'shape' has dtype float64"),
+    "huge_shape": ("decomposition", {"shape": np.full(3, 10**9)}, r"eta and psi are not those of theta"),
+    "infinite_psi": ("decomposition", {"psi": np.inf}, r"psi is inf"),
+    "negative_tol": ("decomposition", {"tol": -1.0}, r"tol is -1"),
+    "negative_kl": ("decomposition", {"kl": -1.0}, r"kl is -1"),
+    "negative_history": ("decomposition", {"history": -np.ones((2, 4))}, r"history has a negative residual"),
+    "boundary_without_a_face": ("decomposition", {"status": "AT_BOUNDARY"}, r"AT_BOUNDARY without cells that vanish"),
+    "face_of_a_converged_fit": (
+        "decomposition_at_the_boundary", {"status": "CONVERGED"}, r"CONVERGED with cells that vanish"
+    ),
+    "empty_face": ("decomposition_at_the_boundary", {"alive": np.zeros(1, np.uint8)}, r"alive marks no cell"),
+    "no_measure": ("decomposition_at_the_boundary", {"base": np.zeros((3, 3))}, r"the base measure is no measure"),
+    "empty_support": ("completion", {"fit.support": np.zeros(2, np.uint8)}, r"the support is empty"),
+    "points_out_of_order": (
+        "decomposition_of_a_list",
+        {"points": [[0, 0, 0], [7, 12, 5], [3, 12, 0], [3, 12, 0], [7, 999_999, 0], [0, 12, 5]]},
+        r"points of the support are repeated, or not in order",
+    ),
+    "other_path": ("decomposition_grown", {"path": np.ones((2, 5))}, r"path does not lead to 3 parameters"),
+    "other_values": ("balanced", {"values": np.ones((2, 2, 2))}, r"the tensor is not X times its factors"),
+    "other_margins": ("balanced", {"margins.2": np.array([40.0, 60.0])}, r"eta_hat is not that of the margins"),
+    "margins_without_sum": ("balanced", {"margins.2": np.array([40.0, 61.0])}, r"\(2,\) does not sum to 100"),
+    "nan_margins": ("balanced", {"margins.2": np.array([np.nan, 60.0])}, r"the modes \(2,\) is no margin"),
+    "vanishing_outside": ("balanced", {"vanishing_cells": np.array([[9, 9, 9]])}, r"vanishing cells lie outside"),
+    "vanishing_twice": ("balanced", {"vanishing_cells": np.zeros((2, 3), np.int64)}, r"cells vanish twice"),
+    "vanishing_but_converged": ("balanced", {"vanishing_cells": np.zeros((1, 3), np.int64)}, r"CONVERGED, and 1 cells"),
+    "other_fill": ("completion", {"values": np.ones((4, 4))}, r"the fit is not one to the observed values"),
+    "negative_fill": ("completion", {"values": -np.ones((4, 4))}, r"observed cells are missing or negative"),
+    "undetermined": ("completion", {"determined": np.zeros(2, np.uint8)}, r"marked as determined that are not"),
+    "another_best": ("cross_validation", {"best": 1}, r"basis 1 is not the best by its"),
+    "negative_scores": ("cross_validation", {"scores.rmse": np.array([-1.0, 1.0])}, r"errors or numbers of cells that"),
+    "other_means": ("smoothed", {"means": np.ones((6, 6))}, r"means or values that cannot be"),
+    "other_theta_of_smoothing": ("smoothed", {"theta": np.ones(35)}, r"the gradient at its theta is"),
+    "other_terms": ("smoothed", {"terms": np.full(8, "0")}, r"the variances are not those of the terms"),
+    "other_runs": ("hidden", {"run0.residual": 1.0, "run1.residual": 1.0}, r"the gradient of run \d is"),
+    "many_runs": ("hidden", {"n_runs": 10**12}, r"n_runs is 1000000000000, in a file of \d+ arrays"),
+    "other_kl_of_hidden": ("hidden", {"kl": 5.0}, r"KL\(P, Q\) is not that of the fit"),
+    "other_statistic": ("inference", {"g2": 5.0}, r"g2 is 5\.0, but the counts give"),
+    "broken_counts": ("inference", {"counts.n": np.full(8, 0.5)}, r"counts are whole numbers with the sum 2276"),
+    "other_means_of_counts": ("inference", {"counts.mu": np.full(8, 284.5)}, r"means of the counts are not those of"),
+    "means_without_sum": ("inference", {"counts.mu": np.ones(8)}, r"means of the counts sum to 8"),
+    "other_rung": ("ladder", {"rung1.kl": 0.1}, r"rung 1 does not explain the difference"),
+    "other_ground": ("ladder", {"ground": "sky"}, r"the ground is sky"),
+    "other_p_value": ("likelihood_ratio", {"p_value": 0.5}, r"p_value 0\.5 is not that of"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_a_file_says_is_compared_with_what_follows_from_it(name: str, tmp_path: Path) -> None:
+    kind, changes, message = FORGED[name]
+    made(kind).save(tmp_path / "result.npz")
+    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*result\.npz: a saved .*" + message):
+        ld.load(rewritten(tmp_path / "result.npz", **changes))
+
+
+def test_a_number_that_nothing_else_depends_on_is_in_the_checksum(tmp_path: Path) -> None:
+    path = tmp_path / "result.npz"
+    made("decomposition").save(path)
+    with np.load(path) as archive:
+        arrays: dict[str, Any] = {**archive, "rmse": 0.25}
+    np.savez(path, **arrays)
+    with pytest.raises(ld.errors.InvalidFile, match=r"damaged one \(its content is not what was written: the checksum"):
+        ld.load(path)
+    assert ld.load(rewritten(path)).rmse == 0.25
+
+
+def test_a_fit_too_large_to_evaluate_is_checked_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "result.npz"
+    for name in ("decomposition", "decomposition_of_a_list", "decomposition_of_order_100"):
+        made(name).save(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, "LARGEST_CHECK", 0)
+            patch.setattr(limits, "FEW_PAIRS", 0)
+            assert_same(ld.load(path), made(name))
+            k = made(name).n_params
+            with pytest.raises(ld.errors.InvalidFile, match="the status is CONVERGED, but max"):
+                ld.load(rewritten(path, eta=np.full(k, 0.5)))
 
 
 @pytest.mark.parametrize("name", [name for name in RESULTS if name != "decomposition_of_order_100"])

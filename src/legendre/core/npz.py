@@ -114,12 +114,12 @@ def read_array(stream: IO[bytes], length: int, name: str) -> AnyArray:
         raise ValueError(f"{name} claims shape {shape} of {dtype}, for which there are {max(left, 0):,} bytes")
     check_room(needed, 1, f"{name}: bytes", "Read the file on a machine that has as much.")
     content = np.empty(needed, dtype=np.uint8)
-    view, at = memoryview(content), 0
+    at = 0
     while at < needed:
         part = stream.read(min(CHUNK, needed - at))
         if not part:
             raise EOFError(f"{name} ends after {at:,} of {needed:,} bytes")
-        view[at : at + len(part)] = part
+        content[at : at + len(part)] = np.frombuffer(part, dtype=np.uint8)
         at += len(part)
     flat = content.view(dtype) if dtype.itemsize else np.empty(count, dtype=dtype)
     return flat.reshape(shape, order="F" if by_columns else "C")

@@ -263,8 +263,8 @@ def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
     check_evaluation(target, point)
     if status is Status.CONVERGED and not point.residual <= target.tol + rounding(target.problem.model, point):
         raise ValueError(f"{status.name} with max|eta - eta_hat| = {point.residual:.2g} and tol = {target.tol:g}")
-    bounds = (stored.number(arrays, name, finite=False, least=0.0) for name in ("gap", "tilt"))
-    return Outcome(point, status, unpack_history(stored.rows(arrays, "history", 4)), *bounds, solver)
+    gap, tilt = (stored.number(arrays, name, finite=False, least=0.0) for name in ("gap", "tilt"))
+    return Outcome(point, status, unpack_history(stored.rows(arrays, "history", 4)), gap, tilt, solver)
 
 
 def pack_history(history: Sequence[Step]) -> FloatArray:

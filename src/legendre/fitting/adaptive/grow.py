@@ -70,16 +70,14 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     """Grow, or go on from where the record stands, and keep it up to date."""
     search = _search(recipe, data, record)
-    stage = None
+    found = None
     if record is not None:
         with record.reading():
             if (ended := record.result()) is not None:
                 return Growth.unpack(ended, data.shape)
             if (kept := record.take()) is not None:
-                stage = Stage.unpack(search.ground, kept)
-    if stage is None:
-        fit = search.first()
-        stage = Stage("forward", fit, fit, (fit.round(),))
+                found = Stage.unpack(search.ground, kept)
+    stage = Stage.first(search) if found is None else found
     with nullcontext() if record is None else record.kept(lambda: stage.pack()):
         while (stage := stage.next(search)).phase != "end":
             if record is not None:
@@ -103,6 +101,12 @@ class Stage:
     rounds: tuple[Round, ...] = ()  # so far, of growing or of leaving out
     swaps: int = 0  # how many swaps have paid
     dropped: tuple[IntArray, ...] = ()  # the cells that were left out in each round of putting them in order
+
+    @classmethod
+    def first(cls, search: Search) -> Stage:
+        """Begin with the start alone."""
+        fit = search.first()
+        return cls("forward", fit, fit, (fit.round(),))
 
     def next(self, search: Search) -> Stage:
         """Do one round."""
