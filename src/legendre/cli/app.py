@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import numpy as np
 import typer
 
 from legendre import __version__
+from legendre.cli import INTERRUPTED
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
 from legendre.cli.read import read_input
@@ -95,7 +98,8 @@ def compare(
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
     X = read_input(tensor, key)
-    name = tensor.name if key is None else f"{tensor.name} {key}"
+    file = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
+    name = file if key is None else f"{file} {key}"
     raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
 
 
@@ -131,7 +135,7 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
         sentence = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
         if checkpoint is not None and checkpoint.exists():
             sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
-        raise typer.Exit(_fail(sentence, 130)) from None
+        raise typer.Exit(_fail(sentence, INTERRUPTED)) from None
 
 
 def _check_output(output: Path, source: Path) -> None:
@@ -144,14 +148,19 @@ def _check_output(output: Path, source: Path) -> None:
         raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
 
 
-def main() -> None:
-    """Run the command line."""
+def run() -> None:
+    """Run the command; what goes wrong is one sentence."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # terminals without the letter, file names that are no text
     try:
         app()
+    except KeyboardInterrupt:
+        sys.exit(_fail("interrupted.", INTERRUPTED))
     except LegendreError as problem:
         sys.exit(_fail(str(problem)))
     except OSError as problem:
-        sys.exit(_fail(f"{problem.filename or 'a file'}: {problem.strerror or problem}."))
+        sys.exit(_fail(f"{problem.filename or 'cannot write'}: {problem.strerror or problem}."))
     except MemoryError as problem:
         sys.exit(_fail(f"not enough memory ({problem}). Try a smaller basis or tensor."))
 

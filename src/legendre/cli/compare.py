@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from legendre.cli import INTERRUPTED
 from legendre.core.csv_records import append, set_aside
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import AnyArray
@@ -18,8 +19,6 @@ from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import LABELS, Job, Row
 from legendre.tasks.compare.run import Comparison
-
-INTERRUPTED = 130
 
 
 def run_compare(

@@ -24,7 +24,7 @@ def append(path: Path, record: DataclassInstance) -> None:
     if not fresh:
         content = path.read_bytes()
         os.truncate(path, content.rfind(b"\n") + 1)
-    with path.open("a", newline="") as stream:
+    with path.open("a", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, names, lineterminator="\n")
         if fresh:
             writer.writeheader()
@@ -36,7 +36,7 @@ def read(path: Path, kind: type[CsvRecord]) -> list[CsvRecord]:
     if not path.is_file() or _header(path) != [field.name for field in fields(kind)]:
         return []
     hints = get_type_hints(kind)
-    with path.open(newline="") as stream:
+    with path.open(newline="", encoding="utf-8") as stream:
         lines = csv.DictReader(line for line in stream if line.endswith("\n"))
         return [kind(**{name: _value(text, hints[name]) for name, text in line.items()}) for line in lines]
 
@@ -55,5 +55,5 @@ def _value(text: str, hint: Any) -> Any:
 
 
 def _header(path: Path) -> list[str]:
-    with path.open(newline="") as stream:
+    with path.open(newline="", encoding="utf-8") as stream:
         return next(csv.reader(stream), [])
