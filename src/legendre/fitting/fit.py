@@ -35,7 +35,7 @@ def fit_on(
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as the number of parameters, see `Settings`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings)
     theta = _start(start, plan)
@@ -103,7 +103,8 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recession=face.recession,
         missing=data.missing,
         status=_status(outcome, face),
-        rank=len(plan.columns),
+        rank=plan.rank.n,
+        rank_is_bound=not plan.rank.exact,
         newton_gap=outcome.gap,
         history=outcome.history,
         solver=outcome.solver.name,
