@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,3 +81,56 @@ def test_the_fit_itself_may_prove_that_the_minimum_is_attained(
     monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
     cells = [[0, 1], [1, 0], [1, 2], [2, 1]]
     assert ld.decompose(X, cells, solver=solver).status is ld.Status[status]
+
+
+def test_a_rank_without_a_matrix_is_right_or_said_to_be_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the largest matrix the rank was the number of parameters, whatever their dependence; df came of it."""
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 3)
+    rng, bounds, dependent = np.random.default_rng(7), 0, 0
+    for _ in range(120):
+        shape = tuple(int(n) for n in rng.integers(2, 5, int(rng.integers(1, 4))))
+        X = rng.integers(0, 4, shape).astype(float)
+        support, basis = str(rng.choice(["all", "nonzero"])), ld.interactions(int(rng.integers(1, len(shape) + 1)))
+        if not X.any():
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ld.ConvergenceWarning)
+            fit = ld.decompose(X, basis, support=support)
+        omega = (X > 0) if support == "nonzero" else np.ones(shape, dtype=bool)
+        omega[tuple(fit.vanishing_cells.T)] = False
+        exact = twin(Case(X, omega, fit.basis))
+        bounds, dependent = bounds + fit.rank_is_bound, dependent + (exact < fit.n_params)
+        assert fit.rank >= exact
+        if fit.rank_is_bound:
+            assert f"rank at most {fit.rank}" in fit.summary()
+            with pytest.raises(ld.errors.InvalidQuery, match=r"degrees of freedom are not known: of .* at most"):
+                fit.inference()
+        else:
+            assert fit.rank == exact
+            assert fit.inference().df == int(omega.sum()) - 1 - exact
+    assert bounds > 5
+    assert dependent - bounds > 20
+
+
+def test_empty_margins_of_a_large_set_of_margins_are_not_counted() -> None:
+    """Each empty entry of a margin that is fitted takes a parameter away; the rank was said to be all of them."""
+    X = np.ones((110, 100, 3))
+    X[:7, 0, :] = 0.0  # seven empty entries of the first margin
+    fit = ld.decompose(X, ld.interactions(2), tol=1e-6)
+    assert fit.n_params > 10_000
+    assert (fit.rank, fit.rank_is_bound) == (fit.n_params - 7, False)
+    assert fit.inference().df == X.size - 7 * 3 - 1 - fit.rank
+
+
+def test_a_bound_of_the_rank_is_kept_in_the_file_and_refuses_a_likelihood_ratio(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("legendre.core.limits.LARGEST_MATRIX", 1)
+    X = np.array([[2, 3, 0], [0, 4, 1], [5, 0, 0]])
+    small, large = (ld.decompose(X, ld.interactions(n), support="nonzero") for n in (1, 2))
+    assert small.rank_is_bound
+    with pytest.raises(ld.errors.InvalidQuery, match="degrees of freedom are not known"):
+        ld.likelihood_ratio(small, large)
+    small.save(tmp_path / "fit.npz")
+    assert ld.load(tmp_path / "fit.npz").summary() == small.summary()
+    assert "at most" in str(ld.plan(X, ld.interactions(1), support="nonzero"))

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile", "InvalidMargins",
-    "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport", "InvalidTensor", "LegendreError", "NotFitted",
-    "TooLarge",
+    "BasisWarning", "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile",
+    "InvalidMargins", "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport", "InvalidTensor",
+    "LegendreError", "NotFitted", "TooLarge",
 ]  # fmt: skip
 
 
@@ -62,6 +62,10 @@ class InvalidFile(LegendreError):
 
 class ConvergenceWarning(UserWarning):
     """The result is returned, but without the certificate that was asked for."""
+
+
+class BasisWarning(UserWarning):
+    """The fit is what was asked for, but the basis has no cell on this sample space: nothing of X was fitted."""
 
 
 class CheckpointWarning(UserWarning):

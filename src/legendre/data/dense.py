@@ -138,11 +138,15 @@ class Dense(Observation):
                 own += float(p @ log_ratio)
         return own
 
+    @cached_property
+    def unit(self) -> float:
+        """The total, or the largest entry where that is outside Omega and larger than all inside together."""
+        return self.total if self.support.mask is None else max(self.total, float(np.nanmax(self.values)))
+
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``((X - Q) / total)^2``, relative to the total so that no square overflows or vanishes."""
         square = 0.0
         for rows in rows_of(self.shape):
-            difference = (self.values[rows] - q.rows(rows)) / self.total
+            difference = (self.values[rows] - q.rows(rows)) / self.unit
             if self.missing is not None:
                 difference = difference[~self.missing[rows]]
             with all_threads():

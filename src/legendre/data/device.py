@@ -117,10 +117,14 @@ class Remote(Observation):
             own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
         return own
 
+    @property
+    def unit(self) -> float:
+        return self.total if self.copy is None else self.copy.unit
+
     def squared_error(self, q: Comparable) -> float:
         xp, squares = self.home.xp, []
         for rows in rows_of(self.shape):
-            difference = (xp.astype(self.array[rows, ...], xp.float64) - q.rows_on(self.home, rows)) / self.total
+            difference = (xp.astype(self.array[rows, ...], xp.float64) - q.rows_on(self.home, rows)) / self.unit
             if self.missing is not None:
                 difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
             squares.append(float(xp.sum(difference * difference)))

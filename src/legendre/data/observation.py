@@ -123,7 +123,12 @@ class Observation(ABC):
 
     @abstractmethod
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``((X - Q) / total)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
+        """Sum ``((X - Q) / unit)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
+
+    @property
+    def unit(self) -> float:
+        """What errors are measured in, so that no square overflows: no entry is larger, nor is one of Q."""
+        return self.total
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:

@@ -13,7 +13,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
-from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.types import FloatArray
 from legendre.data.observation import Observation
 from legendre.engines.protocol import Point
@@ -36,7 +36,7 @@ def fit_on(
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as the number of parameters, see `Settings`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings)
     plan = searched(plan) if _searches_first(plan) else plan
@@ -52,7 +52,15 @@ def fit_on(
 
 
 def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
-    """Warn of a fit that did not reach its certificate."""
+    """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter."""
+    support = fit.model.support
+    if not (fit.n_params or support.full or fit.recipe.startswith("cells(")) and support.n_cells > 1:
+        text = (
+            f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so that nothing of X was "
+            "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "
+            "interactions(2) those of every pair of levels, on any support; support='all' counts zeros in."
+        )
+        warnings.warn(text, BasisWarning, stacklevel=stacklevel)
     if fit.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
         text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
@@ -145,7 +153,8 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recession=face.recession,
         missing=data.missing,
         status=_status(outcome.status, face),
-        rank=len(plan.columns),
+        rank=plan.rank.n,
+        rank_is_bound=not plan.rank.exact,
         newton_gap=outcome.gap,
         history=outcome.history,
         solver=outcome.solver.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +21,7 @@ from legendre.engines.choose import engine_for
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import Face, plain_face
-from legendre.solvers.before.rank import independent
+from legendre.solvers.before.rank import Rank, independent, rank_of
 from legendre.solvers.before.search import search_face
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
@@ -77,13 +78,20 @@ class Plan:
     settings: Settings
     whole: Target | None = None
 
+    @cached_property
+    def rank(self) -> Rank:
+        """How many parameters are independent on the face."""
+        on_face = self.problem.model.on_face(self.face.alive)
+        searched = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
+        return rank_of(on_face, self.columns if searched else None)
+
     def __str__(self) -> str:
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.whole is not None else []), *(solver.name for solver in self.solvers)]
         lines = [
             f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
-            f"{model.n_params:,} parameters, {k:,} of them independent",
+            f"{model.n_params:,} parameters, {self.rank} of them independent",
             f"solver {', then '.join(names)} on the {engine} engine",
             f"one sweep: {self.target.problem.model.space.additions:.1e} additions",
         ]

@@ -46,8 +46,9 @@ class Decomposition(ModelResult):
     residual, gap, status, converged, history
         ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of KL(P, Q) above that
         minimum; how the fit ended, in words; one `Step` per iteration, the start first.
-    rank
-        The number of independent parameters on the support (on the face, at the boundary).
+    rank, rank_is_bound
+        The number of independent parameters on the support (on the face, at the boundary). Beyond 10,000 parameters it
+        is counted where that is cheap; elsewhere it is an upper bound, and says so.
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
@@ -89,6 +90,7 @@ class Decomposition(ModelResult):
     path: tuple[Round, ...] = ()
     part: Callable[[int], Decomposition] | None = None
     stored: dict[str, float] = field(default_factory=dict)
+    rank_is_bound: bool = False
     home: Home = HERE
 
     @cached_property

@@ -242,6 +242,8 @@ PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {
     "str": (str, Archive.text),
     "Status": (lambda status: status.name, lambda arrays, _: arrays.status()),
     "tuple[Step, ...]": (pack_history, Archive.history),
+    # a field that older files do not have
+    "bool": (int, lambda arrays, name: name in arrays and bool(arrays.whole(name))),
     "float | None": (lambda x: x, lambda arrays, name: arrays.number(name) if name in arrays else None),
 }
 """How a field of a dataclass is written and read, by its type."""

@@ -40,7 +40,7 @@ class OnGrid:
         boxes = model.quotient.boxes(cells)
         log_q = model.space.below_at(self.theta, boxes) - self.psi
         if model.base is not None:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_q = log_q + np.log(model.base[tuple(cells.T)])
         inside = model.support.contains(cells)
         if self.alive is not None:
@@ -81,7 +81,7 @@ class OnGrid:
         cells = tuple(at.get(k, slice(None)) for k in every)
         log_q = self._spread(np.asarray(self.log_density()[boxes]), [k for k in every if k not in at])
         if model.base is not None:
-            with np.errstate(divide="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_q = log_q + np.log(model.base[cells])
         if model.support.mask is not None:
             log_q = np.where(model.support.mask[cells], log_q, -np.inf)
@@ -133,9 +133,9 @@ class OnGrid:
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Q, some rows of the first mode at a time."""
-        density = np.exp(self.log_density())
+        boxes = box_values(self.model, self.log_density())
         for rows in rows_of(self.model.support.shape):
-            yield rows, grid_rows(self.model, density, rows, self.model.support.mask)
+            yield rows, grid_rows(self.model, boxes, rows, self.model.support.mask)
 
     def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
         """Copy each box's value to its cells, on a grid of some modes only."""
@@ -198,14 +198,24 @@ class OnList(OnGrid):
         return float(np.sum(np.exp(2.0 * self.log_prob(self._points))))
 
 
-def grid_rows(
-    model: Model, density: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0
-) -> FloatArray:
-    """Q on some rows of the grid, from the density of the merged cells; a base measure is applied, times the unit."""
-    q: FloatArray = model.quotient.spread(density, rows)
+def box_values(model: Model, log_density: FloatArray, unit: float = 1.0) -> FloatArray:
+    """Prepare what `grid_rows` copies to the cells of each box: Q, times a unit, where they are alike.
+
+    With a base measure r they are not, and it is ``log(q / r)``: the ratio itself may leave the range of float64, or
+    lose its digits at the lower end of it, where ``q`` does not. The unit has then to wait.
+    """
     if model.base is not None:
-        q *= model.base[rows]
-        q *= unit
+        return log_density
+    with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
+        return np.exp(log_density) * unit
+
+
+def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0) -> FloatArray:
+    """Q on some rows of the grid, from the `box_values` of the merged cells; a base measure is applied, and a unit."""
+    q: FloatArray = model.quotient.spread(boxes, rows)
+    if model.base is not None:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # outside Omega the base may be anything
+            q = np.exp(q + np.log(model.base[rows])) * unit
     if visible is not None:
         q[~visible[rows]] = 0.0
     return q

@@ -19,6 +19,11 @@ def count_name(n: int) -> str:
     return str(n) if n < LONG else size_name(n)
 
 
+def rank_name(fit: Decomposition) -> str:
+    """Write the number of independent parameters, or that it is only known to be no larger."""
+    return f"rank at most {fit.rank}" if fit.rank_is_bound else f"rank {fit.rank}"
+
+
 def one_line(fit: Decomposition) -> str:
     """Write shape, parameters, how the fit ended and the certificate in one line."""
     return (
@@ -29,7 +34,7 @@ def one_line(fit: Decomposition) -> str:
 
 def summary(fit: Decomposition) -> str:
     """Tabulate the problem, the fit and its certificate."""
-    dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
+    dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params or fit.rank_is_bound else ""
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),
         ("support", _support(fit)),

@@ -19,7 +19,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask.per_block import FittedModel
 from legendre.data.observation import Observation
-from legendre.results.on_grid import check_formed, grid_rows
+from legendre.results.on_grid import box_values, check_formed, grid_rows
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -35,28 +35,24 @@ class FittedTensor:
 
     fit: Decomposition
     visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
-    brought: dict[Home, Any] = field(default_factory=dict)  # the density of the merged cells on other devices
+    brought: dict[Home, Any] = field(default_factory=dict)  # what is copied to cells, on other devices
 
     @cached_property
-    def _density(self) -> FloatArray:
-        """Q over the base measure on the merged cells, in X's units where there is no base measure.
-
-        Where there is one, X's unit over that of the base may leave the range of float64.
-        """
-        density = merged_density(self.fit)
-        return density * self.fit.total if self.fit.model.base is None else density
+    def _boxes(self) -> FloatArray:
+        """What is copied to the cells of each merged box, see `box_values`."""
+        return box_values(self.fit.model, merged_log_density(self.fit), self.fit.total)
 
     def rows(self, rows: slice) -> FloatArray:
         """Return Q on some rows of the grid."""
-        return grid_rows(self.fit.model, self._density, rows, self.visible, self.fit.total)
+        return grid_rows(self.fit.model, self._boxes, rows, self.visible, self.fit.total)
 
     def rows_on(self, home: Home, rows: slice) -> Any:
         """Return the same as an array of another library, on its device; only the merged grid is transferred."""
         if home not in self.brought:
-            self.brought[home] = home.bring(self._density)
+            self.brought[home] = home.bring(self._boxes)
         q = device_sums.spread(home, self.brought[home], self.fit.model.quotient, rows)
         if self.fit.model.base is not None:
-            q = q * home.bring(self.fit.model.base[rows]) * self.fit.total
+            q = home.xp.exp(q + home.xp.log(home.bring(self.fit.model.base[rows]))) * self.fit.total
         return q if self.visible is None else home.xp.where(home.bring(self.visible[rows]), q, home.xp.zeros_like(q))
 
     def log_prob(self, cells: IntArray) -> FloatArray:
@@ -73,17 +69,16 @@ class FittedTensor:
         return FittedModel(fit.basis, fit.theta, fit.psi, fit.total, fit.model.quotient, fit.alive)
 
 
-def merged_density(fit: Decomposition) -> FloatArray:
-    """``q_v / r_v`` on every merged cell, in Omega or not; 0, or NaN if there is no limit, where theta diverges."""
+def merged_log_density(fit: Decomposition) -> FloatArray:
+    """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges."""
     space = fit.model.on_full_grid().space
-    with np.errstate(over="ignore"):
-        density = np.exp(space.below(fit.point.theta) - fit.point.psi)
+    log_density: FloatArray = space.below(fit.point.theta) - fit.point.psi
     if fit.alive is None:
-        return density
+        return log_density
     fall = space.below(fit.recession)
     fall -= fall[fit.alive].max()
     fall[fit.alive] = 0.0
-    return np.where(fall < -LEVEL, 0.0, np.where(fall > LEVEL, np.nan, density))
+    return np.where(fall < -LEVEL, -np.inf, np.where(fall > LEVEL, np.nan, log_density))
 
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
@@ -114,8 +109,8 @@ def rmse(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
     square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
     if n < sys.float_info.max:
-        return math.sqrt(square / n) * data.total
-    return math.exp(0.5 * (math.log(square) - math.log(n))) * data.total if square > 0 else 0.0
+        return math.sqrt(square / n) * data.unit
+    return math.exp(0.5 * (math.log(square) - math.log(n))) * data.unit if square > 0 else 0.0
 
 
 def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
@@ -143,5 +138,5 @@ def eta_tensor(fit: Decomposition) -> FloatArray:
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.")
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
-    density, mask = merged_density(fit), fit.model.support.mask
-    return zeta_adjoint(np.concatenate([grid_rows(fit.model, density, rows, mask) for rows in rows_of(fit.shape)]))
+    boxes, mask = box_values(fit.model, merged_log_density(fit)), fit.model.support.mask
+    return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))

@@ -165,11 +165,12 @@ def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, floa
         return np.inf, np.inf
     direction = anchor.factor.solve(point.gradient)
     drift = target.engine.swing(point.theta - anchor.point.theta)
-    tilt = target.engine.swing(direction) * float(np.exp(min(drift, 700.0)))
-    if tilt > 1.0:
+    factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
+    tilt = target.engine.swing(direction) * factor
+    if not tilt <= 1.0:
         return np.inf, np.inf
-    gap = max(dot(point.gradient, direction), 0.0) * float(np.exp(drift))
-    return gap, tilt if target.attained else tilt + _blur(target, point, anchor) * float(np.exp(drift))
+    gap = max(dot(point.gradient, direction), 0.0) * factor
+    return gap, tilt if target.attained else tilt + _blur(target, point, anchor) * factor
 
 
 def _blur(target: Target, point: Evaluation, anchor: Anchor) -> float:

@@ -21,12 +21,13 @@ class Factor:
     size: int
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Solve ``G x = right``; dependent entries of x are 0."""
+        """Solve ``G x = right``; dependent entries of x are 0, and infinite what float64 cannot hold."""
         out = np.zeros_like(right)
         if len(self.columns):
             with few_threads(len(self.columns)):
                 solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
-            out[self.columns] = solution * self.scale
+            with np.errstate(over="ignore"):
+                out[self.columns] = solution * self.scale
         return out
 
     def inverse_diagonal(self) -> FloatArray:

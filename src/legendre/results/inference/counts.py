@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -91,6 +92,17 @@ def deviances(n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
     small = (mu < TINY) & (n > 0)
     terms[small] = xlogy(n[small], n[small]) - n[small] * log_mu[small] - n[small]
     return 2.0 * np.maximum(terms, 0.0)  # rounding may leave -1e-16
+
+
+def degrees_of_freedom(fit: Decomposition) -> int:
+    """Count what the fit leaves free on the cells that carry probability; refused where the rank is only a bound."""
+    if fit.rank_is_bound:
+        raise InvalidQuery(
+            f"the degrees of freedom are not known: of {fit.n_params:,} parameters at most {fit.rank:,} are "
+            f"independent on the support, and beyond {limits.LARGEST_MATRIX:,} how many it is was not counted. G2 "
+            "itself is 2 * fit.total * fit.kl. A smaller basis, or merged levels, give a rank."
+        )
+    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
 
 
 def chi_square_p(statistic: float, df: int) -> float:

@@ -11,7 +11,7 @@ from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import aligned, named_values, shape_name, shortened
 from legendre.results.inference.wald import INFINITE, OPEN
-from legendre.results.report import count_name
+from legendre.results.report import count_name, rank_name
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def printout(tests: Inference, rows: int) -> str:
 def _fit_table(tests: Inference) -> str:
     fit = tests.fit
     vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
-    dependent = f" (rank {fit.rank})" if fit.rank < fit.n_params else ""
+    dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params else ""
     entries = [
         ("table", f"{shape_name(fit.shape)}, N = {fit.total:.0f}"),
         ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),

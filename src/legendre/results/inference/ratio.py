@@ -18,10 +18,10 @@ from legendre.model.model import Model
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, pack_plain, read_plain
-from legendre.results.inference.counts import Counts, chi_square_p, counts_of
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
 from legendre.results.report import count_name
-from legendre.solvers.before.rank import independent
+from legendre.solvers.before.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -88,17 +88,26 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     counts, others = counts_of(small), counts_of(large)
     _check_same_table(small, large, counts, others)
     _check_nested(small, large)
-    df = _rank_on_face(large.basis, small) - small.rank
+    degrees_of_freedom(small)  # refuses a rank that is only a bound
+    more = _rank_on_face(large.basis, small)
+    if not more.exact:
+        raise InvalidQuery(
+            f"the degrees of freedom are not known: of {large.n_params:,} parameters at most {more.n:,} are "
+            f"independent where small has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is was not "
+            "counted. Compare smaller bases, or merge levels."
+        )
+    df = more.n - small.rank
     statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
 
-def _rank(basis: IntArray, support: Support) -> int:
+def _rank(basis: IntArray, support: Support) -> Rank:
     """Count independent features on the cells of a sample space."""
-    return len(independent(Model.of(support, None, basis)))
+    model = Model.of(support, None, basis)
+    return rank_of(model, independent(model))
 
 
-def _rank_on_face(basis: IntArray, fit: Decomposition) -> int:
+def _rank_on_face(basis: IntArray, fit: Decomposition) -> Rank:
     """Count independent features on the cells to which a fit gives probability."""
     support = fit.model.support
     if fit.alive is None:
@@ -109,7 +118,8 @@ def _rank_on_face(basis: IntArray, fit: Decomposition) -> int:
     check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
-    return len(independent(face.with_columns(find(basis, model.basis))))
+    within = face.with_columns(find(basis, model.basis))
+    return rank_of(within, independent(within))
 
 
 def _check_same_table(small: Decomposition, large: Decomposition, counts: Counts, others: Counts) -> None:

@@ -17,7 +17,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
-from legendre.results.inference.counts import Counts, chi_square_p, counts_of, deviances
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
 from legendre.results.inference.printout import printout
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
 from legendre.results.on_grid import check_formed
@@ -204,7 +204,7 @@ def infer(fit: Decomposition) -> Inference:
 
 
 def _compared(fit: Decomposition, counts: Counts) -> Inference:
-    df = fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank
+    df = degrees_of_freedom(fit)
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
     g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
     aic, bic = (price * (fit.rank + 1) - 2.0 * poisson for price in (2.0, float(np.log(fit.total))))

@@ -6,14 +6,82 @@ the same; theta is by holding the parameters left out here at 0 (large sets of m
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above
 from legendre.core.sums.linalg import independent_columns
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
+from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The number of independent parameters on the sample space."""
+
+    n: int
+    exact: bool = True  # False: there are at most n
+
+    def __str__(self) -> str:
+        return f"{self.n:,}" if self.exact else f"at most {self.n:,}"
+
+
+def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
+    """Count the independent parameters; `columns` are those that `independent` found, ``None`` where nobody looked.
+
+    Bases too large for a matrix are counted where that is cheap; elsewhere a bound is all there is.
+    """
+    k = model.n_params
+    if model.measure is None:
+        return Rank(k)
+    own = model.carries(model.positions)
+    if columns is not None and (k <= limits.LARGEST_MATRIX or own.all()):
+        return Rank(len(columns))
+    most = _at_most(min(k, max(model.n_alive - 1, 0)), _by_reference(model))
+    return most if most.exact else _at_most(most.n, _by_own_cells(model, own))
+
+
+def _at_most(n: int, counted: Rank | None) -> Rank:
+    """Of a bound and what was counted take the better one."""
+    if counted is None or (n < counted.n and not counted.exact):
+        return Rank(n, exact=False)
+    return counted
+
+
+def _by_reference(model: Model) -> Rank | None:
+    """Count the parameters of a set of margins: the cells of the margins that some cell of Omega belongs to.
+
+    Choose a cell r of Omega. The model is spanned by the indicators of ``v_S = a``, S within a margin and a unlike r in
+    every mode of it; those that no cell of Omega meets are 0. If for each other one the cell that is a on S and r
+    elsewhere lies in Omega, these cells and indicators make a unitriangular matrix. Otherwise the number is a bound.
+    """
+    if margins_that_are_the_model(model) is None:
+        return None
+    alive, every = model.alive, range(model.alive.ndim)
+    seen = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
+    r = np.unravel_index(int(np.argmax(np.where(alive, seen, 0))), alive.shape)  # of levels that are seen most often
+    most = least = 0
+    for modes in model.patterns:
+        unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), r[k]) for k in modes))
+        margin = alive.any(axis=tuple(k for k in every if k not in modes))
+        through = alive[tuple(slice(None) if k in modes else r[k] for k in every)]
+        most += int(np.count_nonzero(margin[unlike]))
+        least += int(np.count_nonzero(through[unlike]))
+    return Rank(most, exact=most == least)
+
+
+def _by_own_cells(model: Model, own: BoolArray) -> Rank:
+    """Count the parameters whose own box is in Omega, if the others are 0 on all of it; elsewhere a bound.
+
+    The former are independent, see `independent`, and the constant of them too if some cell is above none of them.
+    """
+    above = model.space.above(model.alive.astype(np.float64)) > 0
+    free = bool((model.space.below(own.astype(np.float64))[model.alive] == 0).any())
+    return Rank(int(above.sum()), exact=free and bool((above == own).all()))
 
 
 def independent(model: Model) -> IntArray:
@@ -22,7 +90,7 @@ def independent(model: Model) -> IntArray:
     Where the box of every basis cell holds a cell of Omega the zeta matrix of those boxes is unitriangular; if some
     cell of Omega, such as the bottom, is above no basis cell, the constant is independent of the features too.
     Elsewhere a pivoted Cholesky factor of their covariance decides. Bases too large for a matrix are searched for a
-    dependence on the constant only; what is not found costs theta its uniqueness, not Q.
+    dependence on the constant only; what is not found costs theta its uniqueness, not Q (`rank_of` counts).
     """
     every = np.arange(model.n_params)
     if model.measure is None:

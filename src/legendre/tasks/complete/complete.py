@@ -24,7 +24,8 @@ from legendre.fitting.decompose import fit_recipe, shown
 from legendre.fitting.fit import warned
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import merged_density
+from legendre.results.on_grid import box_values, grid_rows
+from legendre.results.tensor import merged_log_density
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
 from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
@@ -147,11 +148,9 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    density = merged_density(fit)
-    value: FloatArray = np.array(spread(density if base is not None else density * fit.total), dtype=np.float64)
-    if base is not None:  # the two factors one after the other: their product may leave the range of float64
-        value *= base
-        value *= fit.total
+    boxes = box_values(fit.model, merged_log_density(fit), fit.total)
+    value = np.array(grid_rows(fit.model, boxes, slice(None), None, fit.total))
+    if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)
     if found is None:

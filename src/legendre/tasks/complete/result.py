@@ -15,6 +15,7 @@ from legendre.results.base import Result, of_fit
 from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.results.report import rank_name
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
 
@@ -79,21 +80,18 @@ class Completion(Result):
     def rank(self) -> int:
         """The number of independent parameters on the observed cells (on the face, at the boundary).
 
-        With more than 10,000 parameters it may not have been computed, and is then their number.
+        With more than 10,000 parameters it may not have been counted, and is then a bound (`fit.rank_is_bound`).
         """
         return self.fit.rank
 
     def summary(self) -> str:
         """Return a table of what was filled in, what could not be, and the fit."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
-        # independent parameters leave no cell open, so that a full rank beside open cells was not computed
-        unknown = (self.determined is None or not self.determined.all()) and self.rank == self.n_params
-        rank = "rank not computed" if unknown else f"rank {self.rank} on the observed cells"
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
             *_filled(self),
             *(("nothing observed", text) for text in _slices(~self.observed, whole=True)),
-            ("parameters", f"{self.n_params}, {rank}"),
+            ("parameters", f"{self.n_params}, {rank_name(self.fit)} on the observed cells"),
         ]
         if self.status is Status.UNDECIDED:
             rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]

@@ -24,9 +24,8 @@ from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
 from legendre.results.check import same
-from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.inference.counts import chi_square_p
+from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
 from legendre.results.inference.printout import shown
 
 NAMED = 60
@@ -184,13 +183,13 @@ def ladder(
     cells = [recipe.select(data) for recipe in recipes]
     _check_nested(recipes, cells)
     ground = decompose(data, "empty")
-    kl, free, rungs = ground.kl, _left_free(ground), []
+    kl, free, rungs = ground.kl, degrees_of_freedom(ground), []
     for recipe, index in zip(recipes, cells, strict=True):
         fit = decompose(data, Cells(index))
         below, kl = kl, min(fit.kl, kl)  # the projection below is in this model too: only rounding can raise KL
         explained = below - kl
         share = explained / ground.kl if ground.kl > NOTHING else float("nan")
-        g2, df = 2.0 * data.total * explained if data.counts else None, free - _left_free(fit)
+        g2, df = 2.0 * data.total * explained if data.counts else None, free - degrees_of_freedom(fit)
         rungs.append(Rung(repr(recipe), len(index), kl, explained, share, g2, df))
         free -= df
     return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))
@@ -218,8 +217,3 @@ def _check_nested(recipes: list[Basis], cells: list[IntArray]) -> None:
                 f"the bases are not nested: {large!r} lacks {len(lost)} of the {len(fewer)} cells of {small!r}, "
                 f"which comes first, e.g. {cell_name(lost[0])}. Order them from small to large, or join them: a | b."
             )
-
-
-def _left_free(fit: Decomposition) -> int:
-    """Count the degrees of freedom that the fit leaves to the cells that carry probability."""
-    return fit.model.support.n_cells - fit.n_vanishing - 1 - fit.rank

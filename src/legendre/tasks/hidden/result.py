@@ -15,6 +15,7 @@ from legendre.results.base import Result, of_fit
 from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.report import rank_name
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
@@ -97,7 +98,7 @@ class HiddenDecomposition(Result):
         """Return a table of the fit and its runs."""
         kls = [run.history[-1].objective for run in self.runs]
         same = sum(kl <= self.kl + SAME for kl in kls)
-        dependent = f" (rank {self.fit.rank})" if self.fit.rank < self.n_params else ""
+        dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
         rows = [
             ("visible", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
             ("hidden", shape_name(self.fit.shape[self.n_visible :])),
