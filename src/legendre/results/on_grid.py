@@ -204,8 +204,9 @@ def grid_rows(
     """Q on some rows of the grid, from the density of the merged cells; a base measure is applied, times the unit."""
     q: FloatArray = model.quotient.spread(density, rows)
     if model.base is not None:
-        q *= model.base[rows]
-        q *= unit
+        with np.errstate(over="ignore"):  # at a missing cell of a huge base the model's value may be infinite
+            q *= model.base[rows]
+            q *= unit
     if visible is not None:
         q[~visible[rows]] = 0.0
     return q

@@ -24,6 +24,8 @@ def search(
     probability and the Fisher matrix is nearly singular. Near the minimum the decrease drowns in the rounding error of
     the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
     """
+    if not np.isfinite(direction).all():  # the Fisher matrix has entries next to 0: nothing says how far to go
+        return None
     slope = dot(point.gradient, direction)
     # the rounding error of the objective
     blur = 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)
