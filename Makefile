@@ -102,8 +102,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	touch $@
 
 clean:
-<<<<<<< HEAD
-	rm -rf $(VENV) demo .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis
-=======
-	rm -rf $(VENV) demo .coverage .coverage.parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures
->>>>>>> 070aa1f (Campaign: readers, files, checkpoints, command line, guided; make fuzz; docs/reliability.md)
+	rm -rf $(VENV) demo .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures

@@ -71,6 +71,7 @@ def test_a_basis_that_no_tensor_has(build: Callable[[], Any], message: str) -> N
 
 
 STRINGS = [
+    ("B3(l=2, l=3)", r"'B3\(l=2, l=3\)' in the basis 'B3\(l=2, l=3\)' names an argument twice\."),
     (
         "B4",
         r"unknown basis 'B4'; did you mean 'B[123]'\? "

@@ -460,3 +460,13 @@ def test_zeros_in_large_margins_are_no_boundary_when_the_others_determine_them(m
     X[0, 0, :3] = X[0, 1:, :3] = 0
     with_margins_empty = ld.decompose(X, ld.interactions(2))
     assert with_margins_empty.status is ld.Status.AT_BOUNDARY
+
+
+def test_the_scores_of_folds_do_not_depend_on_the_unit() -> None:
+    """Squares of errors of 1e200 are beyond the range of float64; their root mean square is not."""
+    X = np.outer([1.0, 2.0, 3.0], [1.0, 3.0, 2.0, 5.0]) + np.eye(3, 4)
+    small, large = (ld.complete(X * 2.0**power, "B1", folds=3, criterion="rmse").cv for power in (0, 660))
+    assert small is not None
+    assert large is not None
+    assert large.scores[0].rmse == pytest.approx(small.scores[0].rmse * 2.0**660, rel=1e-9)
+    assert large.scores[0].rmse_se == pytest.approx(small.scores[0].rmse_se * 2.0**660, rel=1e-9)

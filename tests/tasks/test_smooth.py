@@ -231,3 +231,10 @@ def test_bad_tensors_are_refused() -> None:
         ld.smooth([[1.0, -2.0]])
     with pytest.raises(ld.errors.InvalidSupport, match=r"base\[0, 1\] = nan at a missing cell"):
         ld.smooth([[1.0, NAN], [2.0, 3.0]], base=[[1.0, NAN], [1.0, 1.0]], folds=2)
+
+
+def test_a_unit_and_a_base_whose_product_overflows() -> None:
+    X = np.outer([1.0, 2.0, 3.0], [1.0, 3.0, 2.0, 5.0])
+    X[1, 2] = np.nan
+    plain, far = ld.smooth(X, folds=3), ld.smooth(X * 2.0**900, base=np.full(X.shape, 2.0**900), folds=3)
+    assert far.tensor() / 2.0**900 == pytest.approx(plain.tensor(), rel=1e-9)

@@ -50,6 +50,8 @@ def _build(node: ast.expr, text: str) -> Basis:
         case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
             if all(word.arg for word in keywords):
                 named = {str(word.arg): _literal(word.value, text) for word in keywords}
+                if len(named) < len(keywords):  # Python's grammar refuses that only when code is compiled
+                    raise InvalidBasis(f"{ast.unparse(node)!r} in the basis {text!r} names an argument twice.")
                 return _call(name, [_literal(arg, text) for arg in args], named, text)
     raise InvalidBasis(
         f"cannot read {ast.unparse(node)!r} in the basis {text!r}. Write it like 'B1 + B2(10) + B3(10)'."

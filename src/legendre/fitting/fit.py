@@ -121,7 +121,7 @@ def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
                 return outcome
             if part is not None:
                 part.close(pack_outcome(outcome), now=False)
-    start = theta if len(plan.columns) == len(theta) else theta[plan.columns]
+    start = theta if len(plan.columns) == len(theta) else _independent_start(plan, theta)
     return run_in_turn(plan.solvers, plan.target, start, max_iter=max_iter, callback=callback, record=record)
 
 
@@ -137,6 +137,19 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
             f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
         )
     return theta.astype(np.float64)
+
+
+def _independent_start(plan: Plan, theta: FloatArray) -> FloatArray:
+    """Take the independent parameters of a start; or 0, where they are further off than that without the others.
+
+    A basis that grew to a boundary has parameters of +80 and -80 that cancel each other: one of them alone is so far
+    off that no step leads back.
+    """
+    start = theta[plan.columns]
+    nothing = np.zeros_like(start)
+    if not theta.any() or plan.target.at(start).objective <= plan.target.at(nothing).objective:
+        return start
+    return nothing
 
 
 def _result(plan: Plan, outcome: Outcome) -> Decomposition:

@@ -87,8 +87,11 @@ class Scaling(Solver):
         q, logs = scales.q.copy(), []
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
             current = q.sum(axis=margin.others, keepdims=True)
-            ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
-            if not ratio.all():  # the margin is empty in P: its cells vanish in the limit, where theta is not finite
+            with np.errstate(over="ignore"):
+                ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
+            if not (ratio.all() and np.isfinite(ratio).all()):
+                # the margin is empty in P: its cells vanish in the limit, where theta is not finite; or it is so far
+                # from Q's that no factor of float64 leads there
                 return None
             q *= ratio
             logs.append(log_scale + np.log(ratio))
@@ -143,7 +146,10 @@ def _gap(scales: Scales) -> tuple[float, float]:
         missing = 0.0
         for margin, current in margins:
             wanted = margin.values - current - (q * a).sum(axis=margin.others, keepdims=True)
-            a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
+            with np.errstate(over="ignore"):
+                a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
+            if not np.isfinite(a).all():  # a margin of Q is next to nothing: no linear step leads from there
+                return np.inf, np.inf
             missing = max(missing, float(np.abs(wanted).max()))
         first, last = max(first, missing), missing
         if last <= max(0.01 * first, rounding):

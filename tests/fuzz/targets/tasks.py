@@ -361,7 +361,8 @@ def try_hidden(args: Args, folder: Path) -> Trial:
             "log_likelihood",
         )
         kls = [run.history[-1].objective for run in done.runs]
-        need(done.kl <= min(kls) + 1e-9 * (1 + min(kls)), f"KL {done.kl!r} is above that of a run: {min(kls)!r}")
+        lowest = min(kls) + 1e-9 * (1 + min(kls))
+        need(not done.fit.converged or done.kl <= lowest, f"KL {done.kl!r} is above that of a run: {min(kls)!r}")
         if done.converged:
             # the gradient of KL in theta: expectations under Q less those under P shared out by the posterior
             share = np.where(

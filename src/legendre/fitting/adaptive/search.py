@@ -99,7 +99,8 @@ def pick(eta: FloatArray, eta_hat: FloatArray, allowed: BoolArray, count: int, l
         variance -= row * row
         chosen.append(best)
         fresh = variance > NEW * full
-        score = np.divide(gradient**2, 2.0 * variance, out=np.zeros_like(gradient), where=fresh)
+        with np.errstate(over="ignore"):  # a variance of 1e-310 leaves an infinite score: the next choice
+            score = np.divide(gradient**2, 2.0 * variance, out=np.zeros_like(gradient), where=fresh)
         score[chosen] = 0.0
     return places[chosen]
 

@@ -255,9 +255,15 @@ def _score(
 ) -> Score:
     parts = [cells & (turns == turn) for turn in range(int(turns.max()) + 1)]
     pairs = [(values[part], filled[part]) for part in parts if part.any()]
-    square = np.array([np.sqrt(np.mean((x - m) ** 2)) for x, m in pairs])
+    square = np.array([_root_mean_square(x - m) for x, m in pairs])
     deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
     return Score(name, *_mean_and_error(square), *_mean_and_error(deviance), undetermined)
+
+
+def _root_mean_square(errors: FloatArray) -> float:
+    """Square errors in units of the largest: in X's units their squares may leave the range of float64."""
+    unit = float(np.abs(errors).max())
+    return unit * float(np.sqrt(np.mean((errors / unit) ** 2))) if 0.0 < unit < np.inf else unit
 
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
@@ -268,5 +274,6 @@ def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
 
 def _mean_and_error(errors: FloatArray) -> tuple[float, float]:
     mean = float(errors.mean()) if len(errors) else np.nan
-    known = len(errors) > 1 and np.isfinite(mean)
-    return mean, float(errors.std(ddof=1) / np.sqrt(len(errors))) if known else np.nan
+    if len(errors) < 2 or not np.isfinite(mean):
+        return mean, np.nan
+    return mean, _root_mean_square(errors - mean) / float(np.sqrt(len(errors) - 1))
