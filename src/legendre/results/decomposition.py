@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -21,9 +21,11 @@ from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
+from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
+from legendre.results.plots import Plots
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.loop import Step
@@ -84,7 +86,7 @@ class Decomposition(ModelResult):
     recipe: str
     data: Observation | None = None
     path: tuple[Round, ...] = ()
-    part: Callable[[int], Decomposition] | None = None
+    refit: Callable[[IntArray], Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     stored: dict[str, float] = field(default_factory=dict)
     home: Home = HERE
 
@@ -146,12 +148,17 @@ class Decomposition(ModelResult):
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the first `n_params` cells of an adaptive basis."""
-        if self.part is None:
-            reason = "this basis was not grown by adaptive(...), or X is not at hand"
-            raise InvalidSetting(f"{reason}; fit a part of it anew.")
+        if not self.path:
+            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self.part(n_params)
+        return self.refitted(np.arange(n_params))
+
+    def refitted(self, columns: IntArray) -> Decomposition:
+        """Return the exact fit with some of the parameters, given by their places in `basis`."""
+        if self.refit is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        return replace(self.refit(columns), home=self.home)
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
@@ -242,6 +249,30 @@ class Decomposition(ModelResult):
         (12.033, 1, 0.0005)
         """
         return infer(self)
+
+    def effects(self, *, measure: Measure = "uniform", max_order: int | None = None) -> Effects:
+        """Read log Q as a sum of effects of modes, pairs of modes, and so on.
+
+        Parameters
+        ----------
+        measure
+            What effects are centred under: "uniform", every level the same, or "fitted", levels as in Q's margins.
+        max_order
+            The largest number of modes in a set; all by default.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> effects = ld.decompose([[1, 2], [3, 12]], "B1").effects()
+        >>> effects[0].values.round(4).tolist()
+        [-0.8047, 0.8047]
+        """
+        return effects_of(self, measure, max_order)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: ``fit.plot.effects()``, ``fit.plot.history()``, ``fit.plot.path()``."""
+        return Plots(self)
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
