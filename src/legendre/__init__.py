@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from legendre.fitting.plan import plan as plan
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
+    from legendre.results.effects import Effects as Effects
     from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
     from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
     from legendre.results.inference.result import Inference as Inference
@@ -68,6 +69,7 @@ _PLACES = {
     "fitting.decompose": "decompose",
     "fitting.plan": "Plan plan",
     "results.decomposition": "Decomposition",
+    "results.effects": "Effects",
     "results.inference.ratio": "LikelihoodRatio likelihood_ratio",
     "results.inference.result": "Inference",
     "results.rounds": "Round",

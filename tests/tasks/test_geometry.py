@@ -452,7 +452,7 @@ def test_what_is_not_drawn_at_all() -> None:
 
 
 def test_a_missing_matplotlib_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("legendre.tasks.geometry.plots.find_spec", lambda _: None)
+    monkeypatch.setattr("legendre.core.figures.find_spec", lambda _: None)
     with pytest.raises(ld.errors.InvalidSetting, match=r"plot_ladder needs matplotlib.*pip install 'legendre\[plot\]'"):
         plot_ladder(ladder(TABLE))
 

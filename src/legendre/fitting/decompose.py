@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +16,6 @@ from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, Home, home_of
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
-from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
@@ -135,7 +133,7 @@ def fit_recipe(
         Shows a text while a basis grows, see `shown`.
     """
     if (growing := recipe.growing) is not None:
-        fit = _grown(data, home, growing, settings, say, record)
+        fit = _grown(data, growing, settings, say, record)
     else:
         fit = fit_on(data, recipe, settings, start=start, record=record)
     return fit if home is HERE else replace(fit, home=home)
@@ -168,19 +166,13 @@ def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback 
 
 
 def _grown(
-    data: Observation, home: Home, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
+    data: Observation, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
 ) -> Decomposition:
-    """Grow the basis, then fit it exactly; keep the rounds, and what is needed to fit any part of it."""
+    """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
-    part = partial(_fit_first, data, home, growth.cells, replace(settings, max_iter=None, callback=None))
-    return replace(fit, recipe=repr(recipe), path=path, part=part)
-
-
-def _fit_first(data: Observation, home: Home, cells: IntArray, settings: Settings, n_params: int) -> Decomposition:
-    """Fit the first cells of a basis that was grown."""
-    return replace(warned(fit_on(data, Cells(cells[:n_params]), settings)), home=home)
+    return replace(fit, recipe=repr(recipe), path=path)
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:

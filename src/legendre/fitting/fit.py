@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, Cells
 from legendre.core import limits
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
@@ -174,7 +175,13 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         tol=plan.settings.tol,
         recipe=repr(plan.recipe),
         data=data,
+        refit=partial(_refit, data, problem.model.basis, plan.settings),
     )
+
+
+def _refit(data: Observation, cells: IntArray, settings: Settings, columns: IntArray) -> Decomposition:
+    """Fit some cells of a basis."""
+    return warned(fit_on(data, Cells(cells[columns]), replace(settings, max_iter=None, callback=None)))
 
 
 def _status(status: Status, face: Face) -> Status:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -15,7 +15,6 @@ from legendre.core.array_libraries import HERE, Home, rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.sums.blas_threads import dot
-from legendre.core.sums.quotient import n_cells
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
@@ -23,12 +22,14 @@ from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.check import fit_fields
-from legendre.results.file_model import pack_model
+from legendre.results.effects import Effects, Measure, effects_of
+from legendre.results.file_model import pack_fit
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
-from legendre.results.rounds import Round, pack_rounds
-from legendre.solvers.before.faces import vanishing_cells
+from legendre.results.plots import Plots
+from legendre.results.rounds import Round
+from legendre.solvers.before.faces import n_vanishing, vanishing_cells
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -88,7 +89,7 @@ class Decomposition(ModelResult):
     recipe: str
     data: Observation | None = None
     path: tuple[Round, ...] = ()
-    part: Callable[[int], Decomposition] | None = None
+    refit: Callable[[IntArray], Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
     home: Home = HERE
@@ -125,11 +126,8 @@ class Decomposition(ModelResult):
 
     @property
     def n_vanishing(self) -> int:
-        """The number of cells that vanish; where boxes are counted they need not be listed."""
-        if self.alive is None or self.model.base is not None:
-            return len(self.vanishing_cells)
-        model, gone = self.model, self.model.alive & ~self.alive
-        return n_cells(model.quotient, gone) if model.support.full else round(float(model.weights[gone].sum()))
+        """The number of cells that vanish."""
+        return n_vanishing(self.model, self.alive)
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
@@ -151,12 +149,17 @@ class Decomposition(ModelResult):
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the first `n_params` cells of an adaptive basis."""
-        if self.part is None:
-            reason = "this basis was not grown by adaptive(...), or X is not at hand"
-            raise InvalidSetting(f"{reason}; fit a part of it anew.")
+        if not self.path:
+            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self.part(n_params)
+        return self.refitted(np.arange(n_params))
+
+    def refitted(self, columns: IntArray) -> Decomposition:
+        """Return the exact fit with some of the parameters, given by their places in `basis`."""
+        if self.refit is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        return replace(self.refit(columns), home=self.home)
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
@@ -248,6 +251,25 @@ class Decomposition(ModelResult):
         """
         return infer(self)
 
+    def effects(self, *, measure: Measure = "uniform", max_order: int | None = None) -> Effects:
+        """Read log Q as a sum of effects of modes, pairs of modes, and so on, of at most `max_order` modes.
+
+        They are centred under a `measure`: "uniform", every level the same, or "fitted", levels as in Q's margins.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> effects = ld.decompose([[1, 2], [3, 12]], "B1").effects()
+        >>> effects[0].values.round(4).tolist()
+        [-0.8047, 0.8047]
+        """
+        return effects_of(self, measure, max_order)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: ``fit.plot.effects()``, ``fit.plot.history()``, ``fit.plot.path()``."""
+        return Plots(self)
+
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
         return self.home.bring(tensors.theta_tensor(self))
@@ -270,19 +292,7 @@ class Decomposition(ModelResult):
 
     def to_arrays(self) -> file.Arrays:
         """List what cannot be computed again without X."""
-        plain = file.pack_plain(self)
-        return {
-            **pack_model(self.model, self.point),
-            "gap": plain.pop("newton_gap"),
-            **plain,
-            "eta_hat": self.eta_hat,
-            "recession": self.recession,
-            "kl": self.kl,
-            "rmse": self.rmse,
-            **file.packed_mask("missing", self.missing),
-            **file.packed_mask("alive", self.alive),
-            **({"path": pack_rounds(self.path)} if self.path else {}),
-        }
+        return pack_fit(self)
 
     @classmethod
     def from_arrays(cls, arrays: file.Archive) -> Self:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from legendre.basis.basis import inside_grid
@@ -10,7 +12,11 @@ from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.results.file import Archive, Arrays, pack_plain, packed_mask
+from legendre.results.rounds import pack_rounds
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
 
 
 def pack_model(model: Model, point: Point) -> Arrays:
@@ -71,3 +77,20 @@ def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) 
     if not np.isfinite(psi):
         raise arrays.unfit(f"{arrays.prefix}psi is {psi:g}")
     return Point(theta, arrays.expectations("eta", model.n_params), psi)
+
+
+def pack_fit(fit: Decomposition) -> Arrays:
+    """List what of a decomposition cannot be computed again without X."""
+    plain = pack_plain(fit)
+    return {
+        **pack_model(fit.model, fit.point),
+        "gap": plain.pop("newton_gap"),
+        **plain,
+        "eta_hat": fit.eta_hat,
+        "recession": fit.recession,
+        "kl": fit.kl,
+        "rmse": fit.rmse,
+        **packed_mask("missing", fit.missing),
+        **packed_mask("alive", fit.alive),
+        **({"path": pack_rounds(fit.path)} if fit.path else {}),
+    }

@@ -17,6 +17,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.memory import check_room
 from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import zeta_rows
+from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import Modes, decomposable, fitted_margins, margins_that_are_the_model
@@ -129,3 +130,11 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     if model.support.mask is not None:
         everywhere = everywhere & model.support.mask
     return np.argwhere(everywhere).astype(np.int64)
+
+
+def n_vanishing(model: Model, alive: BoolArray | None) -> int:
+    """Count the cells that vanish; where boxes are counted they need not be listed."""
+    if alive is None or model.base is not None:
+        return len(vanishing_cells(model, alive))
+    gone = model.alive & ~alive
+    return n_cells(model.quotient, gone) if model.support.full else round(float(model.weights[gone].sum()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 from legendre.core.arguments import expect
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidSetting
+from legendre.core.figures import axes_for
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.dual import ROUNDING
 from legendre.tasks.geometry.kl_ladder import Ladder
@@ -45,7 +45,7 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     <Axes: >
     """
     _check_right_angle("plot_triangle", triangle)
-    ax = _axes("plot_triangle", ax)
+    ax = axes_for("plot_triangle", ax)
     a, b = np.sqrt(2 * triangle.kl_pq), np.sqrt(2 * triangle.kl_qr)
     mark = 0.07 * max(a, b)
     ax.plot([0, 0], [0, a], color=RED, linewidth=2)
@@ -97,7 +97,7 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
             f"B1; here Q has {np.count_nonzero(triangle.Q)} positive cells out of {len(inside)}, and the model "
             f"{triangle.fit.n_params} parameters. plot_triangle draws any."
         )
-    axes: Any = _axes("plot_simplex", ax, projection="3d")
+    axes: Any = axes_for("plot_simplex", ax, projection="3d")
     if not hasattr(axes, "plot_surface"):
         raise InvalidSetting("plot_simplex needs axes of three dimensions: figure.add_subplot(projection='3d').")
     P, Q, R = (cells / cells.sum() for cells in (T[tuple(inside.T)] for T in (triangle.P, triangle.Q, triangle.R)))
@@ -141,7 +141,7 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
     'KL(P, Q), nats'
     """
     expect(ladder, Ladder, f"plot_ladder draws a ladder, got {type(ladder).__name__}: plot_ladder(ladder(X)).")
-    ax = _axes("plot_ladder", ax)
+    ax = axes_for("plot_ladder", ax)
     names = [ladder.ground, *(rung.basis for rung in ladder.rungs)]
     levels = [ladder.total_kl, *(rung.kl for rung in ladder.rungs)]
     ax.bar([0], levels[:1], color="0.8")
@@ -166,19 +166,6 @@ def _check_right_angle(name: str, triangle: Triangle) -> None:
             f"the angle at Q is not right: KL(P, R) - KL(P, Q) - KL(Q, R) = {triangle.defect:g}. R is not in the "
             "model, or the fit has not converged. A member near R is decompose(R, basis).tensor()."
         )
-
-
-def _axes(name: str, ax: Axes | None, **settings: str) -> Axes:
-    """Return the caller's axes, checked, or those of a new figure."""
-    if ax is not None and not hasattr(ax, "annotate"):
-        raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
-    if ax is not None:
-        return ax
-    if find_spec("matplotlib") is None:
-        raise InvalidSetting(f"{name} needs matplotlib. Install it with: pip install 'legendre[plot]'")
-    from matplotlib import pyplot
-
-    return pyplot.figure(layout="constrained").add_subplot(**settings)
 
 
 def _draw_model(axes: Any, triangle: Triangle, cells: IntArray) -> None:

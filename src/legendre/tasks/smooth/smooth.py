@@ -97,7 +97,7 @@ def smooth(
     observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
     limit = STEPS if settings.max_iter is None else settings.max_iter
     place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
-    with np.errstate(divide="ignore"):  # in one exponent: X's unit times that of the base may leave the range of float64
+    with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
         model = data.total * np.exp(place.h - place.psi + np.log(measure))
     done = Smoothed(
         values=home.bring(frozen(np.where(seen, entries, model))),

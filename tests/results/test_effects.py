@@ -1,0 +1,171 @@
+"""Effects: log Q as a sum over sets of modes, compared with the definition on the whole grid."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import legendre as ld
+from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
+from legendre.core.types import FloatArray
+
+SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
+
+
+def summed(effects: ld.Effects, shape: tuple[int, ...]) -> FloatArray:
+    """Add the effects up on the grid."""
+    total = np.full(shape, effects.constant)
+    for effect in effects:
+        total = total + effect.values.reshape([n if k in effect.modes else 1 for k, n in enumerate(shape)])
+    return total
+
+
+def by_definition(log_q: FloatArray, weights: list[FloatArray]) -> dict[tuple[int, ...], FloatArray]:
+    """Take means over all other modes, and from each set of modes what its subsets have already."""
+    found: dict[tuple[int, ...], FloatArray] = {}
+    order = log_q.ndim
+    for n in range(order + 1):
+        for modes in itertools.combinations(range(order), n):
+            mean = log_q
+            for k in reversed(range(order)):
+                if k not in modes:
+                    mean = np.tensordot(mean, weights[k], axes=(k, 0))
+            mean = mean.reshape([m if k in modes else 1 for k, m in enumerate(log_q.shape)])
+            found[modes] = mean - sum(found[s] for s in found if set(s) < set(modes))
+    return found
+
+
+@given(st.data())
+def test_effects_are_those_of_the_definition(data: st.DataObject) -> None:
+    shape = data.draw(SHAPES)
+    x = data.draw(arrays(np.float64, shape, elements=st.floats(0.1, 9)))
+    basis = data.draw(st.sampled_from(["B1", "B2(2)", "interactions(2)", "B3(2)", "adaptive(4)"]))
+    measure = data.draw(st.sampled_from(["uniform", "fitted"]))
+    fit = ld.decompose(x, ld.full() if len(shape) == 1 else basis)
+    effects = fit.effects(measure=measure)
+    log_q = np.log(fit.tensor() / fit.total)
+    np.testing.assert_allclose(summed(effects, shape), log_q, atol=1e-12)
+    margins = [np.full(n, 1 / n) if measure == "uniform" else fit.marginal(k) for k, n in enumerate(shape)]
+    for modes, expected in by_definition(log_q, margins).items():
+        found = effects[modes].values if modes and modes in {e.modes for e in effects} else np.zeros(())
+        if modes:
+            np.testing.assert_allclose(found.reshape(expected.shape) if found.ndim else 0, expected, atol=1e-12)
+        else:
+            np.testing.assert_allclose(effects.constant, expected, atol=1e-12)
+    grid = np.ones(())
+    for margin in margins:
+        grid = np.multiply.outer(grid, margin)
+    variance = float((grid * log_q**2).sum() - (grid * log_q).sum() ** 2)
+    assert effects.variance == pytest.approx(variance, abs=1e-11)
+    assert sum(e.share for e in effects) == pytest.approx(1 if effects.variance else 0)
+
+
+def test_one_body_effects_are_the_logarithms_of_the_margins(rng: np.random.Generator) -> None:
+    x = rng.random((5, 7, 3)) + 0.1
+    effects = ld.decompose(x, "interactions(1)").effects()
+    assert [e.modes for e in effects] == [(0,), (1,), (2,)]
+    for k in range(3):
+        margin = np.log(x.sum(axis=tuple(j for j in range(3) if j != k)))
+        np.testing.assert_allclose(effects[k].values, margin - margin.mean(), atol=1e-12)
+
+
+def test_every_engine_and_form(rng: np.random.Generator) -> None:
+    x = rng.poisson(0.3, (30, 20, 10)).astype(float)
+    x[0, 0, 0] = 5
+    whole = ld.decompose(x, "B3(2)").effects()
+    cells = np.argwhere(x > 0)
+    sparse = ld.decompose(ld.from_coords(cells, x[x > 0], x.shape), "B3(2)").effects()
+    for one, other in zip(whole, sparse, strict=True):
+        assert one.modes == other.modes
+        np.testing.assert_allclose(one.values, other.values, atol=1e-8)
+    listed = ld.from_coords(cells, x[x > 0], x.shape)
+    fit = ld.decompose(listed, "interactions(1)", support="nonzero")
+    effects = fit.effects()
+    at = summed(effects, x.shape)[tuple(cells.T)]
+    np.testing.assert_allclose(at, fit.log_prob(cells), atol=1e-12)
+
+
+def test_a_hundred_modes(rng: np.random.Generator) -> None:
+    rows = (rng.random((500, 100)) < 0.4).astype(int)
+    rows[:, 1] = rows[:, 0] ^ (rng.random(500) < 0.2)
+    fit = ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
+    effects = fit.effects()
+    assert len(effects) == 199
+    cells = rows[:20]
+    total = np.full(20, effects.constant)
+    for effect in effects:
+        total += effect.values[tuple(cells[:, k] for k in effect.modes)]
+    np.testing.assert_allclose(total, fit.log_prob(cells), atol=1e-10)
+    assert max((e for e in effects if len(e.modes) == 2), key=lambda e: e.share).modes == (0, 1)
+
+
+def test_a_base_measure_is_no_effect(rng: np.random.Generator) -> None:
+    x, base = rng.random((4, 5)) + 0.1, rng.random((4, 5)) + 0.1
+    fit = ld.decompose(x, "B1", base=base)
+    np.testing.assert_allclose(summed(fit.effects(), x.shape), np.log(fit.tensor() / fit.total / base), atol=1e-12)
+
+
+def test_kl_lost_is_that_of_a_fit_without_the_set(rng: np.random.Generator) -> None:
+    x = rng.random((3, 4, 5)) + 0.1
+    fit = ld.decompose(x, "interactions(2)")
+    effects = fit.effects()
+    others = ld.interactions([(0, 2), (1, 2)])
+    assert effects.kl_lost([1, 0]) == pytest.approx(ld.decompose(x, others).kl - fit.kl, abs=1e-12)
+    without = ld.decompose(x, ld.interactions([(1, 2)]))
+    assert effects.kl_lost(0) == pytest.approx(without.kl - fit.kl, abs=1e-12)
+    assert effects.kl_lost([0, 1, 2]) == 0
+
+
+def test_larger_sets_can_be_left_out(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.random((3, 3, 3)), ld.full())
+    every, pairs = fit.effects(), fit.effects(max_order=2)
+    assert len(every) == 7
+    assert len(pairs) == 6
+    for effect in pairs:
+        np.testing.assert_array_equal(effect.values, every[effect.modes].values)
+    assert pairs.variance == pytest.approx(every.variance), "shares are of all of log Q"
+
+
+def test_vanishing_cells_are_named() -> None:
+    fit = ld.decompose([[4, 0], [3, 2]], ld.full())
+    assert "1 cell vanishes: log Q is -inf there" in fit.effects().summary()
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda fit: fit.effects(measure="other"), 'measure=\'other\'; it is "uniform" or "fitted"'),
+        (lambda fit: fit.effects(max_order=0), "max_order=0; it must be an integer >= 1"),
+        (lambda fit: fit.effects()[5], "name different modes of X, which has 2"),
+        (lambda fit: fit.effects()[0, 1], r"\(0, 1\) have no effect of their own in this model; .*: \(0\), \(1\)\."),
+        (lambda fit: fit.effects()["a"], "'a' is no set of modes"),
+    ],
+)
+def test_bad_questions(ask: object, text: str) -> None:
+    fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    with pytest.raises(InvalidQuery, match=text):
+        ask(fit)  # type: ignore[operator]
+
+
+def test_what_is_too_large_names_the_order_that_can_be_had(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.random((2,) * 12), "adaptive(3)")
+    cells = np.ones((1, 30), dtype=int)
+    wide = ld.decompose(ld.from_coords(np.vstack([cells, 0 * cells]), [1.0, 2.0], (2,) * 30), cells, support="nonzero")
+    assert len(fit.effects()) > 0
+    with pytest.raises(TooLarge, match=r"effects: 1,073,741,824 sets of modes .* effects\(max_order=2\)"):
+        wide.effects()
+    assert len(wide.effects(max_order=1)) == 30
+
+
+def test_a_fit_without_x_cannot_be_fitted_again(tmp_path: object) -> None:
+    path = f"{tmp_path}/fit.npz"
+    ld.decompose([[1, 2], [3, 4]], "B1").save(path)
+    fit = ld.load(path)
+    assert len(fit.effects()) == 2
+    with pytest.raises(InvalidSetting, match="X is not at hand"):
+        fit.effects().kl_lost(0)
