@@ -259,8 +259,8 @@ def _unpack_outcome(arrays: Arrays, solver: Solver, target: Target) -> Outcome:
     """Read an outcome; eta and psi are believed, to the last bit, when one evaluation at theta confirms them."""
     k, status = target.engine.n_params, Status[stored.text(arrays, "status")]
     theta, eta = stored.floats(arrays, "theta", k), stored.floats(arrays, "eta", k, finite=False)
-    point = target.evaluated(Point(theta, eta, stored.number(arrays, "psi", finite=False)))
-    check_evaluation(target, point)
+    found = Point(theta, eta, stored.number(arrays, "psi", finite=False))
+    point = target.evaluated(replace(found, cache=check_evaluation(target, found).cache))
     if status is Status.CONVERGED and not point.residual <= target.tol + rounding(target.problem.model, point):
         raise ValueError(f"{status.name} with max|eta - eta_hat| = {point.residual:.2g} and tol = {target.tol:g}")
     gap, tilt = (stored.number(arrays, name, finite=False, least=0.0) for name in ("gap", "tilt"))

@@ -125,9 +125,11 @@ class Solver(Protocol):
         return State(target.at(floats(arrays, "theta", target.engine.n_params)), step=number(arrays, "step"))
 
 
-def check_evaluation(target: Target, point: Point) -> None:
-    """Refuse, with a ValueError, a stored point whose eta and psi are not those of its theta."""
+def check_evaluation(target: Target, point: Point) -> Point:
+    """Refuse, with a ValueError, a stored point whose eta and psi are not those of its theta; return the evaluation."""
     with np.errstate(all="ignore"):
-        off = apart(target.engine.at(point.theta), point)
+        again = target.engine.at(point.theta)
+        off = apart(again, point)
     if not off <= rounding(target.problem.model, point):
         raise ValueError(f"eta and psi are not those of theta, but differ by up to {off:.2g}")
+    return again

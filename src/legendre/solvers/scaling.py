@@ -120,8 +120,7 @@ class Scaling(Solver):
         q = floats(arrays, "q", *target.problem.model.quotient.merged_shape)
         scales = Scales(start, psi, margins, q, logs, tuple(floats(arrays, "residuals", None).tolist()))
         own = Point(floats(arrays, "theta", k), floats(arrays, "eta", k), number(arrays, "psi"))
-        check_evaluation(target, own)
-        again = np.exp(target.engine.log_probabilities(target.engine.at(own.theta)))
+        again = np.exp(target.engine.log_probabilities(check_evaluation(target, own)))
         if not np.abs(again - q).max(initial=0.0) <= rounding(target.problem.model, own):
             raise ValueError("q is not that of theta")
         with np.errstate(all="ignore"):
