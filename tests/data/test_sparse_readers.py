@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import date
 from importlib import import_module
 from pathlib import Path
@@ -558,6 +559,25 @@ def test_columns_that_are_no_modes_end_in_a_sentence(name: str) -> None:
     if name != "python_128":  # such a number is a level like any other there
         with pytest.raises(ld.errors.InvalidSamples, match=message):
             ld.LegendreDensity(1).fit(table)
+
+
+WIDE = pl.Series([1, 2, 3], dtype=pl.Int128)
+DOORS_FOR_ARRAYS: dict[str, Callable[[], object]] = {
+    "X": lambda: ld.decompose(WIDE, "B1"),
+    "base": lambda: ld.decompose(np.ones(3), "B1", base=WIDE),
+    "basis": lambda: ld.decompose(np.ones(3), WIDE),
+    "start": lambda: ld.decompose(np.ones(3), "B1", start=WIDE),
+    "table": lambda: ld.from_rows(WIDE),
+    "weights": lambda: ld.from_rows({"a": [0, 1, 2]}, weights=WIDE),
+    "values": lambda: ld.from_coords([[0], [1], [2]], WIDE),
+}
+
+
+@pytest.mark.parametrize("name", DOORS_FOR_ARRAYS)
+def test_what_numpy_cannot_read_ends_in_a_sentence_at_every_door(name: str) -> None:
+    said = rf"{name} is an object of type Series that NumPy cannot read: .* no 128-bit integer types\."
+    with pytest.raises(ld.LegendreError, match=said):
+        DOORS_FOR_ARRAYS[name]()
 
 
 def test_categories_that_are_numbers_are_levels() -> None:

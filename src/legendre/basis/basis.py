@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import host
+from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
 if TYPE_CHECKING:
@@ -159,10 +159,8 @@ def cells(index: ArrayLike) -> Basis:
     cells(<2 cells>)
     """
     index = host(index, "basis", InvalidBasis)
-    try:
-        array: AnyArray = np.asarray(index)
-    except ValueError:
-        raise InvalidBasis("basis cells have different numbers of coordinates; each needs one per mode.") from None
+    ragged = "basis cells have different numbers of coordinates; each needs one per mode."
+    array = as_array(index, "basis", InvalidBasis, lambda _: ragged)
     if array.ndim == 0:
         raise InvalidBasis(
             f"a basis is a recipe such as B1() | B3(5), a string such as 'B1 + B3(5)' or cells, k x N; got {index!r}."

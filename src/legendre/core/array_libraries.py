@@ -7,6 +7,7 @@ before one of its arrays is seen.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -87,14 +88,30 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
         raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
 
 
+def as_array(value: Any, name: str, error: type[LegendreError], ragged: Callable[[ValueError], str]) -> AnyArray:
+    """Return a value as an array; `ragged` says what is wrong where NumPy's own ValueError speaks of unequal rows.
+
+    Whatever another library raises where NumPy has no such type becomes a sentence, too.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as problem:
+        raise error(ragged(problem)) from None
+    except MemoryError:
+        raise
+    except Exception as problem:
+        reason = str(problem).rstrip(".")
+        raise error(f"{name} is an object of type {type(value).__name__} that NumPy cannot read: {reason}.") from None
+
+
 def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
     """Return a caller's value as an array; rows of different lengths are refused."""
-    given = host(value, name, error)
-    try:
-        return np.asarray(given)
-    except ValueError as problem:
+
+    def ragged(problem: ValueError) -> str:
         reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
-        raise error(f"{name} is not a rectangular array: {reason}.") from None
+        return f"{name} is not a rectangular array: {reason}."
+
+    return as_array(host(value, name, error), name, error, ragged)
 
 
 def home_of(X: Any) -> Home:

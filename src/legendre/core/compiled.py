@@ -9,13 +9,15 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import cache, cached_property
 from types import FunctionType
 from typing import Any
 
-from numba import get_num_threads, njit, threading_layer
+from numba import get_num_threads, njit, set_num_threads
 from numba.core.caching import FunctionCache
+from numba.np.ufunc.parallel import threading_layer
 
 from legendre.core import limits
 
@@ -43,7 +45,7 @@ class ParallelKernel:
     @cached_property
     def together(self) -> Any:
         """The version for several threads."""
-        return _compile(self._function, parallel=True)
+        return _compile(self._function, parallel=True, nogil=True)
 
     @cached_property
     def alone(self) -> Any:
@@ -52,12 +54,35 @@ class ParallelKernel:
 
     def __call__(self, work: float, *args: Any) -> Any:
         """Call the function in as many threads as pay for `work` visits of cells, and as are safe."""
-        if not _several_threads(work):
-            return self.alone(*args)
+        run = self._in_turn if _several_threads(work) else self.alone
+        if work < limits.CTRL_C or threading.current_thread() is not threading.main_thread():
+            return run(*args)
+        return _interruptible(run, *args)
+
+    def _in_turn(self, *args: Any) -> Any:
         if threading_layer() != "workqueue":
             return self.together(*args)
         with _ONE_AT_A_TIME:  # that layer ends the process if a second thread enters it
             return self.together(*args)
+
+
+def _interruptible(run: Callable[..., Any], *args: Any) -> Any:
+    """Make a call in a thread of its own and wait for it: Python answers Ctrl-C only between two of its own lines.
+
+    After Ctrl-C the call is left to itself. It goes on until it is done, or until the process ends, which does not wait
+    for it; what it writes nobody reads.
+    """
+    wanted, outcome = get_num_threads(), Future[Any]()
+
+    def work() -> None:
+        set_num_threads(wanted)  # numba's number is one for each thread
+        try:
+            outcome.set_result(run(*args))
+        except BaseException as problem:
+            outcome.set_exception(problem)
+
+    threading.Thread(target=work, name="legendre", daemon=True).start()
+    return outcome.result()
 
 
 def _several_threads(work: float) -> bool:

@@ -44,6 +44,7 @@ LARGEST_TREE = 1 << 26  # cells of the tree of compiled sums over lists: the gri
 MODERATE_SLAB = 1 << 22  # cells of a slab (32 MiB) up to which its memory does not decide the mode to cut along
 ONE_BLOCK = 200_000  # visits of cells below which compiled work is not cut into blocks
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
+CTRL_C = 1 << 26  # visits of cells (0.05 to 0.5 s) from which compiled work is not waited for after Ctrl-C
 ONE_BLAS_THREAD = 2_000  # rows below which one thread factorises: on a busy machine two were up to 50 times slower
 NO_BLAS_THREADS = 64  # rows below which LAPACK's Cholesky starts no thread by itself (bits compared, 8 to 96 rows)
 # --- Which solver ----------------------------------------------------------------------------------------------------

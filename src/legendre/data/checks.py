@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import host, rectangular
+from legendre.core.array_libraries import as_array, host, rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -53,12 +53,8 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
     if isinstance(X, np.ma.MaskedArray):
         # np.asarray would drop the mask without a word
         X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
-    try:
-        values = np.asarray(X)
-    except ValueError as problem:
-        raise error(
-            f"{name} is not a rectangular array ({problem}). Pad ragged rows with NaN: missing cells are left out."
-        ) from None
+    advice = "Pad ragged rows with NaN: missing cells are left out."
+    values = as_array(X, name, error, lambda problem: f"{name} is not a rectangular array ({problem}). {advice}")
     if values.dtype.kind not in "iuf":
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:

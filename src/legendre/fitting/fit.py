@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, Cells
 from legendre.core import limits
-from legendre.core.array_libraries import host
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
@@ -132,7 +132,7 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     if start is None:
         costly = plan.solvers[0].forms_fisher and model.space.measure is None
         return independence(plan.problem) if costly and model.space.n_cells >= limits.COSTLY_SWEEP else np.zeros(k)
-    theta = np.asarray(host(start, "start", InvalidSetting))
+    theta = rectangular(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
             f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."

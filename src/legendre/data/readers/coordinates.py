@@ -54,7 +54,8 @@ def from_coords(
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 2], [1, 0]], [1, 2])
     """
-    count = np.shape(values)[0] if values is not None and np.ndim(values) == 1 else None
+    values = None if values is None else rectangular(values, "values", InvalidTensor)
+    count = len(values) if values is not None and values.ndim == 1 else None
     columns = _from_columns(cells, count) if isinstance(cells, tuple) else _from_rows(cells, count)
     place = "cells[{1}][{0}]" if isinstance(cells, tuple) else "cells[{0}, {1}]"
 

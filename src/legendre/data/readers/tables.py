@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray
@@ -146,7 +147,9 @@ def _checked(indices: AnyArray, size: int | None, name: str) -> AnyArray:
 def _weights(source: Table, weights: Any) -> AnyArray | None:
     if weights is None:
         return None
-    given: AnyArray = source.column(weights).rows() if isinstance(weights, str) else np.asarray(weights)
+    given: AnyArray = (
+        source.column(weights).rows() if isinstance(weights, str) else rectangular(weights, "weights", InvalidSamples)
+    )
     if given.dtype.kind == "f" and (missing := np.isnan(given)).any():
         row = int(np.argmax(missing))
         raise InvalidSamples(f"the weight of row {row} is NaN. Leave such rows out, or give them a weight.")

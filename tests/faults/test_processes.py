@@ -1,0 +1,177 @@
+"""Forks, threads, read-only installations and Ctrl-C, each in a process of its own, which most would end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import legendre
+
+LAYERS = ["omp", "workqueue"]
+SOURCE = Path(legendre.__file__).parent
+EVERYWHERE = Path(__file__).with_name("one_fit_everywhere.py")
+
+
+def run(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with changes to the environment; return what it printed and its exit code."""
+    path = os.pathsep.join([env.pop("first", ""), str(SOURCE.parent), os.environ.get("PYTHONPATH", "")]).strip(":")
+    return subprocess.run(
+        [sys.executable, "-W", "error", *map(str, words)],
+        env=os.environ | {"PYTHONPATH": path} | env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", params=LAYERS)
+def facts(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Fit alone, in threads and in children of every kind, on one of numba's threading layers."""
+    ended = run(EVERYWHERE, NUMBA_THREADING_LAYER=request.param, NUMBA_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2")
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    assert found["layer"] == request.param
+    return found
+
+
+def test_a_fit_has_the_same_bits_alone_in_threads_and_in_children_of_every_kind(facts: dict[str, Any]) -> None:
+    """A forked child died by SIGTERM on the OpenMP layer, four threads by SIGABRT on the other one."""
+    assert facts["other"] == []
+
+
+def test_concurrent_fits_leave_blas_with_its_threads(facts: dict[str, Any]) -> None:
+    assert set(facts["before"]) == set(facts["after"]) == {2}
+
+
+FORK_OF_OTHERS = """
+import multiprocessing, sys
+import numba, numpy as np
+
+@numba.njit(parallel=True)
+def theirs(x):
+    for i in numba.prange(len(x)):
+        x[i] += 1.0
+
+def ours():
+    import legendre as ld
+    return ld.decompose(np.ones((2, 1024, 1024)), "B1").status.name
+
+theirs(np.ones(10))
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(pool.apply(ours))
+"""
+
+
+def test_a_child_forked_after_somebody_elses_parallel_code_can_fit() -> None:
+    ended = run("-c", FORK_OF_OTHERS, NUMBA_THREADING_LAYER="omp", NUMBA_NUM_THREADS="2")
+    assert (ended.returncode, ended.stdout) == (0, "CONVERGED\n"), ended.stderr
+
+
+READ_X = """
+import numpy as np
+import legendre as ld
+from legendre.core.sums.kernels.top import join_blocks
+
+fit = ld.decompose(np.ones((600, 1000)), "B1")
+print(ld.__file__, fit.status.name, join_blocks.stats.cache_path)
+"""
+ONE_KERNEL = """
+import resource, sys
+import numpy as np
+from legendre.core.sums.kernels.top import join_blocks
+
+if "full" in sys.argv:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+where = np.zeros(2, dtype=np.int64)
+join_blocks(np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([[4, 5], [6, 7]]), where)
+print(where.tolist(), sum(join_blocks.stats.cache_hits.values()), sep="; ")
+"""
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    """Copy the package, without anything compiled."""
+    shutil.copytree(SOURCE, tmp_path / "legendre", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def test_a_read_only_installation_fits_more_than_half_a_million_cells(installation: Path) -> None:
+    """No `__pycache__`, no home: numba has no place for machine code ("cannot cache function")."""
+    for folder in [installation / "legendre", *(installation / "legendre").rglob("*/")]:
+        if folder.is_dir():
+            (folder / "__pycache__").touch()  # in the place of a folder, which keeps out root as well
+    nowhere = {"HOME": "/dev/null/home", "XDG_CACHE_HOME": "/dev/null/cache", "first": str(installation)}
+    ended = run("-c", READ_X, **nowhere)
+    place = installation / "legendre" / "__init__.py"
+    assert (ended.returncode, ended.stdout) == (0, f"{place} CONVERGED None\n"), ended.stderr
+
+
+def test_a_full_disk_and_damaged_machine_code_only_cost_the_time_to_compile(installation: Path) -> None:
+    kept = installation / "legendre/core/sums/kernels/__pycache__"
+    for case, hits in {"full": 0, "room": 0, "kept": 1, "damaged": 0}.items():
+        if case == "damaged":
+            for file in kept.glob("*.nb?"):
+                os.truncate(file, 40)
+        ended = run("-c", ONE_KERNEL, case, first=str(installation), PYTHONDONTWRITEBYTECODE="1")
+        assert (ended.returncode, ended.stdout) == (0, f"[6, 5]; {hits}\n"), (case, ended.stderr)
+        assert bool([*kept.glob("*.nbc")]) == (case != "full")
+
+
+CTRL_C = """
+import os, signal, threading, time
+import numpy as np
+from numba import prange
+from legendre.core.compiled import ParallelKernel
+
+def loop(n, out):
+    for i in prange(8):
+        s = np.int64(i)
+        for j in range(n):
+            s = (s * 1103515245 + 12345 + j) % 2147483647
+        out[i] = s
+
+kernel, out = ParallelKernel(loop), np.empty(8)
+kernel(1e9, 10, out)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+begin = time.monotonic()
+try:
+    kernel(1e9, 10**11, out)  # some minutes
+except KeyboardInterrupt:
+    print(time.monotonic() - begin)
+"""
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_ctrl_c_inside_a_long_kernel_is_answered_within_a_second(layer: str) -> None:
+    """Nor does the end of the process wait for what the kernel still does: `run` would time out."""
+    ended = run("-c", CTRL_C, NUMBA_THREADING_LAYER=layer, NUMBA_NUM_THREADS="2")
+    assert ended.returncode == 0, ended.stderr
+    assert 0.2 <= float(ended.stdout) < 1.2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX signals")
+def test_ctrl_c_while_libraries_are_imported_ends_quietly_with_130() -> None:
+    """The signal comes from inside NumPy's import, where an exception would end in a traceback of other libraries."""
+    code = (
+        "import builtins, os, signal, sys\n"
+        "real = builtins.__import__\n"
+        "def hooked(name, *rest, **more):\n"
+        "    if name == 'numpy':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest, **more)\n"
+        "from legendre.cli import main\n"
+        "builtins.__import__ = hooked\n"
+        "sys.argv = ['legendre', '--version']\n"
+        "main()\n"
+    )
+    ended = run("-c", code)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
