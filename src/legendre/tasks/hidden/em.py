@@ -40,6 +40,11 @@ class Run:
     residual: float  # ``max|eta - eta_hat|`` there, the gradient of the visible KL(P, Q): 0 at a stationary point
     history: tuple[Step, ...]  # the start and each step; the objective is the visible KL(P, Q), which never rises
 
+    @property
+    def kl(self) -> float:
+        """The visible KL(P, Q) where it ended."""
+        return self.history[-1].objective
+
 
 @dataclass(frozen=True, eq=False)
 class Completed(Target):

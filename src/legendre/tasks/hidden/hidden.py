@@ -29,7 +29,9 @@ from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
 
 M_TOL = 1e-12  # how closely the last fit meets the completed data
-ROUGH = 1e-4  # all starts are followed until the gradient is this small, the best of them to the end
+ROUND = 60  # steps that every run may take before runs are compared; most have converged by then
+OUTLOOK = 10.0  # a run is given up when ten times its fall in the last half of a round would not make it the best
+WORTHWHILE = 1e-6  # and a lead of this share of KL is none: two ways to the same minimum differ by more
 
 
 def hidden(
@@ -56,8 +58,8 @@ def hidden(
     sizes
         How many levels each hidden mode has; at least 2.
     restarts
-        The number of random starts: the marginal is not convex in theta, so that the answer depends on the start. All
-        are followed until the gradient is below 1e-4, the best of them to tol.
+        The number of random starts: the marginal is not convex in theta, so that the answer depends on the start. Each
+        is followed to tol, or until at the rate at which its KL falls it would not become the best one.
     rng
         Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for other starts each time.
     tol
@@ -101,9 +103,7 @@ def hidden(
     ties = (cells[:, n_visible:] > 0).any(axis=1)
     starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
     steps = model.max_iter if settings.max_iter is None else settings.max_iter
-    runs = [model.run(start, max(settings.tol, ROUGH), steps) for start in starts]
-    best = int(np.argmin([run.history[-1].objective for run in runs]))
-    runs[best] = _continued(model, runs[best], settings.tol, steps)
+    runs, best = _race(model, starts, settings.tol, steps)
     fit = replace(_last_fit(data, even, cells, runs[best].theta), home=home)
     kl, log_likelihood = _visible_fit(data, fit)
     cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
@@ -131,6 +131,29 @@ def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np
     if is_whole(rng, 0):
         return [np.random.default_rng([int(rng), i]) for i in range(restarts)]
     return generator_from(rng, InvalidSetting).spawn(restarts)
+
+
+def _race(model: HiddenModel, starts: list[FloatArray], tol: float, steps: int) -> tuple[list[Run], int]:
+    """Follow all starts, round after round those that may still become the best, and the best to the end."""
+    allowed = min(ROUND, steps)
+    runs = [model.run(start, tol, allowed) for start in starts]
+    going = list(range(len(runs)))
+    while going and allowed < steps:
+        lowest = min(run.kl for run in runs)
+        # a run with fewer steps than it was allowed has ended by itself
+        going = [i for i in going if len(runs[i].history) > allowed and _may_win(runs[i], lowest, tol)]
+        allowed = min(allowed + ROUND, steps)
+        for i in going:
+            runs[i] = _continued(model, runs[i], tol, allowed)
+    best = int(np.argmin([run.kl for run in runs]))
+    runs[best] = _continued(model, runs[best], tol, steps)
+    return runs, best
+
+
+def _may_win(run: Run, lowest: float, tol: float) -> bool:
+    """Whether a run's KL, which has been falling at some rate, may yet become the lowest by a share worth having."""
+    fall = run.history[-1 - ROUND // 2].objective - run.kl
+    return run.residual > tol and run.kl - OUTLOOK * fall < (1.0 - WORTHWHILE) * lowest
 
 
 def _continued(model: HiddenModel, run: Run, tol: float, max_iter: int) -> Run:

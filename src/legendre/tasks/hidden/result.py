@@ -20,7 +20,7 @@ from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
 
 ROUNDING = 1e-9  # by which KL of the last fit may be above that of the run: the fit is one more step, which lowers it
-SAME = 1e-4  # runs that end with a KL this close to the best count as having found the same minimum in the summary
+SAME = 1e-4  # runs whose KL is above the best by this share of it, or by tol, count as having reached it in the summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,8 +95,8 @@ class HiddenDecomposition(Result):
 
     def summary(self) -> str:
         """Return a table of the fit and its runs."""
-        kls = [run.history[-1].objective for run in self.runs]
-        same = sum(kl <= self.kl + SAME for kl in kls)
+        kls = [run.kl for run in self.runs]
+        same = sum(kl <= (1.0 + SAME) * kls[self.best] + self.tol for kl in kls)
         dependent = f" (rank {self.fit.rank})" if self.fit.rank < self.n_params else ""
         rows = [
             ("visible", f"{shape_name(self.shape)}, sum {self.total:.6g}"),
