@@ -45,6 +45,15 @@ def test_the_bottom_is_minus_psi(X: FloatArray) -> None:
     assert_allclose(zeta(T), np.log(q), atol=1e-12)
 
 
+@pytest.mark.parametrize(("rows", "rank"), [([1, 3], 3), ([0, 1, 3], 3), ([2], 2), ([0], 1)])
+def test_rows_without_the_bottom_row_give_one_rank_more(rows: list[int], rank: int, rng: np.random.Generator) -> None:
+    """Section 2.1: l rows of parameters give rank(log Q) <= l only if the bottom row, where -psi is, is one of them."""
+    basis = [(i, j) for i in rows for j in range(6) if (i, j) != (0, 0)]
+    log_q = np.log(ld.decompose(rng.gamma(2.0, size=(5, 6)), basis).tensor())
+    log_q -= np.log(np.exp(log_q).sum())
+    assert np.linalg.matrix_rank(log_q, tol=1e-9) == rank
+
+
 def test_existence_needs_positive_tensors() -> None:
     """A zero margin has no finite theta: the paper's P > 0 is needed, and what there is without it is a limit."""
     X = np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
@@ -21,7 +23,7 @@ from legendre.solvers.choose import SOLVERS, read_solver
 from legendre.solvers.loop import Outcome, run
 from legendre.solvers.protocol import Solver, State, Target
 from oracles import FloatArray
-from strategies import problems, seeds
+from strategies import positive_tensors, problems, seeds, shapes
 
 # Gradient descent may take thousands of steps: too slow to run again and again on ever smaller examples.
 UNSHRUNK = [Phase.explicit, Phase.generate]
@@ -433,3 +435,28 @@ def test_solvers_of_one_body_bases_agree(solver: str | Solver, sigma: float) -> 
     fit = ld.decompose(X, "B1", solver=solver, tol=1e-12)
     product = np.multiply.outer(np.multiply.outer(X.sum((1, 2)), X.sum((0, 2))), X.sum((0, 1))) / X.sum() ** 2
     assert_allclose(fit.tensor() / X.sum(), product / X.sum(), atol=1e-11)
+
+
+@settings(max_examples=20)
+@given(
+    shapes(max_cells=12).flatmap(positive_tensors),
+    st.sampled_from([(1.0, "sweep"), (4.0, "sweep"), (8.0, "sweep"), (8.0, "batch")]),
+)
+def test_gradient_descent_never_raises_kl_up_to_a_rate_of_8(X: FloatArray, drawn: tuple[float, Any]) -> None:
+    """A variance of 0 or 1 is at most 1/4, so that KL falls up to 2 / (1/4); all together at most |B| / 4."""
+    rate, form = drawn
+    n_params = X.size - 1
+    solver = ld.solvers.Gradient(rate / n_params if form == "batch" and n_params else rate, form)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        fit = ld.decompose(X, "full", solver=solver, max_iter=30)
+    objectives = np.array([step.objective for step in fit.history])
+    assert (np.diff(objectives) <= 1e-14 * (1 + np.abs(objectives[1:]))).all()
+
+
+@pytest.mark.parametrize(("rate", "rises"), [(4.0, False), (8.0, False), (8.5, True)])
+def test_beyond_a_rate_of_8_gradient_descent_may_raise_kl(rate: float, rises: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        fit = ld.decompose([0.499, 0.501], "full", solver=ld.solvers.Gradient(rate), max_iter=1)
+    assert (fit.history[1].objective > fit.history[0].objective) is rises

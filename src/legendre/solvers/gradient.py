@@ -16,7 +16,8 @@ from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
-# 1 / max g_vv: a feature is 0 or 1, so its variance is at most 1/4, and no update with this rate can raise KL.
+# 1 / max g_vv: a feature is 0 or 1, so that its variance, the curvature of KL along its parameter, is at most 1/4. An
+# update with rate e lowers KL by at least e (1 - e / 8) gradient^2: most for 4, nothing for 8, and beyond KL may rise.
 SWEEP_RATE = 4.0
 
 
@@ -27,8 +28,9 @@ class Gradient(Solver):
     Parameters
     ----------
     learning_rate
-        The paper's epsilon. ``None``: for the sweep 4, the largest rate that can never raise KL; for the batch
-        form the Barzilai-Borwein rate of the last step, shortened where KL would rise.
+        The paper's epsilon. ``None``: for the sweep 4, the rate that lowers KL most for certain; for the batch form the
+        Barzilai-Borwein rate of the last step, shortened where KL would rise. A sweep never raises KL up to a rate of
+        8, the batch form up to 8 divided by the number of parameters: 2 / (the largest eigenvalue of G there can be).
     form
         ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
         a pass over B. ``"batch"``: all parameters at once.
