@@ -1,0 +1,158 @@
+"""What README and docs say is so: examples run, calls in tables work, measured numbers are those of the files.
+
+Examples with prompts are doctests, which pytest runs by itself; here nothing may hide from that.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import legendre as ld
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fenced_block_is_an_example_that_runs(page: Path) -> None:
+    for language, block in FENCED.findall(page.read_text()):
+        assert language == "python", block
+        assert block.startswith(">>> "), block
+        assert block.endswith("\n\n") or block.count("\n") == 1, f"doctest takes the fence for output:\n{block}"
+
+
+def test_links_and_files_that_are_named_exist() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+        for name in re.findall(r"`((?:tests|benchmarks|experiments|docs|src)/[\w/.]+)`", page.read_text()):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def table_of(page: str, heading: str) -> list[list[str]]:
+    """Split the table whose first line begins in this way into rows of cells."""
+    lines = (ROOT / page).read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(heading))
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return rows
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Make what the calls of README's table speak of."""
+    rng = np.random.default_rng(0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.tns").write_text("1 1 1 2.0\n2 3 1 1.0\n2 1 2 4.0\n")
+    X = rng.poisson(5.0, size=(4, 5, 4)) + 1
+    fit = ld.decompose(X, "B1")
+    return {
+        "ld": ld,
+        "X": X,
+        "P": X / X.sum(),
+        "basis": "B1",
+        "a": ld.B1(),
+        "b": ld.interactions(2),
+        "r": np.ones(X.shape),
+        "rows": rng.integers(0, 2, size=(40, 4)),
+        "table": rng.integers(0, 2, size=(40, 4)),
+        "parts": [rng.integers(0, 2, size=(20, 4))],
+        "rng": rng,
+        "fit": fit,
+        "result": fit,
+        "small": fit,
+        "large": ld.decompose(X, ld.interactions(2)),
+        "columns": [1.0] * 5,
+    }
+
+
+SPECIAL: dict[str, dict[str, Any]] = {
+    "ld.hidden(X, ld.rbm(4, 1))": {"X": np.full((2,) * 4, 3.0)},
+    "ld.complete(X, basis)": {"X": np.array([[1.0, 2.0], [2.0, np.nan]])},
+    "ld.complete(X, [a, b], folds=5)": {"X": np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))},
+    "ld.smooth(X)": {"X": np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))},
+    "ld.balance(X, {0: rows, 1: columns})": {"X": np.ones((4, 5)), "rows": [1.25] * 4},
+    'ld.decompose(ld.read_tns("x.tns"), ld.adaptive(500))': {"skip": "cells of the file are fewer than 500"},
+    'ld.decompose(da.from_zarr("x.zarr"), basis)': {"skip": "dask's door has tests of its own"},
+}
+
+
+def test_calls_of_the_table_in_the_readme_work(names: dict[str, Any]) -> None:
+    """Each is run once, on small data under the names that it uses; bases are used for a fit."""
+    tried = 0
+    for _, written in table_of("README.md", "| you want"):
+        for call in re.findall(r"`([^`]+)`", written):
+            special = SPECIAL.get(call, {})
+            if "skip" in special or re.fullmatch(r"[a-z_.]+|\w+=.*|a [|&-] b|ld\.dual\.from_\w+", call):
+                continue
+            value = eval(call, {**names, **special})
+            if isinstance(value, (str, list)) or hasattr(value, "select"):
+                ld.decompose(np.ones((2, 2, 2)) if "boltzmann" in call else names["X"], value)
+            tried += 1
+    assert tried >= 30
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (ROOT / "benchmarks" / "results" / f"{name}.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_table_of_balancing_is_the_file_of_its_benchmark() -> None:
+    measured = {
+        (row["problem"], row["method"], row["n_iter"], f"{float(row['seconds']):.3g}", f"{float(row['error']):.0e}")
+        for row in rows_of("balancing")
+    }
+    for problem, method, steps, seconds, _, error in table_of("docs/balancing.md", "| problem | method"):
+        name = method if method == "plain NumPy IPF" else method.split(" (")[0]
+        assert (problem, name, steps, seconds, error.removesuffix(" (not reached)")) in measured, (problem, method)
+
+
+def test_balancing_says_when_the_machine_was_busy() -> None:
+    """Idle for the first four problems, it says: `other_load` counts cores that other programs used."""
+    idle = list(dict.fromkeys(row["problem"] for row in rows_of("balancing")))[:4]
+    for row in rows_of("balancing"):
+        if row["problem"] in idle:
+            assert float(row["other_load"]) < 0.05
+    assert max(float(row["other_load"]) for row in rows_of("balancing") if row["problem"] not in idle) > 0.9
+
+
+def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> None:
+    sparse = {(row["n_params"], f"{float(row['peak_gib']):.2f}", row["status"]) for row in rows_of("sparse")}
+    for _, _, _, params, _, _, peak, _, status in table_of("docs/large.md", "| X | zeros"):
+        assert (params.replace(",", ""), peak, status) in sparse
+    blocks = {f"{float(row['seconds']):.1f} s" for row in rows_of("blocks")}
+    for _, total, fit, _, _ in table_of("docs/large.md", "| | sum | fit"):
+        assert {total, fit} - {""} <= blocks
+    seconds = sorted(f"{float(row['seconds']):.2g}" for row in rows_of("junction") if row["method"] == "legendre")
+    listed = [row[2].removesuffix(" s") for row in table_of("docs/large.md", "| problem | parameters | legendre")]
+    assert sorted(f"{float(value):.2g}" for value in listed) == seconds
+
+
+def test_readme_counts_the_fits_of_r_that_are_compared() -> None:
+    from paper.test_oracles_contingency import ORACLE
+
+    n_fits = sum(len(table["models"]) for table in ORACLE.values())
+    assert f"in {n_fits} fits that the test suite runs" in (ROOT / "README.md").read_text().replace("\n", " ")
+
+
+def test_what_large_tensors_refuse() -> None:
+    """docs/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
+    da = pytest.importorskip("dask.array")
+    X = np.eye(4)
+    with pytest.raises(ld.LegendreError, match="support"):
+        ld.decompose(da.from_array(X), "B1", support="nonzero")
+    with pytest.raises(ld.LegendreError, match="base"):
+        ld.decompose(da.from_array(X), "B1", base=np.ones((4, 4)))
+    X[0, 0] = np.nan
+    with pytest.raises(ld.LegendreError, match="NaN"):
+        ld.decompose(da.from_array(X), "B1")
