@@ -15,9 +15,9 @@ import numpy as np
 import typer
 
 from legendre import __version__
-from legendre.cli import INTERRUPTED
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
+from legendre.cli.interrupt import INTERRUPTED
 from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing

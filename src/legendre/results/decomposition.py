@@ -259,8 +259,7 @@ class Decomposition(ModelResult):
         Examples
         --------
         >>> import legendre as ld
-        >>> effects = ld.decompose([[1, 2], [3, 12]], "B1").effects()
-        >>> effects[0].values.round(4).tolist()
+        >>> ld.decompose([[1, 2], [3, 12]], "B1").effects()[0].values.round(4).tolist()
         [-0.8047, 0.8047]
         """
         return effects_of(self, measure, max_order)
