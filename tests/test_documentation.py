@@ -139,7 +139,7 @@ def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> N
 
 
 def test_readme_counts_the_fits_of_r_that_are_compared() -> None:
-    from paper.test_oracles_contingency import ORACLE
+    from test_oracles_contingency import ORACLE
 
     n_fits = sum(len(table["models"]) for table in ORACLE.values())
     assert f"in {n_fits} fits that the test suite runs" in (ROOT / "README.md").read_text().replace("\n", " ")
