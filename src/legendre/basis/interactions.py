@@ -14,7 +14,7 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.memory import check_room
+from legendre.core.memory import check_room, size_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
@@ -37,17 +37,32 @@ class Interactions(Basis):
         parts: set[tuple[int, ...]] = set()
         for group in groups:
             free = [k for k in group if shape[k] > 1]
-            self._check_size(_n_cells([shape[k] for k in free], most), order)  # before their sets are listed
+            self._check_sets(len(free), most)  # before they are listed
+            self._check_size(_n_cells([shape[k] for k in free], most), order)
             parts.update(part for size in range(1, min(len(free), most) + 1) for part in combinations(free, size))
         self._check_size(sum(math.prod(shape[k] - 1 for k in part) for part in parts), order)
         every = np.concatenate([np.empty((0, order), dtype=np.int64), *(block(shape, part) for part in sorted(parts))])
         return every[np.lexsort(every.T[::-1])]
 
+    def _check_sets(self, n_modes: int, most: int) -> None:
+        """Refuse more sets of modes than can be gone through one by one."""
+        n_sets = _n_cells([2] * n_modes, most)
+        if n_sets > limits.MOST_SETS:
+            fitting = [m for m in range(1, most) if _n_cells([2] * n_modes, m) <= limits.MOST_SETS]
+            way_out = f"interactions({fitting[-1]}) has few enough" if fitting else "Name smaller sets"
+            raise InvalidBasis(
+                f"{self._name}: {n_modes} modes have {size_name(n_sets)} sets of up to {min(most, n_modes)} modes, and "
+                f"at most {limits.MOST_SETS:,} are listed. {way_out}; 'full' is the basis of all cells."
+            )
+
+    @property
+    def _name(self) -> str:
+        return repr(self) if isinstance(self.sets, int) else f"interactions(<{len(self.sets)} sets>)"
+
     def _check_size(self, size: int, order: int) -> None:
         if size <= limits.LONG_MODE:
             return
-        name = repr(self) if isinstance(self.sets, int) else f"interactions(<{len(self.sets)} sets>)"
-        check_room(size, ROOM * order, f"{name}: a basis", "Take fewer or shorter modes, or cells of your own.")
+        check_room(size, ROOM * order, f"{self._name}: a basis", "Take fewer or shorter modes, or cells of your own.")
 
     def __repr__(self) -> str:
         return f"interactions({self.sets if isinstance(self.sets, int) else list(self.sets)})"

@@ -54,6 +54,7 @@ USUAL_CYCLES, USUAL_STEPS = 20, 12  # cycles of scaling, and Newton steps, that 
 MARGIN_TIME = 10.0  # nanoseconds a cell in which one of the margins is fitted in a cycle (8 modes, 28 margins of two)
 SWEEP_TIME = 7.0  # nanoseconds a cell and mode of a Newton step (the same table)
 FLOP_TIME = 0.1  # nanoseconds per operation of a Cholesky factor on one core
+FAR_START = 100.0  # an entry of theta beyond which Q at a start is one cell in float64, and its gradient no guide
 SCALING_CYCLES = 60  # cycles after which scaling is slow here, and natural-gradient steps take over
 DEPENDENT_CYCLES = 500  # cycles of scaling that are tried where parameters are dependent, before Fisher matrices
 SCALING_HORIZON = 100  # cycles left at the present rate from which steps with a Fisher matrix are cheaper
@@ -89,9 +90,15 @@ tasks that were given a sparse or a distributed X."""
 LARGEST_CHECK = 1 << 25
 """Additions of the one sweep, in NumPy, by which `load` checks the certificate of a fit (half a second); the file of a
 larger fit is checked for all but that eta and psi are those of its theta."""
+LARGEST_REPEATED = 1 << 28  # cells of a broadcast view, which is not held in memory, that are read one by one
+MOST_SETS = 1 << 17  # sets of modes that a basis of interactions goes through one by one (10 seconds)
 MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
+LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
+LARGEST_LEARNED = (
+    1 << 24
+)  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
 SHORTLIST = 20_000  # candidates of a growing basis that compete within a round
 COARSE_BOXES = 1 << 18  # boxes on whose corners a basis grows where X is too large to score every cell of it
 NAMED_BOXES = 16  # times as many boxes that cells named by the caller may cut

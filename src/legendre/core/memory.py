@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from legendre.core.errors import TooLarge
 
 BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
+NO_QUESTION = 1 << 26  # bytes (64 MiB) that are taken without looking at how many are free
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def rows_of(shape: tuple[int, ...], block: int | None = None) -> Iterator[slice]:
@@ -27,8 +30,86 @@ def size_name(n: int) -> str:
 
 
 def check_room(cells: int, size: int, what: str, instead: str) -> None:
-    """Refuse what needs more memory than the machine has."""
-    room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Refuse what needs more memory than this process can get, before it is asked for.
+
+    Parameters
+    ----------
+    cells, size
+        How many cells, and the bytes that are held for each at the same time.
+    what, instead
+        What they are of, e.g. "a merged grid"; and a sentence that says what to ask for in its place.
+    """
+    if cells * size <= NO_QUESTION:
+        return
+    room = free_memory()
     if cells * size > room:
-        counted, needed = (f"{n:.3g}" if n < 10**300 else size_name(n) for n in (cells, cells * size // 2**30))
-        raise TooLarge(f"{what} of {counted} cells needs {needed} GiB; this machine has {room / 2**30:,.3g}. {instead}")
+        counted = f"{cells:.3g}" if cells < 10**300 else size_name(cells)
+        needed = f"{cells * size / 2**30:.3g}" if cells < 10**300 else size_name(cells * size // 2**30)
+        raise TooLarge(
+            f"{what} of {counted} cells needs {needed} GiB; {room / 2**30:,.3g} GiB are free here. {instead}"
+        )
+
+
+def free_memory() -> float:
+    """Return how many bytes this process can still get; infinite where the system does not tell.
+
+    The least of what the machine has free, what the container's limit (cgroup) leaves, and what the limit of this
+    process's addresses (RLIMIT_AS) leaves.
+    """
+    return max(0.0, min(_of_the_machine(), _of_the_container(), _of_the_process()))
+
+
+def _of_the_machine() -> float:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return 1024.0 * int(line.split()[1])
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
+def _of_the_container() -> float:
+    """Read the limits of the control groups that this process is in, of version 2 or 1; cached files count as free."""
+    least = math.inf
+    for line in _lines("/proc/self/cgroup"):
+        _, names, path = line.strip().split(":", 2)
+        if names == "":
+            root, files = CGROUPS, ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in names.split(","):
+            root, files = CGROUPS / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = root / path.lstrip("/")
+        # in a container the path may be the host's: what is mounted at the root is then its own group
+        for place in {root, group, *(p for p in group.parents if root in p.parents)}:
+            limit, used = (_number(place / name) for name in files[:2])
+            if limit is not None and used is not None:
+                stat = (part.split() for part in _lines(str(place / "memory.stat")))
+                cached = next((int(value) for name, value in stat if name == files[2]), 0)
+                least = min(least, limit - used + cached)
+    return least
+
+
+def _of_the_process() -> float:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    used = next(iter(_lines("/proc/self/statm")), "0").split()[0]
+    return math.inf if limit == resource.RLIM_INFINITY else float(limit - int(used) * resource.getpagesize())
+
+
+def _number(path: Path) -> int | None:
+    """Read the number in a file; ``None`` if there is none, as where no limit is set."""
+    text = next(iter(_lines(str(path))), "").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with Path(path).open(encoding="ascii", errors="replace") as file:
+            return file.readlines()
+    except OSError:
+        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import as_array, host, rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.memory import check_room, size_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 
@@ -61,9 +63,24 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
         raise error(f"{name} is a single number, {values}; a tensor needs at least one mode, e.g. [{values}].")
     if values.ndim > limits.MOST_AXES:
         raise error(f"{name} has {values.ndim} modes; at most {limits.MOST_AXES} fit a dense array here.")
+    if values.size > limits.LARGEST_REPEATED:
+        _refuse_repeated(values, name, error)
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values
+
+
+def _refuse_repeated(values: AnyArray, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> None:
+    """Refuse a view that repeats few numbers over many cells (a stride of 0, as np.broadcast_to makes)."""
+    strides, shape = values.strides, values.shape
+    repeated = [k for k, n in enumerate(shape) if n > 1 and strides[k] == 0]
+    if repeated:
+        held = math.prod(n for k, n in enumerate(shape) if k not in repeated)
+        raise error(
+            f"{name} is a view that repeats {size_name(held)} numbers over {size_name(values.size)} cells "
+            f"(np.broadcast_to): nothing changes along the modes {repeated}, and every cell would be read. Up to "
+            f"{limits.LARGEST_REPEATED:,} cells are. Leave those modes out, or write the array out if it is meant."
+        )
 
 
 def _dtype_trouble(values: AnyArray, name: str) -> str:
@@ -156,9 +173,12 @@ def support_mask(values: AnyArray, missing: BoolArray | None, support: str | Arr
 
 def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> FloatArray:
     """Read the `base` argument."""
-    measure = numeric(base, "base", InvalidSupport).astype(np.float64)
-    if measure.shape != values.shape:
-        raise InvalidSupport(f"base has shape {measure.shape}, X has shape {values.shape}; they must be equal.")
+    given = numeric(base, "base", InvalidSupport)
+    if given.shape != values.shape:
+        raise InvalidSupport(f"base has shape {given.shape}, X has shape {values.shape}; they must be equal.")
+    # itself in float64, and marks for its checks
+    check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
+    measure = given.astype(np.float64)
     inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
     if place := _first(inside & ~(np.isfinite(measure) & (measure >= 0))):
         raise InvalidSupport(

@@ -58,8 +58,10 @@ class Dense(Observation):
 
     @property
     def largest_grid(self) -> float:
-        """A large X is rather read plane by plane than copied to a grid about as large."""
-        return self.values.size / limits.MERGING if self.values.size >= limits.COMPILED_CELLS else math.inf
+        """A large X is rather read plane by plane than copied to a grid about as large, but for one of short modes."""
+        size = self.values.size
+        short = size <= limits.SHORT_MODE_CELLS and max(self.shape) <= limits.SHORT_MODE
+        return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         if boxes is not None:

@@ -108,7 +108,7 @@ def decompose(
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, home, recipe, settings, say, start=start, record=record)
-    return warned(fit, stacklevel=3)
+    return warned(fit, stacklevel=3, start=start)
 
 
 def fit_recipe(

@@ -52,8 +52,11 @@ def fit_on(
     return _result(plan, outcome)
 
 
-def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
-    """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter."""
+def warned(fit: Decomposition, stacklevel: int = 4, start: ArrayLike | None = None) -> Decomposition:
+    """Warn of a fit that did not reach its certificate, and of one to which the support left no parameter.
+
+    `start` is where the caller began it.
+    """
     support = fit.model.support
     if not (fit.n_params or support.full or fit.recipe.startswith("cells(")) and support.n_cells > 1:
         text = (
@@ -64,6 +67,12 @@ def warned(fit: Decomposition, stacklevel: int = 4) -> Decomposition:
         warnings.warn(text, BasisWarning, stacklevel=stacklevel)
     if fit.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
         text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
+        far = 0.0 if start is None or fit.converged else float(np.abs(host(start, "start", InvalidSetting)).max())
+        if far > limits.FAR_START:
+            text += (
+                f". It began at a start with entries of up to {far:g}, where next to all probability is in one cell: "
+            )
+            text += "begin nearer, by default at 0"
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
     return fit
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from itertools import combinations
 
+import numpy as np
+
 from legendre.model.model import Model
 
 Modes = tuple[int, ...]
@@ -12,9 +14,7 @@ Modes = tuple[int, ...]
 
 def fitted_margins(model: Model) -> list[Modes]:
     """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only."""
-    shape = model.quotient.merged_shape
-    complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
-    closed = {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
+    closed = _closed(model)
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
@@ -26,9 +26,14 @@ def margins_that_are_the_model(model: Model) -> list[Modes] | None:
     """
     if model.space.form == "list" or not model.whole_interactions:
         return None
-    margins = fitted_margins(model)
-    covered = all(any(set(modes) <= set(margin) for margin in margins) for modes in model.patterns)
-    return margins if margins and covered else None
+    return fitted_margins(model) or None if _closed(model) == set(model.patterns) else None
+
+
+def _closed(model: Model) -> set[Modes]:
+    """Collect the sets of modes of which B has every cell, and every cell of every part of them."""
+    shape = model.quotient.merged_shape
+    complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
+    return {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
 
 
 def in_running_order(modes: list[Modes]) -> list[Modes]:
@@ -37,11 +42,18 @@ def in_running_order(modes: list[Modes]) -> list[Modes]:
     >>> in_running_order([(0, 1), (2, 3), (1, 2)])
     [(0, 1), (1, 2), (2, 3)]
     """
-    left, ordered, seen = list(modes), list[Modes](), set[int]()
-    while left:
-        ordered.append(max(left, key=lambda group: len(seen.intersection(group))))
-        left.remove(ordered[-1])
-        seen.update(ordered[-1])
+    holders: dict[int, list[int]] = {}  # for each mode the sets that hold it
+    for i, group in enumerate(modes):
+        for k in group:
+            holders.setdefault(k, []).append(i)
+    common = np.zeros(len(modes))  # how many of each set's modes have been seen; -inf where the set has been taken
+    ordered: list[Modes] = []
+    for _ in modes:
+        best = int(common.argmax())
+        ordered.append(modes[best])
+        common[best] = -np.inf
+        for k in modes[best]:
+            common[holders.pop(k, [])] += 1
     return ordered
 
 
@@ -51,6 +63,8 @@ def decomposable(margins: list[Modes]) -> bool:
     >>> decomposable([(0, 1), (1, 2)]), decomposable([(0, 1), (1, 2), (0, 2)])
     (True, False)
     """
+    if len(margins) > len({k for group in margins for k in group}):  # a tree has at most one clique for each mode
+        return False
     before: list[set[int]] = []
     for group in in_running_order(margins):
         shared = set(group) & set().union(*before)

@@ -65,7 +65,7 @@ class _Boxes:
     def below(self, vector: FloatArray) -> FloatArray:
         """Sum a vector on B at or below each merged cell."""
         if not self.quotient.small:
-            check_room(self.n_cells, 8, "a merged grid", "Ask about some cells only.")
+            check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         grid = np.zeros(self.quotient.merged_shape)
         grid[tuple(self.positions.T)] = vector
         return zeta(grid)

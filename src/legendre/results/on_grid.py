@@ -221,13 +221,21 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
     return q
 
 
-def check_formed(shape: tuple[int, ...], name: str, way_out: str) -> None:
-    """Refuse to form what does not fit in memory, or has more modes than an array can."""
+def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0) -> None:
+    """Refuse to form what does not fit in memory, or has more modes than an array can.
+
+    Parameters
+    ----------
+    shape, name, way_out
+        The array's shape; the question that asks for it; a sentence that names a smaller one.
+    merged
+        The number of merged cells, where their grid is formed first: three arrays of that size.
+    """
     n_cells = math.prod(shape)
     if len(shape) > limits.MOST_AXES:
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
         raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
-    check_room(n_cells, 8, f"{name}: an array", way_out)
+    check_room(n_cells, 8 - 24 * merged // -n_cells, f"{name}: an array", way_out)
 
 
 def first_of(log_q: FloatArray, peak: float) -> int:

@@ -12,6 +12,7 @@ from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import ImpossibleEvent, InvalidQuery
+from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def sample(q: OnGrid | OnCliques, n: int, rng: int | np.random.Generator | None)
     """Draw cells from Q."""
     if not is_whole(n, 0):
         raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
+    order = len(q.model.support.shape)
+    # the cells and their boxes, one number that is drawn, its place
+    check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
     return q.sample(int(n), generator_from(rng, InvalidQuery))
 
 

@@ -83,7 +83,7 @@ def merged_log_density(fit: Decomposition) -> FloatArray:
 
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
-    check_formed(fit.shape, "tensor", WAY_OUT)
+    check_formed(fit.shape, "tensor", WAY_OUT, fit.model.quotient.n_merged)
     out, points = np.zeros(fit.shape), fit.model.support.points
     if points is not None and not extend:
         out[tuple(points.T)] = np.exp(fit.distribution.log_prob(points)) * fit.total
@@ -135,7 +135,7 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
 
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
-    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.")
+    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
     boxes, mask = box_values(fit.model, merged_log_density(fit)), fit.model.support.mask

@@ -19,6 +19,8 @@ from legendre.solvers.protocol import Evaluation, Solver, State, Target
 # 1 / max g_vv: a feature is 0 or 1, so that its variance, the curvature of KL along its parameter, is at most 1/4. An
 # update with rate e lowers KL by at least e (1 - e / 8) gradient^2: most for 4, nothing for 8, and beyond KL may rise.
 SWEEP_RATE = 4.0
+FAR = 10.0  # times the size of theta that a step of the batch form may change an entry by
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,15 @@ class Gradient(Solver):
             raise InvalidSetting(f"gradient: learning_rate must be a positive number, got {rate!r}.")
 
     def start(self, target: Target, theta: FloatArray) -> State:
+        """Begin at theta; refuse to where no step leads back from: expectations lie in [0, 1], and so do gradients."""
+        rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate
+        reach, far = rate * self.max_iter, float(np.abs(theta).max(initial=0.0))
+        if far > reach:
+            raise InvalidSetting(
+                f"gradient: start has an entry of size {far:g}, and {self.max_iter:,} steps with a learning rate of "
+                f"{rate:g} change an entry by at most {reach:g}. Begin nearer (the default is 0), or use "
+                "solver='natural'."
+            )
         return State(target.at(theta), memory=1.0)
 
     def advance(self, target: Target, state: State) -> State | None:
@@ -92,7 +103,10 @@ class Gradient(Solver):
 
 def _barzilai_borwein(target: Target, state: State) -> State | None:
     before = state.point
-    landed = search(target, before, -before.gradient, first=float(state.memory))
+    # where Q is nearly one cell the gradient hardly changes, and the rate of the last step means nothing
+    furthest = FAR * (1.0 + float(np.abs(before.theta).max(initial=0.0)))
+    first = min(float(state.memory), furthest / max(before.residual, TINY))
+    landed = search(target, before, -before.gradient, first=first)
     if landed is None:
         return None
     moved = landed.point.theta - before.theta

@@ -101,7 +101,7 @@ class Quotient:
 
 
 def _cuts(length: int, used: IntArray) -> IntArray:
-    if length > limits.LONG_MODE:
+    if length > max(limits.LONG_MODE, 8 * len(used)):
         return np.unique(np.append(used, 0)).astype(np.int64)
     cut = np.zeros(length, dtype=np.bool_)
     cut[0] = True

@@ -12,10 +12,11 @@ import numpy as np
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
-from legendre.core import stored
+from legendre.core import limits, stored
 from legendre.core.cells import find
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
+from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
@@ -162,6 +163,18 @@ class Stage:
         return cls(phase, fit, best, rounds, stored.whole(arrays, "swaps"), dropped)
 
 
+def _check_growth(recipe: Adaptive, search: Search) -> None:
+    """Refuse to grow a basis so large that its many fits take hours."""
+    cells = int(search.candidates.sum())
+    grown = min(search.most, len(search.start) + cells)
+    if grown > limits.LARGEST_GROWN:
+        raise InvalidBasis(
+            f"{recipe!r}: of {size_name(cells)} cells {size_name(grown)} would be chosen a few at a time, with a fit in "
+            f"every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for fewer, name fewer "
+            "candidates, or take a basis that need not grow, such as interactions(2), B3(n) or full()."
+        )
+
+
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else None
@@ -177,6 +190,7 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
     if len(search.start) > search.most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
+        _check_growth(recipe, search)
         return search
     if not data.counts:
         raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")

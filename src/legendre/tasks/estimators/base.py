@@ -17,6 +17,8 @@ from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unkn
 from legendre.core.memory import size_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Table, read_table
+from legendre.data.readers.coordinates import from_coords
+from legendre.data.sparse_tensor import SparseTensor
 from legendre.results.decomposition import Decomposition
 
 
@@ -119,6 +121,15 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     flat = np.ravel_multi_index(tuple(cells.T), shape)
     counted: AnyArray = np.bincount(flat, weights=weights, minlength=n_cells).reshape(shape)
     return counted if alpha == 0 else counted + alpha / n_cells
+
+
+def tabulated(
+    cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float
+) -> AnyArray | SparseTensor:
+    """Count the rows, as a list of cells where the grid is large: its empty cells are not read one by one."""
+    if alpha > 0 or math.prod(shape) < limits.COMPILED_CELLS:
+        return counts(cells, shape, weights, alpha)
+    return from_coords(cells, np.ones(len(cells), dtype=np.int64) if weights is None else weights, shape)
 
 
 def holds_grid(shape: tuple[int, ...]) -> bool:

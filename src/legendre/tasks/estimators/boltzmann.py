@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import cells
 from legendre.basis.interactions import block, boltzmann
+from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.types import FloatArray, IntArray
@@ -22,6 +23,7 @@ from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
+from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.before.faces import diverging
 from legendre.tasks.estimators.base import (
     Estimator,
@@ -109,6 +111,7 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
+        _check_states(variables, variables.groups(self.edges))
         if holds_grid(variables.shape):
             return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
@@ -129,6 +132,7 @@ class BoltzmannMachine(Estimator):
                 f"X has shape {shape}; {len(shape)} variables with these levels make a tensor of shape "
                 f"{variables.shape}. {way_out} Rows of samples go to fit."
             )
+        _check_states(variables, variables.groups(self.edges))
         return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
     def _learn(self, X: Observation, variables: Variables) -> Self:
@@ -216,6 +220,25 @@ class BoltzmannMachine(Estimator):
             )
         q = np.exp(log_q - peak)
         return np.asarray(q / q.sum(axis=1, keepdims=True))
+
+
+def _check_states(variables: Variables, groups: Sequence[Sequence[int]]) -> None:
+    """Refuse to learn what would be summed state by state for minutes: many variables that are all coupled."""
+    shape = variables.shape
+    n_states, graph = math.prod(shape), np.zeros((len(shape), len(shape)), dtype=np.bool_)
+    if n_states <= limits.LARGEST_LEARNED:
+        return
+    for group in groups:
+        graph[np.ix_(group, group)] = True
+    tree = clique_tree(graph, shape)
+    swept = n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states
+    if swept:
+        minutes = limits.USUAL_STEPS * n_states * len(shape) * limits.SWEEP_TIME / 6e10
+        raise InvalidBasis(
+            f"the edges couple {len(tree.largest.modes)} variables with each other, so that all {n_states:,} states are "
+            f"summed in every step: about {minutes:,.0f} minutes. Up to {limits.LARGEST_LEARNED:,} states are learned "
+            "here. Take fewer variables or edges; decompose fits larger ones, and shows its progress."
+        )
 
 
 def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:

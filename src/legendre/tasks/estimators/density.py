@@ -19,12 +19,12 @@ from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
 from legendre.tasks.estimators.base import (
     Estimator,
-    counts,
     generator,
     grid_trouble,
     holds_grid,
     row_weights,
     samples_of,
+    tabulated,
 )
 
 
@@ -146,7 +146,7 @@ class LegendreDensity(Estimator):
             way_out = "Set n_bins to bin continuous columns, merge rare levels, or leave columns out."
             raise InvalidSamples(f"{grid_trouble(shape)} {way_out}")
         cells = np.stack([column.codes(values) for column, values in zip(columns, seen.values(), strict=True)], axis=1)
-        table = counts(cells, shape, weights, alpha)
+        table = tabulated(cells, shape, weights, alpha)
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
         self.decomposition_ = decompose(table, basis, tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
