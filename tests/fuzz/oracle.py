@@ -299,7 +299,7 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
         return Cells(v for v in grid if any({k for k, i in enumerate(v) if i} <= group for group in groups))
 
     def boltzmann(edges: Any) -> Cells:
-        if set(shape) != {2} or any(k not in range(order) for edge in edges for k in edge):
+        if set(shape) != {2} or not all(edges) or any(k not in range(order) for edge in edges for k in edge):
             raise ValueError("levels")
         groups = [(k,) for k in range(order)] + [tuple(edge) for edge in edges]
         return Cells(tuple(int(k in group) for k in range(order)) for group in groups)

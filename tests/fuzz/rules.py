@@ -106,7 +106,7 @@ def _judged(trial: Trial, heard: list[warnings.WarningMessage]) -> tuple[str, st
             return "differs", "the same call gave other bits"
     if refusal is not None:
         text = str(refusal)
-        if len(text.split()) < 4 or text[-1] not in ".!?)":
+        if len(text.split()) < 3 or text[-1] not in ".!?)":
             return "wrong", f"this refusal is no sentence: {text!r}"
         if trial.benign:
             return "wrong", f"a valid problem is refused: {text}"

@@ -26,13 +26,12 @@ class Target:
 
 def all_targets() -> dict[str, Target]:
     """List the targets; that of damaged files only where it is there."""
+    from importlib import import_module
     from importlib.util import find_spec
 
     from . import commands, fits, readers, stored, tasks
 
     found = [*fits.TARGETS, *tasks.TARGETS, *readers.TARGETS, *stored.TARGETS, *commands.TARGETS]
     if find_spec(f"{__package__.rpartition('.')[0]}.damage") is not None:
-        from . import damaged
-
-        found += damaged.TARGETS
+        found += import_module(f"{__package__}.damaged").TARGETS
     return {target.name: target for target in found}

@@ -252,7 +252,8 @@ def table_of(args: Args) -> Any:
                 return pa.table(columns)
             case "records":
                 parts: Any = [np.array(column) for column in columns.values()]
-                return np.rec.fromarrays(parts, names=",".join(columns))
+                build_records: Any = np.rec.fromarrays
+                return build_records(parts, names=list(columns))
             case "array":
                 return np.array(list(zip(*columns.values(), strict=True)))
             case "list":

@@ -262,7 +262,10 @@ def try_balance(args: Args, folder: Path) -> Trial:
             alive = possible(Z, T[X > 0] > 0)
             gone = {tuple(map(int, v)) for v in done.vanishing_cells}
             right = {tuple(map(int, v)) for v in omega[~alive]}
-            need(gone == right, f"vanishing cells {sorted(gone)[:4]}, brute force {sorted(right)[:4]}")
+            # margins are float64: what is less than their rounding beside the total cannot be told from 0
+            seen = {v for v in gone - right if T[v] > 1e-11 * T.sum()}
+            need(not seen, f"cells vanish that can be positive: {sorted(seen)[:4]}")
+            need(right <= gone, f"cells do not vanish that must: {sorted(right - gone)[:4]}")
         elif steady and not done.converged:
             need(False, f"{done.status.name} though margins are those of a tensor: error {done.margin_error:.2e}")
         need(bool(done.summary() and repr(done)), "no summary")

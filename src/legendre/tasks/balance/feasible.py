@@ -125,7 +125,8 @@ class Program:
     def whole(self) -> IntArray | None:
         """All entries of both margins as whole numbers, in the caller's units or others; ``None`` if they are not."""
         sizes = [values.size for values in self.margins.values()]
-        units = (self.problem.data.total, 1.0 / self.wanted[self.wanted > 0].min(), float(math.lcm(*sizes)))
+        smallest = max(float(self.wanted[self.wanted > 0].min()), 1.0 / limits.LARGEST_FLOW)
+        units = (self.problem.data.total, 1.0 / smallest, float(math.lcm(*sizes)))
         for unit in units:
             scaled = self.wanted * unit
             whole = np.rint(scaled)

@@ -82,14 +82,19 @@ class HiddenModel(Solver):
         return cls(plan, n_visible, mass, _divergence_within(joint, plan.problem, n_visible))
 
     def expectation(self, point: Point) -> Completed:
-        """E-step: share the data among the hidden levels by their posterior probability."""
+        """E-step: share the data among the hidden levels by their posterior probability.
+
+        With a base measure a visible probability may be below the range of float64; its logarithm is not.
+        """
         engine, problem = self.plan.target.engine, self.plan.target.problem
-        q = np.exp(engine.log_probabilities(point))
+        log_q = engine.log_probabilities(point)
+        modes, inside = tuple(range(self.n_visible, log_q.ndim)), self.mass > 0
+        peak = np.where(inside, log_q.max(axis=modes, keepdims=True), 0.0)
+        q = np.exp(log_q - peak)
         visible = visible_sums(q, self.n_visible, keepdims=True)
-        inside = self.mass > 0
         ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=inside)
         target = Target(engine, problem.completed(q * ratio), 0.0)
-        kl = float(self.mass[inside] @ np.log(ratio[inside])) + self.within
+        kl = float(self.mass[inside] @ (np.log(ratio[inside]) - peak[inside])) + self.within
         return Completed(engine, target.problem, 0.0, target.evaluated(point), kl)
 
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:

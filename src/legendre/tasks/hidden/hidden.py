@@ -167,9 +167,19 @@ def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
     """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
     q = visible_sums(host(fit.tensor()), len(data.shape)) / data.total
     inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
-    p, q = data.values[inside] / data.total, q[inside]
+    p = data.values[inside] / data.total
     with np.errstate(divide="ignore"):
-        return max(float(p @ np.log(p / q)), 0.0), data.total * float(p @ np.log(q))  # rounding may leave -1e-17
+        log_q = np.log(q[inside])
+    if (lost := np.isneginf(log_q)).any():  # below the range of float64, as with a base measure of 1e-200 beside 1
+        log_q[lost] = _log_visible(fit, np.argwhere(inside)[lost])
+    return max(float(p @ (np.log(p) - log_q)), 0.0), data.total * float(p @ log_q)  # rounding may leave -1e-17
+
+
+def _log_visible(fit: Decomposition, cells: IntArray) -> FloatArray:
+    """Sum Q over the hidden levels of some visible cells by logarithms."""
+    levels = np.indices(fit.shape[cells.shape[1] :]).reshape(len(fit.shape) - cells.shape[1], -1).T
+    joint = np.hstack([np.repeat(cells, len(levels), axis=0), np.tile(levels, (len(cells), 1))])
+    return np.asarray(np.logaddexp.reduce(fit.log_prob(joint).reshape(len(cells), -1), axis=1))
 
 
 def _shared(data: Dense, share: FloatArray) -> Dense:
