@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ def sparse(X: np.ndarray) -> ld.SparseTensor:
 
 
 @pytest.mark.parametrize("X", [NOTHING_ON_AXES, sparse(NOTHING_ON_AXES)], ids=["dense", "sparse"])
-def test_a_basis_without_a_cell_on_the_support_is_told(X: object) -> None:
+def test_a_basis_without_a_cell_on_the_support_is_told(X: Any) -> None:
     """B1 keeps to the cells of the support; where the axes are empty nothing was fitted, and CONVERGED was all."""
     with pytest.warns(ld.errors.BasisWarning) as told:
         fit = ld.decompose(X, "B1", support="nonzero")
@@ -34,7 +35,7 @@ def test_a_basis_without_a_cell_on_the_support_is_told(X: object) -> None:
 
 
 @pytest.mark.parametrize("basis", [ld.empty(), np.empty((0, 3), dtype=int)], ids=["empty", "no cells"])
-def test_no_parameters_on_request_are_not_warned_of(basis: object) -> None:
+def test_no_parameters_on_request_are_not_warned_of(basis: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert ld.decompose(NOTHING_ON_AXES, basis, support="nonzero").n_params == 0

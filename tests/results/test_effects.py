@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 import legendre as ld
 from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
+from legendre.results.effects import Measure
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -45,7 +46,7 @@ def test_effects_are_those_of_the_definition(data: st.DataObject) -> None:
     shape = data.draw(SHAPES)
     x = data.draw(arrays(np.float64, shape, elements=st.floats(0.1, 9)))
     basis = data.draw(st.sampled_from(["B1", "B2(2)", "interactions(2)", "B3(2)", "adaptive(4)"]))
-    measure = data.draw(st.sampled_from(["uniform", "fitted"]))
+    measure: Measure = data.draw(st.sampled_from(("uniform", "fitted")))
     fit = ld.decompose(x, ld.full() if len(shape) == 1 else basis)
     effects = fit.effects(measure=measure)
     log_q = np.log(fit.tensor() / fit.total)

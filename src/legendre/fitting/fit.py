@@ -67,7 +67,11 @@ def warned(fit: Decomposition, stacklevel: int = 4, start: ArrayLike | None = No
         warnings.warn(text, BasisWarning, stacklevel=stacklevel)
     if fit.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
         text = f"{fit.status.value} (max|eta - eta_hat| = {fit.residual:.2e}, tol = {fit.tol:g}, {fit.n_iter} steps)"
-        far = 0.0 if start is None or fit.converged else float(np.abs(host(start, "start", InvalidSetting)).max())
+        far = (
+            0.0
+            if start is None or fit.converged
+            else float(np.abs(rectangular(start, "start", InvalidSetting)).max(initial=0.0))
+        )
         if far > limits.FAR_START:
             text += (
                 f". It began at a start with entries of up to {far:g}, where next to all probability is in one cell: "

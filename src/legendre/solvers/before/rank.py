@@ -67,7 +67,7 @@ def _by_reference(model: Model) -> Rank | None:
     most = least = 0
     for modes in model.patterns:
         unlike = np.ix_(*(np.delete(np.arange(alive.shape[k]), r[k]) for k in modes))
-        margin = alive.any(axis=tuple(k for k in every if k not in modes))
+        margin = np.any(alive, axis=tuple(k for k in every if k not in modes))
         through = alive[tuple(slice(None) if k in modes else r[k] for k in every)]
         most += int(np.count_nonzero(margin[unlike]))
         least += int(np.count_nonzero(through[unlike]))
