@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-INTERRUPTED = 130  # the exit code after Ctrl-C, as shells report it
+from legendre.cli.interrupt import ending_at_once
 
 
 def main() -> None:
     """Run the command line. Ctrl-C while the libraries are still being imported ends it at once, without a word."""
-    with _ending_at_once():
-        from legendre.cli.app import run
-    run()
-
-
-@contextmanager
-def _ending_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process instead of raising an error in the middle of other libraries' imports."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, or somebody else's
-        yield
-        return
-    try:
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    except ValueError:  # not the main thread, which alone gets signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    with ending_at_once():
+        from legendre.cli import app
+    app.main()

@@ -15,9 +15,9 @@ import numpy as np
 import typer
 
 from legendre import __version__
-from legendre.cli import INTERRUPTED
 from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
+from legendre.cli.interrupt import INTERRUPTED
 from legendre.cli.read import read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
@@ -148,7 +148,7 @@ def _check_output(output: Path, source: Path) -> None:
         raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
 
 
-def run() -> None:
+def main() -> None:
     """Run the command; what goes wrong is one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

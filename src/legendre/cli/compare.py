@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from legendre.cli import INTERRUPTED
+from legendre.cli.interrupt import INTERRUPTED
 from legendre.core.csv_records import append, set_aside
 from legendre.core.errors import InvalidFile, InvalidSetting
 from legendre.core.types import AnyArray
