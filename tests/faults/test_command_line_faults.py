@@ -16,12 +16,12 @@ CODE = "import sys; sys.argv[0] = 'legendre'; from legendre.cli import main; mai
 PLAIN = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
-def command(*words: str | bytes, out: int = subprocess.PIPE, **env: str) -> tuple[int, str, str]:
+def command(*words: str | bytes, out: int = subprocess.PIPE, env: dict[str, str] | None = None) -> tuple[int, str, str]:
     """Run the command line in a process of its own."""
     path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [sys.executable, "-c", CODE, *words],
-        env=os.environ | {"PYTHONPATH": path} | env,
+        env=os.environ | {"PYTHONPATH": path} | (env or {}),
         stdout=out,
         stderr=subprocess.PIPE,
         check=False,
@@ -42,7 +42,7 @@ def test_compare_prints_a_file_name_that_is_no_text_on_a_terminal_without_letter
     with open(name, "wb") as stream:  # noqa: PTH123
         np.save(stream, np.random.default_rng(0).random((3, 3)))
     folder = tmp_path / "out"
-    code, out, err = command("compare", name, "--params", "4", "--no-peers", "--output", str(folder), **PLAIN)
+    code, out, err = command("compare", name, "--params", "4", "--no-peers", "--output", str(folder), env=PLAIN)
     assert (code, err) == (0, "")
     assert r"X\xff\xe9.npy, 3 x 3" in out
     assert out.isascii()

@@ -148,7 +148,7 @@ def _check_output(output: Path, source: Path) -> None:
         raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
 
 
-def run() -> None:
+def main() -> None:
     """Run the command; what goes wrong is one sentence."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

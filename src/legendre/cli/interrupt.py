@@ -1,4 +1,4 @@
-"""Ctrl-C: its exit code, and what it does before the command line has been imported."""
+"""Ctrl-C before the command runs; light, because it is loaded before everything else."""
 
 from __future__ import annotations
 
