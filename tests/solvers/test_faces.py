@@ -212,3 +212,17 @@ def test_different_rows_that_share_their_number_stay_apart() -> None:
     found, where = distinct(rows)
     assert len(found) == 3
     assert_array_equal(found[where], rows)
+
+
+@settings(max_examples=60)
+@given(problems(zeros=True, max_cells=24))
+@example(unreachable_parameter())
+def test_many_small_programs_find_what_one_large_one_finds(case: Case) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "QUICK_PROGRAM", 0)
+        fit = case.fit()
+    assert_array_equal(fit.vanishing_cells, vanishing(case))
+    fall, gone = case.Z @ fit.recession, cells_that_vanish(case.Z, case.p)
+    top = fall[~gone].max()
+    assert_allclose(fall[~gone], top, atol=1e-5)
+    assert (fall[gone] < top - 1e-4).all()

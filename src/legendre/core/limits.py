@@ -63,7 +63,10 @@ LARGEST_NULL_SPACE = 4_000  # merged cells up to which the m-projection spans it
 # --- What is decided before the first step ---------------------------------------------------------------------------
 
 QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
-LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest linear program that finds a face (400 MB)
+LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest table that is searched for a face (400 MB)
+QUICK_PROGRAM = 20_000  # different rows times directions up to which one program answers within a second
+MOST_PROGRAMS = 300  # small programs that are solved in turn for a larger one
+MOST_VISITS = 1e11  # visits of cells (minutes) that may be spent on functions that vanish on observed cells
 TABLES_FROM = 1_000  # parameters from which sets of margins are examined for dependence without a matrix
 MOST_PRODUCTS = 4_000  # products with the features that may be spent on that
 MOST_DIRECTIONS = 300  # open directions up to which membership of a cone is decided

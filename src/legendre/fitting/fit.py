@@ -73,10 +73,8 @@ def warned(fit: Decomposition, stacklevel: int = 4, start: ArrayLike | None = No
             else float(np.abs(rectangular(start, "start", InvalidSetting)).max(initial=0.0))
         )
         if far > limits.FAR_START:
-            text += (
-                f". It began at a start with entries of up to {far:g}, where next to all probability is in one cell: "
-            )
-            text += "begin nearer, by default at 0"
+            where = f"The start has entries of up to {far:g}, and next to all probability there is in one cell"
+            text = f"{text}. {where}: begin nearer, by default at 0."
         warnings.warn(text, ConvergenceWarning, stacklevel=stacklevel)
     return fit
 

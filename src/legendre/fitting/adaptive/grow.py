@@ -169,8 +169,8 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
     grown = min(search.most, len(search.start) + cells)
     if grown > limits.LARGEST_GROWN:
         raise InvalidBasis(
-            f"{recipe!r}: of {size_name(cells)} cells {size_name(grown)} would be chosen a few at a time, a fit in "
-            f"every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for fewer, name fewer "
+            f"{recipe!r}: of {size_name(cells)} cells {size_name(grown)} would be chosen a few at a time, with a fit "
+            f"in every round; a basis grows up to {limits.LARGEST_GROWN:,} parameters. Ask for fewer, name fewer "
             "candidates, or take a basis that need not grow, such as interactions(2), B3(n) or full()."
         )
 

@@ -143,7 +143,9 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
         grid.flat[where] = values.ravel()
         return np.concatenate([grid.sum(axis=axes).ravel() for axes in others])
 
-    size, most = (len(where), int(ends[-1])), limits.MOST_PRODUCTS // 2
+    size = len(where), int(ends[-1])
+    # a step of LSQR visits every cell twice for each margin
+    most = min(limits.MOST_PRODUCTS // 2, int(limits.MOST_VISITS / (2.0 * DRAWS * len(margins) * seen.size)))
     operator = LinearOperator(size, lambda tables: spread(tables).ravel()[where], collect, dtype=np.float64)
     rng = np.random.default_rng(0)
     functions = np.empty((DRAWS, *seen.shape))

@@ -23,6 +23,8 @@ from legendre.solvers.before.rank import covariance, independent
 
 # Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve.
 WHOLE = 1e-9
+# Combinations of coefficients of size 1 change a row by less than this through the program's tolerance alone.
+LOWERED = 1e-6
 
 
 def find_face(problem: Problem) -> Face:
@@ -80,9 +82,6 @@ def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
     """Find all empty cells that can fall while none rises, by one linear program: such combinations form a cone."""
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array, eye_array, hstack
-
     empty = model.alive & ~positive
     if float(empty.sum()) * len(directions) > limits.LARGEST_FACE_PROGRAM:
         return face
@@ -91,22 +90,75 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
         grid = model.space.below(direction)
         column[:] = grid[empty] - grid[positive][0]
     rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
-    n = len(rows)
-    constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
-    # unknowns: the combination, and the fall of each distinct row
-    cost = np.concatenate([np.zeros(len(directions)), -np.ones(n)])
-    bounds = [(None, None)] * len(directions) + [(0.0, 1.0)] * n
-    answer = linprog(cost, A_ub=constraints, b_ub=np.zeros(n), bounds=bounds, method="highs")
-    if answer.status != 0 or answer.x is None:
+    found = _fall_at_once(rows) if rows.size <= limits.QUICK_PROGRAM else _fall_in_turn(rows)
+    if found is None:
         return face
-    falls = answer.x[len(directions) :] > 0.5  # each is 0 or 1, but for the program's tolerance
+    falls, combination = found
     if not falls.any():
         return replace(face, certain=True)
     alive = model.alive.copy()
     alive[empty] = ~falls[where]
-    direction = answer.x[: len(directions)] @ directions
+    direction = combination @ directions
     # no cell rises by more than 2 sum|direction|: that multiple of the first lowers every cell that either lowers
     return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
+
+
+def _fall_at_once(rows: FloatArray) -> tuple[BoolArray, FloatArray] | None:
+    """Mark the rows that some combination lowers while it raises none, and one that lowers them all, by one program."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, hstack
+
+    n, d = rows.shape
+    constraints: Any = hstack([csr_array(rows), eye_array(n)], format="csr")
+    # unknowns: the combination, and the fall of each row
+    cost, bounds = np.concatenate([np.zeros(d), -np.ones(n)]), [(None, None)] * d + [(0.0, 1.0)] * n
+    answer = linprog(cost, A_ub=constraints, b_ub=np.zeros(n), bounds=bounds, method="highs")
+    if answer.status != 0 or answer.x is None:
+        return None
+    return answer.x[d:] > 0.5, answer.x[:d]  # each fall is 0 or 1, but for the program's tolerance
+
+
+def _fall_in_turn(rows: FloatArray) -> tuple[BoolArray, FloatArray] | None:
+    """Find the same in many small programs: what falls is left out, and the rest is searched again."""
+    falls, combination = np.zeros(len(rows), dtype=np.bool_), np.zeros(rows.shape[1])
+    for _ in range(limits.MOST_PROGRAMS):
+        found = _some_fall(rows[~falls])
+        if found is None:
+            return None
+        if not found.any():
+            return falls, combination
+        found /= np.abs(rows @ found).max()
+        now = rows @ found < -LOWERED
+        if falls.any():  # so large a multiple of what was found first that none of its rows rises
+            combination = combination * (1.0 + 2.0 / float(-(rows[falls] @ combination).max())) + found
+        else:
+            combination = found
+        falls |= now
+    return None
+
+
+def _some_fall(rows: FloatArray) -> FloatArray | None:
+    """Find a combination that lowers the sum of the rows and raises none; 0 if there is none, ``None`` if undecided.
+
+    Few rows bind: begin with some, and add those that rise. Where even some rows leave the sum no way down, none falls.
+    """
+    from scipy.optimize import linprog
+
+    d, chosen = rows.shape[1], np.zeros(len(rows), dtype=np.bool_)
+    chosen[: 2 * d] = True
+    downhill = rows.sum(axis=0)
+    for _ in range(limits.MOST_PROGRAMS if len(rows) else 0):
+        some = rows[chosen]
+        answer = linprog(downhill, A_ub=some, b_ub=np.zeros(len(some)), bounds=(-1.0, 1.0), method="highs")
+        if answer.status != 0 or answer.x is None:
+            return None
+        change = rows @ answer.x
+        if change.sum() > -LOWERED * max(1.0, float(np.abs(downhill).max())):
+            return np.zeros(d)
+        if change.max() <= LOWERED:
+            return np.asarray(answer.x)
+        chosen[np.argsort(-change)[: min(int((change > LOWERED).sum()), max(d, 100))]] = True
+    return np.zeros(d) if not len(rows) else None
 
 
 def distinct(rows: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -235,7 +235,7 @@ def _check_states(variables: Variables, groups: Sequence[Sequence[int]]) -> None
     if swept:
         minutes = limits.USUAL_STEPS * n_states * len(shape) * limits.SWEEP_TIME / 6e10
         raise InvalidBasis(
-            f"the edges couple {len(tree.largest.modes)} variables with each other, so that all {n_states:,} states are "
+            f"the edges couple {len(tree.largest.modes)} variables with each other: all {n_states:,} states are "
             f"summed in every step: about {minutes:,.0f} minutes. Up to {limits.LARGEST_LEARNED:,} states are learned "
             "here. Take fewer variables or edges; decompose fits larger ones, and shows its progress."
         )
