@@ -111,6 +111,19 @@ def test_a_size_that_no_deflated_stream_can_have_is_refused(tmp_path: Path) -> N
         read_arrays(path)
 
 
+def test_a_directory_that_has_lost_members_is_refused(tmp_path: Path) -> None:
+    """One byte of the end of a zip file says how long its directory is; zipfile then lists the last members only."""
+    path = archive(tmp_path / "x.npz", x=npy(), y=npy())
+    content = bytearray(path.read_bytes())
+    at = content.index(b"PK\x05\x06") + 12
+    content[at] //= 2  # the two entries are of one length
+    path.write_bytes(content)
+    with zipfile.ZipFile(path) as left:
+        assert left.namelist() == ["y.npy"]
+    with pytest.raises(InvalidFile, match=r"the bytes from 0 to \d+ are of no part that its directory lists"):
+        read_arrays(path)
+
+
 def test_an_encrypted_archive_is_a_sentence(tmp_path: Path) -> None:
     """It was a RuntimeError."""
     path = archive(tmp_path / "x.npz", x=npy())

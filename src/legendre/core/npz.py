@@ -30,6 +30,7 @@ DAMAGED = (
 )  # fmt: skip
 """What reading a damaged file raises, in zipfile, in zlib and in NumPy's reader of headers."""
 MOST_DEFLATED = 1032  # bytes that one byte of a deflated stream can stand for: the format's own limit
+LOCAL_HEADER, EXTRA = 30, 64  # bytes before each member, without its name; and most of what may stand between two
 SPARE = 64  # bytes by which a few-byte member may exceed that ratio
 CHUNK = 1 << 20  # bytes read at a time
 HEADERS = {(1, 0): "<H", (2, 0): "<I"}  # how the length of a header is written, by the version of the format
@@ -59,9 +60,18 @@ class Npz:
                 raise ValueError(f"it holds '{name}' twice")
             self._check(name, info)
             found[name] = info
-        if sum(info.compress_size for info in found.values()) > self.length:
-            raise ValueError(f"its parts claim more than the {self.length:,} bytes of the file")
+        at = 0
+        for info in sorted(found.values(), key=lambda info: info.header_offset):
+            self._check_between(at, info.header_offset)
+            at = info.header_offset + LOCAL_HEADER + len(info.filename.encode()) + info.compress_size
+        self._check_between(at, self.archive.start_dir)
         return found
+
+    @staticmethod
+    def _check_between(end: int, start: int) -> None:
+        """Refuse members that overlap, and bytes between them in which another may be that the directory lost."""
+        if not 0 <= start - end <= EXTRA:
+            raise ValueError(f"the bytes from {end:,} to {start:,} are of no part that its directory lists")
 
     @property
     def files(self) -> list[str]:

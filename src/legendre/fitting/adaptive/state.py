@@ -29,6 +29,7 @@ from legendre.solvers.loop import run
 from legendre.solvers.natural import Natural
 from legendre.solvers.protocol import Evaluation, Target
 
+FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
 ROUGH_TOL, ROUGH_STEPS = 1e-6, 10
 """Fits between rounds need not be exact, but a residual that is left must not look like the gain of a cell nearby."""
 
@@ -55,6 +56,8 @@ class Ground:
         cells = stored.cells(arrays, f"{prefix}cells", self.p.shape)
         dead = self.vanishing(cells)
         target, theta = self._target(cells, dead), stored.floats(arrays, f"{prefix}theta", len(cells))
+        if np.abs(theta).max(initial=0.0) > FARTHEST:
+            raise ValueError(f"{prefix}theta is as large as {np.abs(theta).max():g}")
         with np.errstate(all="ignore"):  # theta of a file may be anything
             return Grown(self, cells, target, target.at(theta), dead)
 
