@@ -118,7 +118,7 @@ def written(args: Args, folder: Path) -> Path:
 
 def run(argv: list[str], folder: Path) -> tuple[int, str, str]:
     """Run the command line in this process."""
-    from legendre.cli.app import main
+    from legendre.cli import main
 
     out, err, old = io.StringIO(), io.StringIO(), sys.argv
     sys.argv = ["legendre", *argv]
