@@ -91,7 +91,8 @@ def obey(read: Callable[[bytes], None], data: bytes) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        for kind in (ld.errors.ConvergenceWarning, ld.errors.BasisWarning):
+            warnings.simplefilter("ignore", kind)
         try:
             read(data)
         except ld.LegendreError as refusal:

@@ -22,7 +22,7 @@ KINDS = ("wrong", "exception", "warning", "hang", "changed", "differs")
 """How a case fails: an answer or a refusal that is wrong; an exception that is not ours; a warning that is not ours;
 no answer in time; an input that was written to; other bits the second time."""
 ANSWERS = ("right", "boundary", "unconverged", "refused")
-OURS = (ld.errors.ConvergenceWarning, ld.errors.CheckpointWarning)
+OURS = tuple(k for k in vars(ld.errors).values() if isinstance(k, type) and issubclass(k, Warning))
 
 
 class Wrong(Exception):

@@ -36,7 +36,8 @@ class Factor:
         if len(self.columns):
             with few_threads(len(self.columns), least=0):  # the bits of dpotri follow the threads at every size
                 inverse, _ = lapack.dpotri(self.lower, lower=1)
-            out[self.columns] = np.diagonal(inverse) * self.scale**2
+            with np.errstate(over="ignore"):  # of a variance of 1e-310 the inverse is infinite
+                out[self.columns] = np.diagonal(inverse) * self.scale**2
         return out
 
 
