@@ -138,8 +138,15 @@ def test_base_measures_margins_and_weights_in_float32_are_summed_in_float64() ->
     )
     assert_allclose(narrow.tensor(), wide.tensor(), rtol=1e-15)
     weights = RNG.random(N).astype(np.float32)
-    learned = [
+    few, many = (
         ld.LegendreDensity("interactions(2)").fit(CELLS, sample_weight=w) for w in (weights, weights.astype(float))
-    ]
-    scores = [model.score_samples(CELLS[:20]) for model in learned]
-    assert_allclose(scores[0], scores[1], rtol=1e-14)
+    )
+    assert_allclose(few.score_samples(CELLS[:20]), many.score_samples(CELLS[:20]), rtol=1e-14)
+
+
+def test_errors_along_a_growing_basis_and_with_hidden_modes_are_those_of_float64() -> None:
+    X = (1.0 + 1e-4 * RNG.random(SHAPE)).astype(np.float32)
+    one, two = (ld.decompose(x, "adaptive(4)").path for x in (X, X.astype(np.float64)))
+    assert [(r.kl, r.rmse) for r in one] == [(r.kl, r.rmse) for r in two]
+    hidden = [ld.hidden(x, ld.interactions([(0, 2), (1, 2)]), restarts=1) for x in (X, X.astype(np.float64))]
+    assert hidden[0].kl == hidden[1].kl

@@ -13,7 +13,7 @@ import legendre as ld
 NOTHING_ON_AXES = np.array([[[0, 0], [0, 3]], [[0, 2], [5, 7]]])
 
 
-def sparse(X: np.ndarray) -> ld.SparseTensor:
+def sparse(X: Any) -> ld.SparseTensor:
     cells = np.argwhere(X)
     return ld.from_coords(cells, X[tuple(cells.T)], X.shape)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import find, frozen, merged_cells, wide_type
+from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.blas_threads import all_threads
@@ -81,7 +81,7 @@ class Sparse(Observation):
 
     def at(self, cells: IntArray) -> FloatArray:
         place = find(cells, self.cells)
-        return np.where(place >= 0, self.values[place], 0.0) + self.each * self.total
+        return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
@@ -122,7 +122,8 @@ class Sparse(Observation):
 
     def squared_error(self, q: Comparable) -> float:
         """Sum ``(p - q)^2`` over the entries, and over all other cells, where p is the pseudo-count's share or 0."""
-        p, there = self.values / self.total + self.each, np.exp(q.log_prob(self.cells))
+        # in float64, whatever the type of X is
+        p, there = self.values / np.float64(self.total) + self.each, np.exp(q.log_prob(self.cells))
         apart = p - there
         with all_threads():
             square, of_q = float(np.vdot(apart, apart)), float(np.vdot(there, there))
@@ -143,8 +144,6 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
         )
     if support not in SUPPORT_NAMES:
         raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
-    # a SparseTensor that was not made by our readers may hold any type; whatever is computed of it is float64
-    values = values.astype(wide_type(values), copy=False)
     if not len(values):
         raise InvalidTensor("X is zero everywhere: it has no entries, so it cannot be normalised to probabilities.")
     with np.errstate(over="ignore"):

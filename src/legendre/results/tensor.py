@@ -52,7 +52,9 @@ class FittedTensor:
             self.brought[home] = home.bring(self._boxes)
         q = device_sums.spread(home, self.brought[home], self.fit.model.quotient, rows)
         if self.fit.model.base is not None:
-            q = home.xp.exp(q + home.xp.log(home.bring(self.fit.model.base[rows]))) * self.fit.total
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
+                log_base = np.log(self.fit.model.base[rows])
+            q = home.xp.exp(q + home.bring(log_base)) * self.fit.total
         return q if self.visible is None else home.xp.where(home.bring(self.visible[rows]), q, home.xp.zeros_like(q))
 
     def log_prob(self, cells: IntArray) -> FloatArray:

@@ -191,7 +191,7 @@ class Grown:
     def round(self) -> Round:
         """Measure the size of the basis and how well it fits."""
         data = self.ground.data
-        difference = data.values / data.total - self.q
+        difference = data.values / np.float64(data.total) - self.q  # in float64, whatever the type of X is
         if data.missing is not None:
             difference = difference[~data.missing]
         rmse = float(np.sqrt(np.mean(difference**2))) * data.total

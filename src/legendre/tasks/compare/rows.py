@@ -102,7 +102,7 @@ def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
     mask: BoolArray = X > 0
     kept = np.where(mask, Q, 0.0)
     total = float(kept.sum())
-    return kept * (float(X[mask].sum()) / total) if total > 0 else kept
+    return kept * (float(X[mask].sum(dtype=np.float64)) / total) if total > 0 else kept
 
 
 def _slabs(X: AnyArray, Q: FloatArray) -> zip[tuple[FloatArray, FloatArray]]:

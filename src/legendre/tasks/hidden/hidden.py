@@ -167,7 +167,7 @@ def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
     """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
     q = visible_sums(host(fit.tensor()), len(data.shape)) / data.total
     inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
-    p = data.values[inside] / data.total
+    p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
     with np.errstate(divide="ignore"):
         log_q = np.log(q[inside])
     if (lost := np.isneginf(log_q)).any():  # below the range of float64, as with a base measure of 1e-200 beside 1
