@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from legendre.core.errors import TooLarge
 
+LOADING = ("failed to map segment", "cannot allocate memory")
+"""What the errors say that the loader of shared libraries raises where there is no room left for one."""
+BLAS_ROOM = 1 << 27  # bytes that both copies of OpenBLAS, NumPy's and SciPy's, take for themselves when first called
 BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
 NO_QUESTION = 1 << 26  # bytes (64 MiB) that are taken without looking at how many are free
 CGROUPS = Path("/sys/fs/cgroup")
@@ -113,3 +118,61 @@ def _lines(path: str) -> list[str]:
             return file.readlines()
     except OSError:
         return []
+
+
+@contextmanager
+def memory_told(what: str) -> Iterator[None]:
+    """Say in a sentence of ours where memory ran out: an allocation failed, or a library could not be loaded.
+
+    >>> with memory_told("decompose"):
+    ...     raise MemoryError("Unable to allocate 8. GiB")
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.TooLarge: decompose: memory ran out (Unable to allocate 8. GiB). ...
+    """
+    try:
+        if _limited():
+            _load_blas()
+        yield
+    except TooLarge:
+        raise
+    except (MemoryError, ImportError, OSError) as problem:
+        if not isinstance(problem, MemoryError) and not _no_room_to_load(problem):
+            raise
+        said = " ".join(str(problem).split("\n")[0].split())
+        raise TooLarge(
+            f"{what}: memory ran out ({said[:120] or 'an allocation failed'}). Take a smaller tensor or basis, or give "
+            "this process more (ulimit -v, the limit of the container)."
+        ) from problem
+
+
+def _no_room_to_load(problem: BaseException | None) -> bool:
+    """Whether the loader of shared libraries said so, in this error or in one that led to it."""
+    while problem is not None:
+        if any(part in str(problem).lower() for part in LOADING):
+            return True
+        problem = problem.__context__
+    return False
+
+
+def _limited() -> bool:
+    """Whether this process may have less memory than the machine (``ulimit -v``)."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return False
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+@cache
+def _load_blas() -> None:
+    """Have OpenBLAS take its working memory while there is enough; where it finds none, it waits for ever.
+
+    Done once in a process; what fails is tried again.
+    """
+    import numpy as np
+    from scipy.linalg.lapack import dpotrf
+
+    np.empty(BLAS_ROOM, dtype=np.uint8)  # given back at once; a MemoryError where there is not as much
+    ones = np.ones((128, 128))
+    dpotrf(ones @ ones + 128.0 * np.eye(128))

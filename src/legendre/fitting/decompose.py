@@ -16,6 +16,7 @@ from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, Home, home_of
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
+from legendre.core.memory import memory_told
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
@@ -101,7 +102,7 @@ def decompose(
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     unrecorded = checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
-    with opened as record, shown(settings.callback, progress) as (step, say):
+    with memory_told("decompose"), opened as record, shown(settings.callback, progress) as (step, say):
         settings = replace(settings, callback=step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
         data = read(X, support, base, rankings=rankings, watch=say)

@@ -13,7 +13,7 @@ import numpy as np
 from legendre.core.array_libraries import Home
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
-from legendre.core.memory import rows_of
+from legendre.core.memory import memory_told, rows_of
 from legendre.core.sums import device_sums
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -83,6 +83,7 @@ def merged_log_density(fit: Decomposition) -> FloatArray:
     return np.where(fall < -LEVEL, -np.inf, np.where(fall > LEVEL, np.nan, log_density))
 
 
+@memory_told("tensor")
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
     check_formed(fit.shape, "tensor", WAY_OUT, fit.model.quotient.n_merged)
@@ -96,6 +97,7 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     return out
 
 
+@memory_told("tensor")
 def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
     """Compute the same on the device of X."""
     q = _in_units(fit, extend)
@@ -126,6 +128,7 @@ def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     return index.astype(np.int64)
 
 
+@memory_told("theta_tensor")
 def theta_tensor(fit: Decomposition) -> FloatArray:
     """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
     check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
@@ -135,6 +138,7 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
     return out
 
 
+@memory_told("eta_tensor")
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)

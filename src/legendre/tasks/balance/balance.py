@@ -17,6 +17,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.memory import memory_told
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
@@ -101,22 +102,23 @@ def balance(
     >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor().sum(axis=1).round(8).tolist()
     [30.0, 70.0]
     """
-    settings = Settings.read(solver, tol, max_iter, callback)
-    if settings.solver is not None and settings.solver.needs_mass:
-        raise InvalidSetting(
-            f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
-            f"Use auto, {', '.join(SOLVERS)}."
-        )
-    home, prior = home_of(X), _prior(X)
-    wanted = read_margins(margins, modes, total, prior.values.shape, settings.tol)
-    shares = wanted.normalised()
-    basis = interactions(list(shares)).select(prior)
-    problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
-    result = Projection(prior.values, problem, wanted, settings).balanced()
-    if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
-        text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
-        warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
-    return result if home is HERE else replace(result, values=home.bring(result.values))
+    with memory_told("balance"):
+        settings = Settings.read(solver, tol, max_iter, callback)
+        if settings.solver is not None and settings.solver.needs_mass:
+            raise InvalidSetting(
+                f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
+                f"Use auto, {', '.join(SOLVERS)}."
+            )
+        home, prior = home_of(X), _prior(X)
+        wanted = read_margins(margins, modes, total, prior.values.shape, settings.tol)
+        shares = wanted.normalised()
+        basis = interactions(list(shares)).select(prior)
+        problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
+        result = Projection(prior.values, problem, wanted, settings).balanced()
+        if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
+            text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
+            warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
+        return result if home is HERE else replace(result, values=home.bring(result.values))
 
 
 def _prior(X: TensorLike) -> Dense:

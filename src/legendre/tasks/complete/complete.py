@@ -15,6 +15,7 @@ from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.memory import memory_told
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
@@ -99,32 +100,34 @@ def complete(
     >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
     """
-    if undetermined not in UNDETERMINED:
-        raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
-    if criterion not in CRITERIA:
-        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-    settings = Settings.read(solver, tol, max_iter)
-    recipes = read_bases(basis, folds)
-    home = HERE if type(X) is np.ndarray else home_of(X)
-    data, seen = read_gaps(X, support, base, "complete")
-    recipe, table = recipes[0], None
-    if folds is not None:
-        folding = Folding.read(folds, hold_out, rng, len(data.shape))
-        recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
-    with shown(None, progress) as (step, say):
-        fit = fit_recipe(data, home, recipe, replace(settings, callback=step), say)
-    warned(fit, stacklevel=3)
-    value, determined = extrapolate(fit, undetermined)
-    tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
-    if determined is None and not seen.all():
-        warnings.warn(
-            f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} parameters "
-            "are too many, or too nearly dependent. Where cells are not, their values depend on the choice of theta.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    known = None if determined is None else frozen(determined | seen)
-    return Completion(tensor if home is HERE else home.bring(tensor), fit, known, frozen(seen), table)
+    with memory_told("complete"):
+        if undetermined not in UNDETERMINED:
+            raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
+        if criterion not in CRITERIA:
+            raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+        settings = Settings.read(solver, tol, max_iter)
+        recipes = read_bases(basis, folds)
+        home = HERE if type(X) is np.ndarray else home_of(X)
+        data, seen = read_gaps(X, support, base, "complete")
+        recipe, table = recipes[0], None
+        if folds is not None:
+            folding = Folding.read(folds, hold_out, rng, len(data.shape))
+            recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
+        with shown(None, progress) as (step, say):
+            fit = fit_recipe(data, home, recipe, replace(settings, callback=step), say)
+        warned(fit, stacklevel=3)
+        value, determined = extrapolate(fit, undetermined)
+        tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
+        if determined is None and not seen.all():
+            warnings.warn(
+                f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
+                "parameters are too many, or too nearly dependent. Where cells are not, their values depend on the "
+                "choice of theta.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        known = None if determined is None else frozen(determined | seen)
+        return Completion(tensor if home is HERE else home.bring(tensor), fit, known, frozen(seen), table)
 
 
 def read_gaps(X: TensorLike, support: str | ArrayLike, base: ArrayLike | None, task: str) -> tuple[Dense, BoolArray]:

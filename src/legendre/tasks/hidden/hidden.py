@@ -17,6 +17,7 @@ from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.array_libraries import home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.memory import memory_told
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
@@ -84,46 +85,47 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    settings, levels, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
-    if not is_whole(restarts, 1):
-        raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")
-    generators = _generators(rng, restarts)
-    home, data = home_of(X), in_memory(read(X, support, base), "hidden")
-    data = replace(data, values=frozen(np.asarray(data.values, dtype=np.float64)))
-    n_visible, n_cells = len(data.shape), math.prod((*data.shape, *levels))
-    if n_visible + len(levels) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
-        raise InvalidSetting(
-            f"visible and hidden modes together make {n_visible + len(levels)} modes and {n_cells:,} cells; at most "
-            f"{limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
+    with memory_told("hidden"):
+        settings, levels, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
+        if not is_whole(restarts, 1):
+            raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")
+        generators = _generators(rng, restarts)
+        home, data = home_of(X), in_memory(read(X, support, base), "hidden")
+        data = replace(data, values=frozen(np.asarray(data.values, dtype=np.float64)))
+        n_visible, n_cells = len(data.shape), math.prod((*data.shape, *levels))
+        if n_visible + len(levels) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
+            raise InvalidSetting(
+                f"visible and hidden modes together make {n_visible + len(levels)} modes and {n_cells:,} cells; at "
+                f"most {limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
+            )
+        even = _shared(data, np.full((1,) * n_visible + levels, 1.0 / math.prod(levels)))
+        cells = _cells(recipe, even, n_visible)
+        model = HiddenModel.of(even, cells, n_visible)
+        # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
+        ties = (cells[:, n_visible:] > 0).any(axis=1)
+        starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
+        steps = model.max_iter if settings.max_iter is None else settings.max_iter
+        runs, best = _race(model, starts, settings.tol, steps)
+        fit = replace(_last_fit(data, even, cells, runs[best].theta), home=home)
+        kl, log_likelihood = _visible_fit(data, fit)
+        cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
+        result = HiddenDecomposition(
+            fit=fit,
+            n_visible=n_visible,
+            runs=tuple(runs),
+            best=best,
+            status=fit.status if runs[best].residual <= settings.tol else cut_short,
+            tol=settings.tol,
+            recipe=repr(recipe),
+            total=data.total,
+            kl=kl,
+            log_likelihood=log_likelihood,
         )
-    even = _shared(data, np.full((1,) * n_visible + levels, 1.0 / math.prod(levels)))
-    cells = _cells(recipe, even, n_visible)
-    model = HiddenModel.of(even, cells, n_visible)
-    # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
-    ties = (cells[:, n_visible:] > 0).any(axis=1)
-    starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
-    steps = model.max_iter if settings.max_iter is None else settings.max_iter
-    runs, best = _race(model, starts, settings.tol, steps)
-    fit = replace(_last_fit(data, even, cells, runs[best].theta), home=home)
-    kl, log_likelihood = _visible_fit(data, fit)
-    cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
-    result = HiddenDecomposition(
-        fit=fit,
-        n_visible=n_visible,
-        runs=tuple(runs),
-        best=best,
-        status=fit.status if runs[best].residual <= settings.tol else cut_short,
-        tol=settings.tol,
-        recipe=repr(recipe),
-        total=data.total,
-        kl=kl,
-        log_likelihood=log_likelihood,
-    )
-    if not result.converged:
-        where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
-        advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
-        warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
-    return result
+        if not result.converged:
+            where = f"the best of {restarts} runs stopped after {result.n_iter} steps with a gradient of"
+            advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
+            warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
+        return result
 
 
 def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:

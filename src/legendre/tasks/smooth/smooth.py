@@ -19,6 +19,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import home_of
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
+from legendre.core.memory import memory_told
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -84,41 +85,42 @@ def smooth(
     >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
     True
     """
-    if criterion not in CRITERIA:
-        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-    settings = Settings.read(tol=tol, max_iter=max_iter)
-    home, (data, seen) = home_of(X), read_gaps(X, support, base, "smooth")
-    measure = np.ones(data.shape) if data.base is None else data.base
-    omega, entries = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
-    values: FloatArray = np.where(omega, entries, 0.0)
-    folding = Folding.read(folds, hold_out, rng, len(data.shape))
-    together = math.prod(data.shape[k] for k in folding.along)
-    tuned = tune(values, measure, folding.deal(omega), criterion, together)
-    observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
-    limit = STEPS if settings.max_iter is None else settings.max_iter
-    place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
-    with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
-        model = data.total * np.exp(place.h - place.psi + np.log(measure))
-    done = Smoothed(
-        values=home.bring(frozen(np.where(seen, entries, model))),
-        means=home.bring(frozen(model)),
-        observed=frozen(seen),
-        theta=frozen(moebius(place.h).ravel()[1:]),
-        variances=tuned.variances,
-        criterion=criterion,
-        error=tuned.error,
-        n_held_out=tuned.n_held_out,
-        n_folds=tuned.n_folds,
-        residual=place.residual,
-        gap=place.gap,
-        status=Status.CONVERGED if place.residual <= settings.tol else Status.OUT_OF_STEPS,
-        history=steps,
-        tol=settings.tol,
-    )
-    if not done.converged:
-        where = f"smooth: the gradient is {done.residual:.2e} after {done.n_iter} steps, tol = {tol:g}."
-        warnings.warn(f"{where} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2)
-    return done
+    with memory_told("smooth"):
+        if criterion not in CRITERIA:
+            raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+        settings = Settings.read(tol=tol, max_iter=max_iter)
+        home, (data, seen) = home_of(X), read_gaps(X, support, base, "smooth")
+        measure = np.ones(data.shape) if data.base is None else data.base
+        omega, entries = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
+        values: FloatArray = np.where(omega, entries, 0.0)
+        folding = Folding.read(folds, hold_out, rng, len(data.shape))
+        together = math.prod(data.shape[k] for k in folding.along)
+        tuned = tune(values, measure, folding.deal(omega), criterion, together)
+        observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
+        limit = STEPS if settings.max_iter is None else settings.max_iter
+        place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
+        with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
+            model = data.total * np.exp(place.h - place.psi + np.log(measure))
+        done = Smoothed(
+            values=home.bring(frozen(np.where(seen, entries, model))),
+            means=home.bring(frozen(model)),
+            observed=frozen(seen),
+            theta=frozen(moebius(place.h).ravel()[1:]),
+            variances=tuned.variances,
+            criterion=criterion,
+            error=tuned.error,
+            n_held_out=tuned.n_held_out,
+            n_folds=tuned.n_folds,
+            residual=place.residual,
+            gap=place.gap,
+            status=Status.CONVERGED if place.residual <= settings.tol else Status.OUT_OF_STEPS,
+            history=steps,
+            tol=settings.tol,
+        )
+        if not done.converged:
+            where = f"smooth: the gradient is {done.residual:.2e} after {done.n_iter} steps, tol = {tol:g}."
+            warnings.warn(f"{where} Raise max_iter or tol.", ConvergenceWarning, stacklevel=2)
+        return done
 
 
 @dataclass(frozen=True, eq=False)
