@@ -87,14 +87,16 @@ class HiddenModel(Solver):
         With a base measure a visible probability may be below the range of float64; its logarithm is not.
         """
         engine, problem = self.plan.target.engine, self.plan.target.problem
-        log_q = engine.log_probabilities(point)
-        modes, inside = tuple(range(self.n_visible, log_q.ndim)), self.mass > 0
-        peak = np.where(inside, log_q.max(axis=modes, keepdims=True), 0.0)
-        q = np.exp(log_q - peak)
+        log_q, inside, unit = engine.log_probabilities(point), self.mass > 0, 0.0
+        q = np.exp(log_q)
         visible = visible_sums(q, self.n_visible, keepdims=True)
+        if (visible[inside] < sys.float_info.min).any():
+            peak = np.where(inside, log_q.max(axis=tuple(range(self.n_visible, log_q.ndim)), keepdims=True), 0.0)
+            q, unit = np.exp(log_q - peak), float(self.mass[inside] @ peak[inside])
+            visible = visible_sums(q, self.n_visible, keepdims=True)
         ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=inside)
         target = Target(engine, problem.completed(q * ratio), 0.0)
-        kl = float(self.mass[inside] @ (np.log(ratio[inside]) - peak[inside])) + self.within
+        kl = float(self.mass[inside] @ np.log(ratio[inside])) - unit + self.within
         return Completed(engine, target.problem, 0.0, target.evaluated(point), kl)
 
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
