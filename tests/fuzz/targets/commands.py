@@ -42,19 +42,19 @@ CSV = (
 
 def draw_commands(rng: np.random.Generator) -> Args:
     X = draw.values(rng, draw.shape(rng, 24, (1, 2, 2, 3)), pick(rng, "even", "counts", "sparse"))
-    kind = pick(rng, "npy", "npy", "npz", "csv", "csv", "tns", "none", "other", "folder", "bytes")
+    kind = pick(rng, "npy", "npz", "csv", "tns") if chance(rng, 0.8) else pick(rng, "none", "other", "folder", "bytes")
     content: Any = X
     if kind == "csv":
         content = (
             pick(rng, *CSV)
-            if chance(rng, 0.6)
+            if chance(rng, 0.5)
             else "\n".join(",".join(map(repr, map(float, row))) for row in np.atleast_2d(X.reshape(len(X), -1)))
         )
     if kind == "bytes":
         content = rng.bytes(int(rng.integers(0, 200)))
     options: list[str] = [
         "--basis",
-        str(draw.basis_string(rng, X.shape) if chance(rng, 0.85) else pick(rng, "B9", "", "B1 +", "interactions(7)")),
+        str(draw.basis_string(rng, X.shape) if chance(rng, 0.93) else pick(rng, "B9", "", "B1 +", "interactions(7)")),
     ]
     for name, choices in {
         "--support": ("all", "nonzero", "some"),
@@ -64,7 +64,7 @@ def draw_commands(rng: np.random.Generator) -> Args:
         "--key": ("X", "Y"),
         "--checkpoint": ("state.npz", "missing/state.npz"),
     }.items():
-        if chance(rng, 0.12):
+        if chance(rng, 0.08):
             options += [name, pick(rng, *choices)]
     output = pick(rng, "fit.npz", "fit.npz", "fit.npz", "fit.npz", "no/fit.npz", "x.npy", ".", "a b.npz")
     return {

@@ -18,6 +18,7 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
 
 STEPS = 100
+LARGE = 1e100  # squares of larger entries, summed, may leave the range of float64
 CG_STEPS = 200  # products per Newton step; a direction that is not exact costs another step, no more
 SUFFICIENT = 1e-4  # the share of the promised decrease that a step must keep (Armijo)
 ROUNDING = 1e-11  # the objective is a sum of many terms; decreases below this share of it are lost in rounding
@@ -178,6 +179,9 @@ class PenalisedPoint:
 
         The preconditioner is the Hessian's diagonal where cells are evenly spread.
         """
+        unit = float(np.abs(right).max())
+        if LARGE < unit < np.inf:
+            return unit * self.solve(right / unit, accuracy)
         scale = 1.0 / (1.0 + self.spread**2 * (self.observed.n_cells / self.q.size))
         found, left = np.zeros_like(right), right.copy()
         enough = accuracy * float(np.linalg.norm(right))
