@@ -69,9 +69,9 @@ def main() -> None:
     answers |= {"threads": in_threads(4)}
     answers |= {method: in_children(method) for method in ("spawn", "forkserver")}
     answers |= {"loky": in_loky()}
-    from numba.np.ufunc.parallel import threading_layer
+    import numba
 
-    facts = {"layer": threading_layer(), "before": before, "after": blas_threads()}
+    facts = {"layer": numba.np.ufunc.parallel.threading_layer(), "before": before, "after": blas_threads()}
     json.dump(facts | {"other": [way for way, found in answers.items() if found != {alone}]}, sys.stdout)
 
 
