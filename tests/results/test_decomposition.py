@@ -293,7 +293,7 @@ def altered(path: Path, **changes: Any) -> Path:
 
 DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
     "newer": ({"version": 99}, r"its format version is 99, this library reads up to 2\. Update legendre"),
-    "other_format": ({"format": "something-else"}, r"not a saved result \(it holds basis, eta, eta_hat,"),
+    "other_format": ({"format": "something-else"}, r"not a saved result \(it holds basis, checksum, eta, eta_hat,"),
     "no_format": ({"format": None}, r"not a saved result"),
     "no_theta": ({"theta": None}, r"a saved decomposition, but a damaged one \('theta'"),
     "no_version": ({"version": None}, r"damaged one \('version'"),
