@@ -26,7 +26,7 @@ def test_the_diagonal_of_the_inverse_does_not_depend_on_the_number_of_threads(si
 
 @pytest.mark.thread_unsafe(reason="BLAS has one number of threads for the process")
 def test_a_limit_that_the_main_thread_waits_in_does_not_change_bits() -> None:
-    """threadpoolctl lets no other thread change the number meanwhile, and says nothing."""
+    """The library threadpoolctl lets no other thread change the number meanwhile, and says nothing."""
     rows = np.random.default_rng(3).standard_normal((300, 400))
     gram = rows @ rows.T
     alone = factorise(gram.copy(), 400).lower.tobytes()
