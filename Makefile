@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled to bytecode when they are first imported: most of these packages never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test compiling uncompiled small rest lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: demo test compiling uncompiled small rest threads lint fuzz fuzz-long fuzz-report fuzz-guided
 .PHONY: bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
@@ -59,6 +59,12 @@ fuzz-report: $(VENV)/.dev
 MINUTES ?= 1
 fuzz-guided: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz.guided --minutes $(MINUTES)
+
+# Every test in four threads at once, on each of numba's threading layers; those that change what all threads share
+# (monkeypatch, captured output, numbers of threads) run in one. Half an hour each.
+threads: $(VENV)/.dev
+	NUMBA_THREADING_LAYER=omp $(BIN)/python -m pytest --quiet --parallel-threads=4 tests
+	NUMBA_THREADING_LAYER=workqueue $(BIN)/python -m pytest --quiet --parallel-threads=4 tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report

@@ -478,6 +478,7 @@ def half_done(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.thread_unsafe(reason="one file")
 def test_truncated_files_are_refused_and_stay(half_done: Path) -> None:
     whole = half_done.read_bytes()
     for kept in (0, 1, 30, len(whole) // 2, len(whole) - 1):
@@ -489,6 +490,7 @@ def test_truncated_files_are_refused_and_stay(half_done: Path) -> None:
         assert half_done.read_bytes() == whole[:kept]
 
 
+@pytest.mark.thread_unsafe(reason="one file")
 def test_a_flipped_bit_is_refused_or_harmless(half_done: Path) -> None:
     """Every part of the file is summed up in it; only the frame around the parts holds bits that no one needs."""
     whole, expected = half_done.read_bytes(), facts(ld.decompose(SKEWED, "B3(5)", solver="natural"))

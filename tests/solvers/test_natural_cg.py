@@ -103,6 +103,7 @@ def slices_gone(shape: tuple[int, ...]) -> BoolArray:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.thread_unsafe(reason="tol is at the level of rounding for the first numbers of rng")
 def test_dependent_parameters(engine: type[ReferenceEngine] | type[DenseEngine], rng: np.random.Generator) -> None:
     """Whole slices are left out: many features become equal on what is left, others constant or empty."""
     X = rng.uniform(0.1, 1.0, size=(8, 8, 8))

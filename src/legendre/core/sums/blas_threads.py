@@ -2,8 +2,8 @@
 
 The last bits of a product or a factor depend on that number, and a BLAS library has one for the whole process. So fits
 in several threads take turns: while one has changed the number, no other starts a product whose bits would follow, and
-whoever changed it puts it back before the next. (Limits that overlap are put back in the wrong order, and threadpoolctl
-ignores those of a second thread.)
+whoever changed it puts it back before the next. (Limits that overlap are put back in the wrong order; threadpoolctl
+ignores those of a second thread, also where the first only waits for it inside a limit of its own.)
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def few_threads(size: int, least: int = limits.NO_BLAS_THREADS) -> Iterator[None
         if size >= limits.ONE_BLAS_THREAD:
             yield
             return
-        with _controller().limit(limits=1, user_api="blas"):
+        controller = _controller()
+        for library in controller.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):  # else it ignores all threads but the caller's
+                library.clear_controlling_thread(force=True)
+        with controller.limit(limits=1, user_api="blas"):
             yield
 
 
