@@ -266,3 +266,11 @@ def test_the_string_form() -> None:
     fit = ld.decompose([[1.0, 2.0], [3.0, 5.0]], "adaptive(2, start='B1')")
     assert fit.recipe == "adaptive(2, start='B1')"
     assert fit.n_params == 2
+
+
+def test_a_basis_of_a_thousand_million_cells_does_not_grow() -> None:
+    with pytest.raises(
+        ld.errors.InvalidBasis, match=r"of 26,999 cells 26,999 would be chosen .* up to 5,000 parameters"
+    ):
+        ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9))
+    assert ld.decompose(np.arange(1.0, 7.0).reshape(2, 3), ld.adaptive(10**9)).n_params == 5

@@ -433,3 +433,22 @@ def test_solvers_of_one_body_bases_agree(solver: str | Solver, sigma: float) -> 
     fit = ld.decompose(X, "B1", solver=solver, tol=1e-12)
     product = np.multiply.outer(np.multiply.outer(X.sum((1, 2)), X.sum((0, 2))), X.sum((0, 1))) / X.sum() ** 2
     assert_allclose(fit.tensor() / X.sum(), product / X.sum(), atol=1e-11)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_batch_gradient_descent_comes_back_from_a_start_of_1000(sign: float) -> None:
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        fit = ld.decompose(
+            [[1, 2], [3, 4]], "B1", solver=ld.solvers.Gradient(form="batch"), start=[-sign * 1e3, sign * 1e3]
+        )
+    assert fit.status is ld.Status.CONVERGED
+
+
+def test_a_start_out_of_reach_is_refused_and_a_far_one_is_named() -> None:
+    slow = ld.solvers.Gradient(learning_rate=0.1, max_iter=100)
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"an entry of size 1000, and 100 steps .* at most 10. Begin nearer"
+    ):
+        ld.decompose([[1, 2], [3, 4]], "B1", solver=slow, start=[1000.0, 0.0])
+    with pytest.warns(ld.ConvergenceWarning, match=r"start has entries of up to 1000, .* begin nearer, by default"):
+        ld.decompose([[1, 2], [3, 4]], "B1", solver="gradient", start=[1000.0, 1000.0], max_iter=5)

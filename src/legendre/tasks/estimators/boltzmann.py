@@ -30,7 +30,6 @@ from legendre.tasks.estimators.base import (
     counts,
     generator,
     grid_trouble,
-    holds_grid,
     row_weights,
     samples_of,
 )
@@ -112,7 +111,7 @@ class BoltzmannMachine(Estimator):
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
         _check_states(variables, variables.groups(self.edges))
-        if holds_grid(variables.shape):
+        if math.prod(variables.shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
             return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
