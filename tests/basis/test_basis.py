@@ -274,3 +274,14 @@ def test_integers_of_any_type(kind: Any, rng: np.random.Generator) -> None:
     assert repr(ld.rbm(kind(20), kind(10))) == repr(ld.rbm(20, 10))
     with pytest.raises(ld.errors.InvalidBasis, match=r"rbm\(125, 10\) has 135 modes; at most 32"):
         ld.rbm(kind(125), kind(10))
+
+
+@pytest.mark.parametrize("order", [12, 20])
+def test_millions_of_sets_of_modes_are_refused_before_they_are_listed(order: int) -> None:
+    X = ld.from_coords([[0] * 24, [1] * 24], [1.0, 2.0], [2] * 24)
+    with pytest.raises(
+        ld.errors.InvalidBasis, match=rf"interactions\({order}\): 24 modes .* interactions\(5\) has few"
+    ):
+        ld.decompose(X, ld.interactions(order))
+    with pytest.raises(ld.errors.InvalidBasis, match=r"interactions\(<1 sets>\): 24 modes .* has few enough"):
+        ld.decompose(X, ld.interactions([range(24)]))

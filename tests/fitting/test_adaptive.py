@@ -274,3 +274,11 @@ def test_a_basis_that_grew_to_a_boundary_is_fitted_to_its_end() -> None:
     fit = ld.decompose(X, ld.adaptive("aic"))
     assert fit.status is ld.Status.AT_BOUNDARY
     assert fit.kl == pytest.approx(ld.decompose(X, fit.basis).kl, abs=1e-12)
+
+
+def test_a_basis_of_a_thousand_million_cells_does_not_grow() -> None:
+    with pytest.raises(
+        ld.errors.InvalidBasis, match=r"of 26,999 cells 26,999 would be chosen .* up to 5,000 parameters"
+    ):
+        ld.decompose(np.ones((30, 30, 30)), ld.adaptive(10**9))
+    assert ld.decompose(np.arange(1.0, 7.0).reshape(2, 3), ld.adaptive(10**9)).n_params == 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
+from legendre.model.margins import decomposable, in_running_order
 from legendre.model.model import Model
 from legendre.model.problem import MergedData, Problem
 from legendre.solvers.choose import choose
@@ -263,3 +265,43 @@ def test_slow_scaling_is_left_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
     assert_allclose(
         fit.tensor() / X.sum(), ld.decompose(X, ld.interactions(2), solver="natural").tensor() / X.sum(), atol=1e-9
     )
+
+
+def test_plan_searches_for_no_face(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = CUBE.copy()
+    X[0, 0, 0] = X[1, 1, 1] = 0.0
+    monkeypatch.setattr("legendre.fitting.plan.search_face", pytest.fail)
+    decided = ld.plan(X, ld.B3(3))
+    assert not decided.face.certain
+    assert "whether cells vanish in the limit is known after the fit" in str(decided)
+
+
+def test_the_certificate_proves_existence_before_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros that harm nothing cost no search, with a solver of every kind; the others are searched afterwards."""
+    X = np.random.default_rng(0).random((4, 4, 4)) + 0.1
+    X[0, 0, 0] = X[1, 2, 3] = 0.0
+    monkeypatch.setattr("legendre.core.limits.QUICK_SEARCH", 0)
+    corners = X.copy()
+    corners[:2, :2, :2] = np.arange(8.0).reshape(2, 2, 2) % 7
+    expected = ld.decompose(corners, ld.interactions(2))
+    monkeypatch.setattr("legendre.fitting.plan.search_face", pytest.fail)
+    for solver in ("auto", "natural", "natural-cg"):
+        assert ld.decompose(X, ld.interactions(2), solver=solver).status is ld.Status.CONVERGED
+    empty = X.copy()
+    empty[0, 0] = 0.0  # an empty margin is left out, and the rest is proved
+    fit = ld.decompose(empty, ld.interactions(2))
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.n_vanishing == 4
+    assert expected.status in (ld.Status.CONVERGED, ld.Status.AT_BOUNDARY)
+
+
+def test_few_parameters_on_many_margins_take_newton_steps() -> None:
+    """28 margins of 8 modes: cycles over them took ten times as long as Newton steps."""
+    names = [solver.name for solver in ld.plan(np.ones((6, 5, 4, 4, 3, 3, 3, 2)), ld.interactions(2)).solvers]
+    assert names == ["natural"]
+
+
+def test_thousands_of_margins_are_ordered_at_once() -> None:
+    modes = list(combinations(range(20), 4))
+    assert len(in_running_order(modes)) == len(modes)
+    assert not decomposable(modes)

@@ -460,3 +460,22 @@ def test_beyond_a_rate_of_8_gradient_descent_may_raise_kl(rate: float, rises: bo
         warnings.simplefilter("ignore", ld.ConvergenceWarning)
         fit = ld.decompose([0.499, 0.501], "full", solver=ld.solvers.Gradient(rate), max_iter=1)
     assert (fit.history[1].objective > fit.history[0].objective) is rises
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_batch_gradient_descent_comes_back_from_a_start_of_1000(sign: float) -> None:
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        fit = ld.decompose(
+            [[1, 2], [3, 4]], "B1", solver=ld.solvers.Gradient(form="batch"), start=[-sign * 1e3, sign * 1e3]
+        )
+    assert fit.status is ld.Status.CONVERGED
+
+
+def test_a_start_out_of_reach_is_refused_and_a_far_one_is_named() -> None:
+    slow = ld.solvers.Gradient(learning_rate=0.1, max_iter=100)
+    with pytest.raises(
+        ld.errors.InvalidSetting, match=r"an entry of size 1000, and 100 steps .* at most 10. Begin nearer"
+    ):
+        ld.decompose([[1, 2], [3, 4]], "B1", solver=slow, start=[1000.0, 0.0])
+    with pytest.warns(ld.ConvergenceWarning, match=r"start has entries of up to 1000, .* begin nearer, by default"):
+        ld.decompose([[1, 2], [3, 4]], "B1", solver="gradient", start=[1000.0, 1000.0], max_iter=5)

@@ -301,3 +301,12 @@ def test_missing_values_of_every_library() -> None:
                 ld.LegendreDensity(1).fit(table)
     with pytest.raises(ld.errors.InvalidSamples, match="column 0 is None in row 1"):
         ld.LegendreDensity(1).fit(np.ma.masked_array([[1], [2]], mask=[[False], [True]]))
+
+
+def test_a_large_grid_of_few_rows_is_a_list_of_cells() -> None:
+    """Three continuous columns of 100 values make a million cells, nearly all of them empty."""
+    rows = np.random.default_rng(0).normal(size=(100, 3))
+    fit = ld.LegendreDensity(1).fit(rows)
+    assert fit.decomposition_.shape == (100, 100, 100)
+    assert fit.decomposition_.kl == pytest.approx(2 * np.log(100), abs=1e-9)
+    assert fit.decomposition_.data.kind != "a dense array"

@@ -144,6 +144,7 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
 
     Infinite where rounding leaves fewer of them independent: then no m is known to have the data's expectations.
     """
+    point = target.at(point.theta)  # one from a checkpoint lacks what the engine keeps for itself
     g = target.engine.fisher(point)
     part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
     factor = factorise(part, target.problem.model.space.n_summed)

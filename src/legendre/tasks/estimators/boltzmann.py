@@ -111,12 +111,14 @@ class BoltzmannMachine(Estimator):
         variables = Variables.of(len(samples.names), names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
-        _check_states(variables, variables.groups(self.edges))
-        if holds_grid(variables.shape):
+        if math.prod(variables.shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
             return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
         try:
+            _check_states(variables, variables.groups(self.edges))
             return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
         except InvalidBasis as problem:
+            if holds_grid(variables.shape):
+                raise
             trouble = grid_trouble(variables.shape)
             raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
 

@@ -1,0 +1,133 @@
+"""Memory: how much is free, and requests that are refused before anything is allocated."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core import limits, memory
+
+GIB = float(1 << 30)
+
+
+def test_what_is_small_is_taken_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "free_memory", lambda: 0.0)
+    memory.check_room(1000, 8, "a grid", "Ask for less.")
+    with pytest.raises(
+        ld.errors.TooLarge, match=r"a grid of 1e\+09 cells needs 7.45 GiB; 0 GiB are free here. Ask for"
+    ):
+        memory.check_room(10**9, 8, "a grid", "Ask for less.")
+
+
+def test_the_free_memory_is_the_least_of_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    for least in ("_of_the_machine", "_of_the_container", "_of_the_process"):
+        for name in ("_of_the_machine", "_of_the_container", "_of_the_process"):
+            monkeypatch.setattr(memory, name, lambda value=GIB if name == least else 3 * GIB: value)
+        assert memory.free_memory() == GIB
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "files"),
+    [
+        ("0::/pod/job", "", ("memory.max", "memory.current", "inactive_file")),
+        (
+            "4:cpu,memory:/pod/job",
+            "memory",
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ),
+    ],
+    ids=["version-2", "version-1"],
+)
+def test_the_limit_of_a_container_counts(
+    line: str, folder: str, files: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit stands one level up; cached files count as free."""
+    group = tmp_path / folder / "pod"
+    group.mkdir(parents=True)
+    (group / files[0]).write_text("3000000000\n")
+    (group / files[1]).write_text("2500000000\n")
+    (group / "memory.stat").write_text(f"anon 5\n{files[2]} 100000000\n")
+    read = memory._lines
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_lines", lambda path: [line + "\n"] if path == "/proc/self/cgroup" else read(path))
+    assert memory._of_the_container() == 600_000_000
+    (group / files[0]).write_text("max\n")
+    assert memory._of_the_container() == math.inf
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is enforced on Linux")
+def test_the_limit_of_addresses_counts() -> None:
+    code = (
+        "import resource; from legendre.core import memory;"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)); print(memory.free_memory() < 4 << 30)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_free_memory_is_unknown_where_nothing_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> int:
+        raise ValueError(name)
+
+    monkeypatch.setattr(memory, "_lines", lambda _: [])
+    assert memory._of_the_machine() > 0
+    monkeypatch.setattr(memory.os, "sysconf", nothing)
+    assert memory._of_the_machine() == math.inf
+    assert memory._of_the_container() == math.inf
+
+
+def binary(order: int) -> ld.Decomposition:
+    """Fit a product over modes with two levels, on a grid that is never formed."""
+    return ld.decompose(ld.from_coords(np.array([[0] * order, [1] * order]), [1.0, 2.0], [2] * order), "B1")
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "tensor": (lambda: binary(31).tensor(), r"tensor: an array of 2.15e\+09 cells needs 64 GiB; .* Ask for log_prob"),
+    "theta_tensor": (lambda: binary(31).theta_tensor(), "theta_tensor: an array .* needs 16 GiB; .* at the cells of"),
+    "eta_tensor": (lambda: binary(31).eta_tensor(), "eta_tensor: an array .* needs 64 GiB; .* On the basis"),
+    "marginal": (lambda: binary(31).marginal(list(range(30))), "a merged grid .* needs 48 GiB; .* Ask about some"),
+    "sample": (
+        lambda: ld.decompose([[1, 2], [3, 4]], "B1").sample(10**10),
+        r"sample: a list of 1e\+10 cells needs 447 GiB; .* Draw fewer at a time",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_answers_that_do_not_fit_are_refused_before_they_are_formed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, text = REFUSED[name]
+    monkeypatch.setattr(memory, "free_memory", lambda: 8 * GIB)
+    with pytest.raises(ld.errors.TooLarge, match=text):
+        ask()
+
+
+def test_a_base_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "NO_QUESTION", 0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 40.0)
+    with pytest.raises(ld.errors.TooLarge, match=r"base: a measure of 4 cells needs .* leave it out"):
+        ld.decompose([[1, 2], [3, 4]], "B1", base=np.ones((2, 2)))
+
+
+def test_a_broadcast_view_of_2_to_the_36_cells_is_refused() -> None:
+    """Nothing of its size is in memory, so that no limit of memory stops it: it would be read for minutes."""
+    view = np.broadcast_to(np.float64(1.0), (2**18, 2**18))
+    with pytest.raises(
+        ld.errors.InvalidTensor, match=r"repeats 1 numbers over 68,719,476,736 cells .* along the modes \[0, 1\]"
+    ):
+        ld.decompose(view, "B1")
+
+
+def test_a_broadcast_base_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = np.broadcast_to(np.arange(1.0, 4.0), (2, 3))
+    assert ld.decompose(view, "B1", base=view).converged
+    monkeypatch.setattr(limits, "LARGEST_REPEATED", 5)
+    with pytest.raises(ld.errors.InvalidSupport, match="base is a view that repeats 3 numbers over 6 cells"):
+        ld.decompose(np.ones((2, 3)), "B1", base=view)
