@@ -38,11 +38,12 @@ def try_damage(args: Args, folder: Path) -> Trial:
     every, rng = kinds(), np.random.default_rng(args["seed"])
     kind, way = every[args["kind"] % len(every)], args["way"]
     if way == "bytes" or kind.ending == ".tns.gz":
-        content, what = damage().damaged_bytes(kind.content, rng), "bytes"
+        content, what, unchecked = damage().damaged_bytes(kind.content, rng), "bytes", False
     else:
-        what, arrays = damage().damaged_arrays(damage().unpacked(kind.content), rng)
-        content = damage().packed(damage().forged(arrays) if way == "forged" and "checksum" in arrays else arrays)
-    unchecked = way == "forged" or (way == "arrays" and "checksum" not in damage().unpacked(kind.content))
+        whole = damage().unpacked(kind.content)
+        what, arrays = damage().damaged_arrays(whole, rng)
+        unchecked = way == "forged" or "checksum" not in whole
+        content = damage().packed(damage().forged(arrays) if unchecked and "checksum" in whole else arrays)
 
     def check(found: tuple[str, str]) -> str:
         if found[0] in ("wrong", "raw"):

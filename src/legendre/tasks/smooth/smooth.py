@@ -34,6 +34,7 @@ LEAST, MOST = 1e-7, 20.0  # the bounds of a term's variance of log q; at the low
 TYPICAL, FACTOR = 0.05, 3.0  # a term's variance has a log-normal prior: its median, and one standard deviation
 ROUGH = 0.02  # fits are as exact as this share of a coefficient's standard deviation while variances are sought
 SOLVED = 1e-3  # the accuracy of the linear systems that give the gradient
+FARTHEST = 230.0  # log q of a held-out cell counts as this at most: 100 orders beyond X, whose squares are finite
 ITERATIONS = 40
 SETTLED = 1e-5  # the search ends when a step lowers the error by less than this share
 
@@ -137,8 +138,9 @@ class Fold:
         """Fit from b; return the sum of the errors on the held-out cells, its gradient in v, and the new b."""
         place, _ = fit(self.observed, np.sqrt(v), b, ROUGH / self.observed.n_cells)
         x, squares, slope = self.x[self.held], criterion == "rmse", np.zeros_like(self.x)
-        m = self.total * self.base[self.held] * np.exp(place.h[self.held] - place.psi)
-        slope[self.held] = 2.0 * (m - x) * m if squares else 2.0 * (m - x)
+        log_q = place.h[self.held] - place.psi + np.log(self.base[self.held])
+        m = self.total * np.exp(np.minimum(log_q, FARTHEST))
+        slope[self.held] = np.where(log_q < FARTHEST, 2.0 * (m - x) * m if squares else 2.0 * (m - x), 0.0)
         error = (m - x) ** 2 if squares else poisson_deviance(x, m)
         return float(error.sum()), _in_variances(place, slope), place.b
 
