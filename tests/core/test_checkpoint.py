@@ -581,6 +581,14 @@ def test_a_history_that_ends_elsewhere_is_refused(half_done: Path) -> None:
         ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)
 
 
+def test_theta_so_large_that_rounding_would_explain_anything_is_refused(half_done: Path) -> None:
+    theta = read_arrays(half_done)["under_way/fit.0/state.theta"].copy()
+    theta[0] = 1e300
+    rewritten(half_done, {"under_way/fit.0/state.theta": theta}, half_done)
+    with pytest.raises(ld.errors.InvalidFile, match="the history ends elsewhere than the state"):
+        ld.decompose(SKEWED, "B3(5)", solver="natural", checkpoint=half_done)
+
+
 def test_a_checkpoint_with_a_wrong_checksum_is_refused(half_done: Path) -> None:
     arrays: dict[str, Any] = read_arrays(half_done)
     arrays["under_way/fit.0/state.anchor"] = arrays["under_way/fit.0/state.anchor"] * 2  # which nothing else depends on

@@ -10,6 +10,7 @@ from legendre.engines.protocol import Point
 from legendre.model.model import Model
 
 SPREAD = 4  # times that size; of 1,500 saved results of all kinds none came back by more than a thirtieth of it apart
+COARSEST = 1e-6  # at most this, however large theta is: eta that is known less well certifies nothing
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -20,7 +21,7 @@ def rounding(model: Model, point: Point) -> float:
     with the size of what is added; an error in log q is the same share of q, and eta is a sum of these.
     """
     size = 1.0 + abs(point.psi) + float(np.abs(point.theta).sum())
-    return SPREAD * EPS * math.sqrt(sum(model.quotient.merged_shape)) * size
+    return min(SPREAD * EPS * math.sqrt(sum(model.quotient.merged_shape)) * size, COARSEST)
 
 
 def apart(one: Point, other: Point) -> float:

@@ -231,11 +231,9 @@ def _unpack_walk(solver: Solver, target: Target, arrays: Arrays) -> Walk:
     lowest, objective, idle = (float(x) for x in stored.floats(arrays, "watch", 3))
     history = list(unpack_history(stored.rows(arrays, "history", 4)))
     last, here = history[-1], state.point
-    slack = rounding(target.problem.model, here) * (1.0 + abs(here.objective))
-    off = max(
-        abs(last.residual - here.residual), abs(last.objective - here.objective), abs(lowest - other.point.residual)
-    )
-    if not (off <= slack and idle in range(len(history))):
+    off = max(abs(last.residual - here.residual), abs(lowest - other.point.residual))
+    off = max(off, abs(last.objective - here.objective) / (1.0 + abs(here.objective)))
+    if not (off <= rounding(target.problem.model, here) and idle in range(len(history))):
         raise ValueError(f"the history ends elsewhere than the state, {off:.2g} from it")
     return Walk(solver, target, history, Position(state, other, objective, int(idle), last.iteration))
 

@@ -92,7 +92,10 @@ class NaturalCG(Solver):
             origins = floats(arrays, "origins", *((None, k) if np.ndim(arrays["origins"]) > 1 else (0,)))
             for theta in origins:
                 pre = target.engine.preconditioner(target.engine.at(theta), pre)
-        return State(point, memory=CGMemory(pre, number(arrays, "size", finite=False)), step=step)
+        size = number(arrays, "size", finite=False)
+        if not size > 0:
+            raise ValueError(f"size is {size:g}")
+        return State(point, memory=CGMemory(pre, size), step=step)
 
     def _solve(
         self, target: Target, point: Evaluation, pre: Preconditioner, *, share: float, floor: float
