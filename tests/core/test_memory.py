@@ -79,7 +79,7 @@ def test_free_memory_is_unknown_where_nothing_tells(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(memory, "_lines", lambda _: [])
     assert memory._of_the_machine() > 0
-    monkeypatch.setattr(memory.os, "sysconf", nothing)
+    monkeypatch.setattr("os.sysconf", nothing)
     assert memory._of_the_machine() == math.inf
     assert memory._of_the_container() == math.inf
 

@@ -69,9 +69,11 @@ def main() -> None:
     answers |= {"threads": in_threads(4)}
     answers |= {method: in_children(method) for method in ("spawn", "forkserver")}
     answers |= {"loky": in_loky()}
-    import numba
+    import numba.np.ufunc.parallel
 
-    facts = {"layer": numba.np.ufunc.parallel.threading_layer(), "before": before, "after": blas_threads()}
+    layer: Any = numba.np.ufunc.parallel.threading_layer
+
+    facts = {"layer": layer(), "before": before, "after": blas_threads()}
     json.dump(facts | {"other": [way for way, found in answers.items() if found != {alone}]}, sys.stdout)
 
 

@@ -302,6 +302,6 @@ def test_few_parameters_on_many_margins_take_newton_steps() -> None:
 
 
 def test_thousands_of_margins_are_ordered_at_once() -> None:
-    modes = list(combinations(range(20), 4))
+    modes: list[tuple[int, ...]] = list(combinations(range(20), 4))
     assert len(in_running_order(modes)) == len(modes)
     assert not decomposable(modes)

@@ -309,4 +309,6 @@ def test_a_large_grid_of_few_rows_is_a_list_of_cells() -> None:
     fit = ld.LegendreDensity(1).fit(rows)
     assert fit.decomposition_.shape == (100, 100, 100)
     assert fit.decomposition_.kl == pytest.approx(2 * np.log(100), abs=1e-9)
-    assert fit.decomposition_.data.kind != "a dense array"
+    data = fit.decomposition_.data
+    assert data is not None
+    assert data.kind != "a dense array"
