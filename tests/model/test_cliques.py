@@ -531,7 +531,7 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
         patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)
         grid = ld.BoltzmannMachine(**machine.get_params()).fit(rows)
-    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 100)
+    monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 100)
     machine.fit(rows)
     assert isinstance(machine.decomposition_.data, Sparse)
     assert list(machine.weights_) == list(grid.weights_)

@@ -186,13 +186,13 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         tol=plan.settings.tol,
         recipe=repr(plan.recipe),
         data=data,
-        refit=partial(_refit, data, problem.model.basis, plan.settings),
+        refit=partial(_refit, data, problem.model.basis, plan.settings.unwatched),
     )
 
 
 def _refit(data: Observation, cells: IntArray, settings: Settings, columns: IntArray) -> Decomposition:
     """Fit some cells of a basis."""
-    return warned(fit_on(data, Cells(cells[columns]), replace(settings, max_iter=None, callback=None)))
+    return warned(fit_on(data, Cells(cells[columns]), settings))
 
 
 def _status(status: Status, face: Face) -> Status:

@@ -43,6 +43,12 @@ class Settings:
     callback: Callback | None = None
     ranked: bool = True
 
+    @property
+    def unwatched(self) -> Settings:
+        """The same without a caller's limit of steps and callback, for fits that the caller did not begin."""
+        alone = self.max_iter is None and self.callback is None
+        return self if alone else replace(self, max_iter=None, callback=None)
+
     @classmethod
     def read(
         cls,

@@ -235,7 +235,7 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
     if len(shape) > limits.MOST_AXES:
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
         raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
-    check_room(n_cells, 8 - 24 * merged // -n_cells, f"{name}: an array", way_out)
+    check_room(n_cells, 8 + 24 * merged // n_cells, f"{name}: an array", way_out)
 
 
 def first_of(log_q: FloatArray, peak: float) -> int:
