@@ -294,17 +294,23 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
                 raise ValueError("order")
             return Cells(v for v in grid if sum(i > 0 for i in v) <= sets)
         groups = [set(group) for group in sets]
+        if any(len(set(group)) < len(group) for group in sets):
+            raise ValueError("twice")
         if any(k not in range(order) for group in groups for k in group):
             raise ValueError("mode")
         return Cells(v for v in grid if any({k for k, i in enumerate(v) if i} <= group for group in groups))
 
     def boltzmann(edges: Any) -> Cells:
+        if any(len(set(edge)) < len(edge) for edge in edges):
+            raise ValueError("twice")
         if set(shape) != {2} or not all(edges) or any(k not in range(order) for edge in edges for k in edge):
             raise ValueError("levels")
         groups = [(k,) for k in range(order)] + [tuple(edge) for edge in edges]
         return Cells(tuple(int(k in group) for k in range(order)) for group in groups)
 
     def rbm(visible: int, hidden: int) -> Cells:
+        if visible < 1 or hidden < 1:
+            raise ValueError("none")
         return boltzmann(list(itertools.product(range(visible), range(visible, visible + hidden))))
 
     def cells(index: Any) -> Cells:
