@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.check import evaluated, same
@@ -22,6 +22,8 @@ from legendre.tasks.hidden.em import Run, visible_sums
 
 ROUNDING = 1e-9  # by which KL of the last fit may be above that of the run: the fit is one more step, which lowers it
 SAME = 1e-4  # runs whose KL is above the best by this share of it, or by tol, count as having reached it in the summary
+
+FAINT = 1e-290  # visible sums, in X's units, below which entries of Q may have lost digits to underflow
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +94,22 @@ class HiddenDecomposition(Result):
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
         q: FloatArray = host(self.fit.tensor())
         visible = visible_sums(q, self.n_visible, keepdims=True)
-        return self.fit.home.bring(np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0))
+        shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
+        faint = np.argwhere(visible_sums(q, self.n_visible) < FAINT)
+        if len(faint):
+            hidden_shape = q.shape[self.n_visible :]
+            shares[tuple(faint.T)] = self._by_logarithms(faint, hidden_shape)
+        return self.fit.home.bring(shares)
+
+    def _by_logarithms(self, visible: IntArray, hidden_shape: tuple[int, ...]) -> FloatArray:
+        """Compute Q(hidden | visible) of some visible cells (n x modes) whose probability is below float64's range."""
+        levels = np.indices(hidden_shape).reshape(len(hidden_shape), -1).T
+        cells = np.concatenate([np.repeat(visible, len(levels), axis=0), np.tile(levels, (len(visible), 1))], axis=1)
+        log_q = self.fit.log_prob(cells).reshape(len(visible), -1)
+        peak = log_q.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # -inf less -inf: a visible cell of probability 0
+            q = np.exp(log_q - peak)
+        return np.asarray((q / q.sum(axis=1, keepdims=True)).reshape(len(visible), *hidden_shape))
 
     def summary(self) -> str:
         """Return a table of the fit and its runs."""
