@@ -268,7 +268,7 @@ def basis_cells(text: str, X: Array, mask: Array) -> set[tuple[int, ...]]:
 
     def B2(l: int, axis: int = -1) -> Cells:  # noqa: E741
         slices, found = range(order)[axis], set()
-        if l < 1:
+        if l < 1 or l != int(l):
             raise ValueError("l")
         for k in range(order):
             if k != slices:

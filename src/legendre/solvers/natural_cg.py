@@ -112,7 +112,11 @@ class NaturalCG(Solver):
             if not curvature > 0.0:  # dependent parameters; every iterate is a descent direction
                 break
             length = rz / curvature
-            solution += length * step
+            with np.errstate(over="ignore"):
+                longer = length * step
+            if not np.isfinite(longer).all():  # a curvature next to 0, of cells that sank below the range of float64
+                break
+            solution += longer
             residual -= length * product
             z = pre.apply(residual)
             rz, old = dot(residual, z), rz
