@@ -479,3 +479,14 @@ def test_a_start_out_of_reach_is_refused_and_a_far_one_is_named() -> None:
         ld.decompose([[1, 2], [3, 4]], "B1", solver=slow, start=[1000.0, 0.0])
     with pytest.warns(ld.ConvergenceWarning, match=r"start has entries of up to 1000, .* begin nearer, by default"):
         ld.decompose([[1, 2], [3, 4]], "B1", solver="gradient", start=[1000.0, 1000.0], max_iter=5)
+
+
+def test_a_fisher_matrix_next_to_zero_ends_without_a_warning_and_without_a_bound() -> None:
+    """Base measures over 325 orders of magnitude: the last Newton direction was infinite."""
+    X, base = np.array([1.7, 1.6, 2.4, 0.5]), np.array([4.4e68, 1e-56, 4.6e57, 4.2e-257])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        fit = ld.decompose(X, [[2], [3]], base=base, tol=1e-300)
+    assert not fit.converged
+    assert fit.gap >= fit.kl - np.log(4)

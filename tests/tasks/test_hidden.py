@@ -345,3 +345,12 @@ def test_no_run_takes_more_steps_than_it_may(max_iter: int) -> None:
         fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]), 3, max_iter=max_iter, restarts=3)
     assert all(len(run.history) <= max_iter + 1 for run in fit.runs)
     assert [step.iteration for step in fit.history] == list(range(len(fit.history)))
+
+
+def test_the_posterior_of_cells_below_the_range_of_floats() -> None:
+    """In X's units Q underflows there, and the posterior was NaN though the visible cell is possible."""
+    X, base = np.array([2.8e-241, 3.3e-241, 3.9e-241]), np.array([2e-32, 1.7e88, 3.6e90])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
+        fit = ld.hidden(X, ld.interactions([(0, 1)]), 2, base=base, rng=0, restarts=1, max_iter=0)
+    assert_allclose(fit.posterior().sum(axis=1), 1.0, rtol=1e-12)

@@ -165,6 +165,8 @@ def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, floa
     if len(anchor.factor.columns) < len(point.theta):
         return np.inf, np.inf
     direction = anchor.factor.solve(point.gradient)
+    if not np.isfinite(direction).all():  # of cells whose probability is next to nothing: no bound is known
+        return np.inf, np.inf
     drift = target.engine.swing(point.theta - anchor.point.theta)
     factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
     tilt = target.engine.swing(direction) * factor
