@@ -194,7 +194,9 @@ class Grown:
         difference = data.values / np.float64(data.total) - self.q  # in float64, whatever the type of X is
         if data.missing is not None:
             difference = difference[~data.missing]
-        rmse = float(np.sqrt(np.mean(difference**2))) * data.total
+        top = float(np.abs(difference).max(initial=0.0))  # squares in its unit do not leave the range of float64
+        shares = difference / top if 0 < top < np.inf else difference
+        rmse = float(np.sqrt(np.mean(shares**2))) * (top or 1.0) * data.total
         return Round.measured(len(self.cells), self.kl, rmse, data.total)
 
     def pack(self, prefix: str = "") -> dict[str, Any]:
