@@ -28,9 +28,9 @@ def test_effects_are_drawn_as_factors_and_maps(rng: np.random.Generator) -> None
         modes = [int(word) for word in ax.get_title().split(":")[0].split() if word.isdigit()]
         assert f"{100 * effects[modes].share:.1f} %" in ax.get_title()
         if len(modes) == 1:
-            np.testing.assert_allclose(ax.lines[-1].get_ydata(), np.exp(effects[modes].values))
+            np.testing.assert_allclose(np.asarray(ax.lines[-1].get_ydata(), dtype=float), np.exp(effects[modes].values))
         else:
-            np.testing.assert_allclose(ax.images[0].get_array(), effects[modes].values)
+            np.testing.assert_allclose(np.asarray(ax.images[0].get_array(), dtype=float), effects[modes].values)
 
 
 def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) -> None:
@@ -54,7 +54,7 @@ def test_bad_questions() -> None:
     with pytest.raises(ld.errors.InvalidQuery, match="no parameter that tells levels apart"):
         ld.decompose([[1, 2], [3, 4]], ld.empty()).plot.effects()
     with pytest.raises(ld.errors.InvalidSetting, match=r"plot.history: ax must be axes"):
-        fit.plot.history(3)
+        fit.plot.history(3)  # type: ignore[arg-type]
 
 
 def test_without_matplotlib_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
