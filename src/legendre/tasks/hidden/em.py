@@ -206,9 +206,12 @@ def _divergence_within(joint: Dense, problem: Problem, n_visible: int) -> float:
     """``sum p log(p / r)`` over cells less the same over boxes, P being summed over the hidden modes."""
     levels = math.prod(joint.shape[n_visible:])
     first: Any = (..., *[0] * (len(joint.shape) - n_visible))
-    p = joint.values[first] / joint.total * levels
+    with np.errstate(over="ignore"):  # entries outside the support may be anything
+        p = joint.values[first] / joint.total * levels
     inside = p > 0 if joint.support.mask is None else joint.support.mask[first] & (p > 0)
-    ratio = p[inside] if joint.base is None else p[inside] / joint.base[first][inside]
+    log_ratio = np.log(p[inside])  # logarithms are subtracted, for the ratio may leave the range of float64
+    if joint.base is not None:
+        log_ratio -= np.log(joint.base[first][inside])
     mass, measure = (visible_sums(part, n_visible) for part in (problem.mass, problem.model.weights / levels))
     full = mass > 0
-    return float(p[inside] @ np.log(ratio)) - float(mass[full] @ np.log(mass[full] / measure[full]))
+    return float(p[inside] @ log_ratio) - float(mass[full] @ (np.log(mass[full]) - np.log(measure[full])))
