@@ -184,9 +184,11 @@ def _finished(
 
 def _gradient(data: Dense, fit: Decomposition) -> float:
     """Compute the largest entry of the gradient of KL(P, Q): expectations of Q less those of X shared out by it."""
-    q, p, inside = host(fit.tensor()) / data.total, data.values / data.total, data.support.on_grid()
-    q = np.where(_over(inside, fit.shape), q, 0.0)  # cells of missing ones have a value, but no probability
-    p = np.expand_dims(np.where(inside, p, 0.0), tuple(range(p.ndim, q.ndim)))
+    inside = data.support.on_grid()
+    # cells of missing ones have a value, but no probability
+    q = np.where(_over(inside, fit.shape), host(fit.tensor()), 0.0) / data.total
+    p = np.where(inside, data.values, 0.0) / data.total
+    p = np.expand_dims(p, tuple(range(p.ndim, q.ndim)))
     visible = visible_sums(q, len(data.shape), keepdims=True)
     excess = zeta_adjoint(q - q * np.divide(p, visible, out=np.zeros_like(visible), where=visible > 0))
     return float(np.abs(excess[tuple(fit.basis.T)]).max(initial=0.0))
