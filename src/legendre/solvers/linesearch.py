@@ -24,8 +24,7 @@ def search(
     probability and the Fisher matrix is nearly singular. Near the minimum the decrease drowns in the rounding error of
     the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # a direction that overflows, with a slope that does, ends it
-        slope = dot(point.gradient, direction)
+    slope = dot(point.gradient, direction)  # not finite where the direction is not, which ends it
     # the rounding error of the objective
     blur = 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)
     step = first if -np.inf < slope < 0 else 0.0

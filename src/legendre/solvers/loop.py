@@ -105,7 +105,8 @@ def run(
         return outcome
     walk = _walk(solver, target, theta, record)
     _check_budget(solver, walk.last, max_iter)
-    with nullcontext() if record is None else record.kept(walk.pack):
+    # a step that overflows is no step, or ends the fit STALLED: no warning is needed
+    with nullcontext() if record is None else record.kept(walk.pack), np.errstate(over="ignore", invalid="ignore"):
         outcome = walk.to_the_end(max_iter, callback, record)
     if record is not None:
         if outcome.status in (Status.CONVERGED, Status.STALLED):

@@ -26,8 +26,7 @@ class Factor:
         if len(self.columns):
             with few_threads(len(self.columns)):
                 solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
-            with np.errstate(over="ignore"):
-                out[self.columns] = solution * self.scale
+            out[self.columns] = solution * self.scale
         return out
 
     def inverse_diagonal(self) -> FloatArray:
