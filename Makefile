@@ -11,11 +11,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# One core runs the tests that compile most, in one process, so that nothing is compiled twice; the other checks the
-# source, runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code, and
-# then tests that compile nothing. Both share the rest.
+# One core runs the tests that compile most, in one process, so that nothing is compiled twice, and those that start
+# processes of their own, which coverage does not see; the other checks the source, runs the tests marked "uncompiled"
+# with the compiler off, which shows coverage the lines of compiled code, and then tests that compile nothing. Both
+# share the rest.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-COMPILING := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py
+COMPILING := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_sparse_files.py \
+	tests/fitting/test_determinism.py tests/faults
 SMALL := tests/basis tests/model tests/paper tests/results tests/solvers
 PYTEST := $(BIN)/python -m pytest --quiet
 # coverage's tracer would slow the compiler down by a third

@@ -100,14 +100,14 @@ __all__ = sorted({name for names in _PLACES.values() for name in names.split()} 
 if not TYPE_CHECKING:  # type checkers know the names from above, and complain of others
 
     def __getattr__(name: str) -> object:
-        if name in _SUBMODULES:
-            found = import_module(f"legendre.{_SUBMODULES[name]}")
-        else:
-            place = next((place for place, names in _PLACES.items() if name in names.split()), None)
-            if place is None:
-                raise AttributeError(f"module 'legendre' has no attribute {name!r}")
-            found = getattr(import_module(f"legendre.{place}"), name)
-        globals()[name] = found
+        place = next((place for place, names in _PLACES.items() if name in names.split()), _SUBMODULES.get(name))
+        if place is None:
+            raise AttributeError(f"module 'legendre' has no attribute {name!r}")
+        from legendre.core.memory import memory_told
+
+        with memory_told(f"import of legendre.{name}", computes=False):
+            module = import_module(f"legendre.{place}")
+        globals()[name] = found = module if name in _SUBMODULES else getattr(module, name)
         return found
 
 

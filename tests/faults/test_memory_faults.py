@@ -90,3 +90,13 @@ def test_blas_is_loaded_while_there_is_room_where_memory_is_limited(monkeypatch:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 40, resource.RLIM_INFINITY))
     with memory_told("decompose"):
         assert called == [True]
+
+
+def test_the_first_use_of_a_name_imports_and_may_run_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(_: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ld, "import_module", no_room)
+    monkeypatch.delitem(vars(ld), "complete", raising=False)
+    with pytest.raises(ld.errors.TooLarge, match=r"^import of legendre\.complete: memory ran out \(an allocation"):
+        _ = ld.complete

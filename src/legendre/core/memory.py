@@ -121,8 +121,15 @@ def _lines(path: str) -> list[str]:
 
 
 @contextmanager
-def memory_told(what: str) -> Iterator[None]:
+def memory_told(what: str, *, computes: bool = True) -> Iterator[None]:
     """Say in a sentence of ours where memory ran out: an allocation failed, or a library could not be loaded.
+
+    Parameters
+    ----------
+    what
+        What was asked for, as the user wrote it.
+    computes
+        Whether linear algebra follows, for which OpenBLAS then takes its memory first.
 
     >>> with memory_told("decompose"):
     ...     raise MemoryError("Unable to allocate 8. GiB")
@@ -131,7 +138,7 @@ def memory_told(what: str) -> Iterator[None]:
     legendre.core.errors.TooLarge: decompose: memory ran out (Unable to allocate 8. GiB). ...
     """
     try:
-        if _limited():
+        if computes and _limited():
             _load_blas()
         yield
     except TooLarge:

@@ -148,8 +148,8 @@ def read_as(name: str, tensor: ArrayLike, support: str | ArrayLike = "all") -> D
 
 def probabilities(data: Dense) -> FloatArray:
     """Return P on the grid: X over its sum, 0 outside the support."""
-    p: FloatArray = np.divide(data.values, data.total, dtype=np.float64)
-    return p if data.support.mask is None else np.where(data.support.mask, p, 0.0)
+    mask = True if data.support.mask is None else data.support.mask
+    return np.divide(data.values, data.total, out=np.zeros(data.values.shape), where=mask, dtype=np.float64)
 
 
 def _parameters(grid: ArrayLike, support: ArrayLike | None) -> tuple[FloatArray, BoolArray]:

@@ -32,6 +32,10 @@ class Plane:
     design: FloatArray
     weights: FloatArray
 
+    def score(self, q: FloatArray) -> FloatArray:
+        """Return ``log(q / weights)``, also where the ratio leaves the range of float64."""
+        return np.log(q) - np.log(self.weights)
+
 
 @dataclass(frozen=True)
 class MProjection(Solver):
@@ -67,11 +71,14 @@ class MProjection(Solver):
         if plane.tangent.shape[1] == 0:
             return None
         try:
-            with all_threads():
+            with all_threads(), np.errstate(over="ignore", invalid="ignore"):
                 hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
-                slope = plane.tangent.T @ np.log(plane.q / plane.weights)
-                move = -plane.tangent @ cho_solve(cho_factor(hessian), slope)
+                slope = plane.tangent.T @ plane.score(plane.q)
+                factor = cho_factor(hessian, check_finite=False)
+                move = -plane.tangent @ cho_solve(factor, slope, check_finite=False)
         except LinAlgError:  # probabilities differ by too many orders of magnitude for float64
+            return None
+        if not np.isfinite(move).all():
             return None
         step = _step_length(plane, move)
         return _state(target, replace(plane, q=plane.q + step * move), step) if step else None
@@ -99,10 +106,10 @@ def _plane(target: Target, q: FloatArray) -> Plane:
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
     """Stay positive, then halve until the entropy objective's slope no longer points back hard."""
-    falling, slope = move < 0, float(move @ np.log(plane.q / plane.weights))
+    falling, slope = move < 0, float(move @ plane.score(plane.q))
     step = min(1.0, 0.95 * float((plane.q[falling] / -move[falling]).min(initial=np.inf)))
     while step > 2.0**-50:
-        if float(move @ np.log((plane.q + step * move) / plane.weights)) <= 0.9 * abs(slope):
+        if float(move @ plane.score(plane.q + step * move)) <= 0.9 * abs(slope):
             return step
         step /= 2
     return 0.0
@@ -110,7 +117,7 @@ def _step_length(plane: Plane, move: FloatArray) -> float:
 
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
-    root, score = np.sqrt(plane.q), np.log(plane.q / plane.weights)
+    root, score = np.sqrt(plane.q), plane.score(plane.q)
     with all_threads():
         solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

@@ -70,7 +70,7 @@ class Natural(Solver):
             return state
         point, work = state.point, _workspace(state)
         if work.anchor is None:
-            gap, tilt = _gap(target, point, Workspace().factorise(target, point))
+            gap, tilt = bound(target, point, Workspace().factorise(target, point))
             return replace(state, gap=gap, tilt=tilt)
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
@@ -83,7 +83,7 @@ class Natural(Solver):
             point = corrected
             if not pays or point.residual < enough:
                 break
-        gap, tilt = _gap(target, point, work.anchor)
+        gap, tilt = bound(target, point, work.anchor)
         return replace(state, point=point, gap=gap, tilt=tilt)
 
     def pack(self, state: State) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def newton_gap(target: Target, point: Evaluation) -> float:
     expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
     minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
     """
-    return _gap(target, point, Workspace().factorise(target, point))[0]
+    return bound(target, point, Workspace().factorise(target, point))[0]
 
 
 def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
@@ -155,7 +155,7 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
     return target.engine.swing(direction)
 
 
-def _gap(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, float]:
+def bound(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, float]:
     """Bound the gap at `point` with the factor from an earlier one, at q0; and the tilt, ``|m / q - 1|``.
 
     With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no

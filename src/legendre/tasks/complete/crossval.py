@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import xlogy
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
@@ -256,7 +255,8 @@ def _score(
     parts = [cells & (turns == turn) for turn in range(int(turns.max()) + 1)]
     pairs = [(values[part], filled[part]) for part in parts if part.any()]
     square = np.array([_root_mean_square(x - m) for x, m in pairs])
-    deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
+    with np.errstate(over="ignore"):
+        deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
     return Score(name, *_mean_and_error(square), *_mean_and_error(deviance), undetermined)
 
 
@@ -268,8 +268,13 @@ def _root_mean_square(errors: FloatArray) -> float:
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
     """``2 (x log(x / m) - x + m)``, cell by cell: twice the generalised KL divergence."""
-    deviance: FloatArray = 2.0 * (xlogy(x, x) - xlogy(x, mean) - x + mean)
-    return deviance
+    infinite = ((mean == 0) & (x > 0)) | np.isinf(mean)
+    m = np.where(infinite, 1.0, mean)
+    unit = np.maximum(np.maximum(x, m), np.finfo(np.float64).tiny)  # of each cell: sums in X's units may overflow
+    ratio = np.log(np.where(x > 0, x, 1.0)) - np.log(np.where(x > 0, m, 1.0))
+    with np.errstate(over="ignore"):  # a deviance beyond the range of float64 is inf
+        deviance = 2.0 * unit * (x / unit * ratio - x / unit + m / unit)
+    return np.where(infinite, np.inf, deviance)
 
 
 def _mean_and_error(errors: FloatArray) -> tuple[float, float]:

@@ -196,12 +196,13 @@ def _gradient(data: Dense, fit: Decomposition) -> float:
 
 def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
     """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
-    q = visible_sums(host(fit.tensor()), len(data.shape)) / data.total
+    means = visible_sums(host(fit.tensor()), len(data.shape))
     inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
     p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
-    with np.errstate(divide="ignore"):
-        log_q = np.log(q[inside])
-    if (lost := np.isneginf(log_q)).any():  # below the range of float64, as with a base measure of 1e-200 beside 1
+    q = means[inside] / data.total
+    lost = np.minimum(q, means[inside]) < np.finfo(np.float64).tiny  # as with a base measure of 1e-200 beside 1
+    log_q = np.log(np.where(lost, 1.0, q))
+    if lost.any():
         log_q[lost] = _log_visible(fit, np.argwhere(inside)[lost])
     return max(float(p @ (np.log(p) - log_q)), 0.0), data.total * float(p @ log_q)  # rounding may leave -1e-17
 

@@ -101,7 +101,8 @@ def smooth(
         limit = STEPS if settings.max_iter is None else settings.max_iter
         place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
         with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
-            model = data.total * np.exp(place.h - place.psi + np.log(measure))
+            root = np.exp(0.5 * (place.h - place.psi + np.log(measure)))  # Q itself may be below the range of float64
+            model = data.total * root * root
         done = Smoothed(
             values=home.bring(frozen(np.where(seen, entries, model))),
             means=home.bring(frozen(model)),
