@@ -7,8 +7,8 @@ from difflib import get_close_matches
 
 __all__ = [
     "BasisWarning", "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile",
-    "InvalidMargins", "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport", "InvalidTensor",
-    "LegendreError", "NotFitted", "TooLarge",
+    "InvalidLabels", "InvalidMargins", "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport",
+    "InvalidTensor", "LegendreError", "NotFitted", "TooLarge",
 ]  # fmt: skip
 
 
@@ -26,6 +26,10 @@ class InvalidSupport(LegendreError):
 
 class InvalidBasis(LegendreError):
     """The basis is not a set of cells of X's grid without the bottom."""
+
+
+class InvalidLabels(LegendreError):
+    """Names of modes or of levels that do not fit X, or that do not tell them apart."""
 
 
 class InvalidMargins(LegendreError):

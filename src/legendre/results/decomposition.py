@@ -14,6 +14,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import HERE, Home, rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.sums.blas_threads import dot
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -123,6 +124,11 @@ class Decomposition(ModelResult):
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
         return frozen(vanishing_cells(self.model, self.alive))
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        return Labels(self.shape)
 
     @property
     def n_vanishing(self) -> int:
