@@ -54,11 +54,11 @@ ALONE: list[tuple[Callable[[], Any], str]] = [
     (lambda: ld.interactions(0), r"interactions\(0\): the order must be at least 1"),
     (lambda: ld.interactions(True), r"interactions\(True\): pass an order such as 2, or sets of modes"),
     (lambda: ld.interactions(1.5), r"interactions\(1\.5\): pass an order"),  # type: ignore[arg-type]
-    (lambda: ld.interactions("01"), r"interactions\('01'\): pass an order"),  # type: ignore[arg-type]
+    (lambda: ld.interactions("01"), r"interactions\('01'\): pass an order"),
     (lambda: ld.interactions([0, 1]), r"interactions: expected sets of modes such as .* got \[0, 1\]"),  # type: ignore[list-item]
     (lambda: ld.interactions([(0, 0)]), r"interactions: \(0, 0\) names a mode twice"),
-    (lambda: ld.interactions([(0.0,)]), r"interactions: modes are integers counted from 0, got \(0\.0,\)"),  # type: ignore[list-item]
-    (lambda: ld.boltzmann([(0, True)]), r"boltzmann: modes are integers counted from 0, got \(0, True\)"),
+    (lambda: ld.interactions([(0.0,)]), r"interactions: modes are integers counted from 0, or names, got \(0\.0,\)"),  # type: ignore[list-item]
+    (lambda: ld.boltzmann([(0, True)]), r"boltzmann: modes are integers counted from 0, or names, got \(0, True\)"),
     (lambda: ld.boltzmann([()]), "boltzmann: an edge has no node"),
     (lambda: ld.boltzmann(3), r"boltzmann: expected sets of modes .* got 3"),  # type: ignore[arg-type]
 ]

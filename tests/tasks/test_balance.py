@@ -380,7 +380,7 @@ def test_bad_tensors(X: Any, margins: Any, text: str) -> None:
         ({0: [[1], [1, 2]]}, "margin 0 is not a rectangular array"),
         ({2: [1, 1]}, r"\(2,\) names a mode that X has not; X has 2 modes"),
         ({(0, 0): [1, 1]}, "names a mode twice"),
-        ({"rows": [1, 1]}, "modes are integers"),
+        ({"rows": [1, 1]}, "those of X have no names"),
         ({(): 1.0}, "a margin is named by its modes"),
         ({(0, 1): [[1, 1], [1, 1]], (1, 0): [[1, 1], [1, 1]]}, r"modes \(0, 1\) is given twice"),
         ({}, "margins is empty"),

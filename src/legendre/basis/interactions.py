@@ -14,6 +14,7 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, size_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -23,7 +24,7 @@ from legendre.data.observation import Observation
 class Interactions(Basis):
     """Cells, in the support or not, whose non-zero coordinates lie in one of `sets` (or are at most `sets` many)."""
 
-    sets: int | tuple[tuple[int, ...], ...]
+    sets: int | tuple[tuple[Mode, ...], ...]
 
     def select(self, data: Observation) -> IntArray:
         shape, order = data.support.shape, len(data.support.shape)
@@ -32,8 +33,8 @@ class Interactions(Basis):
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
             groups, most = [tuple(range(order))], self.sets
         else:
-            groups, most = [tuple(sorted(group)) for group in self.sets], order
-            check_modes("interactions", groups, order)
+            found = found_modes("interactions", self.sets, data.labels)
+            groups, most = [tuple(sorted(group)) for group in found], order
         parts: set[tuple[int, ...]] = set()
         for group in groups:
             free = [k for k in group if shape[k] > 1]
@@ -68,13 +69,14 @@ class Interactions(Basis):
         return f"interactions({self.sets if isinstance(self.sets, int) else list(self.sets)})"
 
 
-def interactions(sets: int | Iterable[Iterable[int]]) -> Basis:
+def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
     """Make the basis of all interactions up to an order, or within the given sets of modes.
 
     Parameters
     ----------
     sets
-        An order (2: all two-body interactions and what they contain), or a list of sets of modes.
+        An order (2: all two-body interactions and what they contain), or a list of sets of modes, which are counted
+        from 0 or named as X names them: ``[("carrier", "dest")]``.
 
     Examples
     --------
@@ -93,25 +95,34 @@ def interactions(sets: int | Iterable[Iterable[int]]) -> Basis:
     return Interactions(mode_sets("interactions", sets))
 
 
-def mode_sets(name: str, sets: Iterable[Iterable[int]]) -> tuple[tuple[int, ...], ...]:
-    """Read sets of modes; modes are checked against a tensor later, by `check_modes`."""
+def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ...], ...]:
+    """Read sets of modes, by number or by name; they are looked up in a tensor later, by `found_modes`."""
+    groups = []
     try:
-        groups = tuple(tuple(group) for group in sets)
+        groups = [(group,) if isinstance(group, str) else tuple(group) for group in sets]
     except TypeError:
         raise InvalidBasis(f"{name}: expected sets of modes such as [(0, 1), (1, 2)], got {sets!r}.") from None
     for group in groups:
-        if not all(type(k) is int or is_whole(k) for k in group):
-            raise InvalidBasis(f"{name}: modes are integers counted from 0, got {group}.")
+        if not all(type(k) is int or isinstance(k, str) or is_whole(k) for k in group):
+            raise InvalidBasis(f"{name}: modes are integers counted from 0, or names, got {group}.")
         if len(set(group)) < len(group):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")
-    return tuple(tuple(int(k) for k in group) for group in groups)
+    return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 
-def check_modes(name: str, groups: Iterable[tuple[int, ...]], order: int) -> None:
-    """Raise InvalidBasis if a set names a mode that the tensor does not have."""
+def found_modes(name: str, groups: Iterable[tuple[Mode, ...]], labels: Labels) -> list[tuple[int, ...]]:
+    """Look sets of modes up in a tensor; raise InvalidBasis if one names a mode that the tensor does not have."""
+    order, found = len(labels.shape), []
     for group in groups:
-        if any(not 0 <= k < order for k in group):
+        if any(isinstance(k, str) for k in group) and labels.names is None:
+            raise InvalidBasis(f"{name}: {group} names modes, but those of X have no names: pass names=[...] with X.")
+        if any(not isinstance(k, str) and not 0 <= k < order for k in group):
             raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
+        modes = tuple(labels.find_mode(k, name, InvalidBasis) for k in group)
+        if len(set(modes)) < len(modes):
+            raise InvalidBasis(f"{name}: {group} names a mode twice.")
+        found.append(modes)
+    return found
 
 
 def _n_cells(lengths: list[int], most: int) -> int:
@@ -136,7 +147,7 @@ def block(shape: tuple[int, ...], part: tuple[int, ...]) -> IntArray:
 class Boltzmann(Basis):
     """One cell per node (its bias) and one per edge or hyperedge (its weight), on a 2 x ... x 2 tensor."""
 
-    edges: tuple[tuple[int, ...], ...]
+    edges: tuple[tuple[Mode, ...], ...]
 
     def select(self, data: Observation) -> IntArray:
         """List the nodes' cells, then the edges' in the order given."""
@@ -146,8 +157,7 @@ class Boltzmann(Basis):
                 f"boltzmann: every mode must have 2 levels, X has shape {shape}. "
                 "For variables with more levels use interactions(edges)."
             )
-        check_modes("boltzmann", self.edges, len(shape))
-        groups = [*((k,) for k in range(len(shape))), *self.edges]
+        groups = [*((k,) for k in range(len(shape))), *found_modes("boltzmann", self.edges, data.labels)]
         cells = np.zeros((len(groups), len(shape)), dtype=np.int64)
         for row, group in zip(cells, groups, strict=True):
             row[list(group)] = 1
@@ -157,13 +167,13 @@ class Boltzmann(Basis):
         return f"boltzmann({list(self.edges)})"
 
 
-def boltzmann(edges: Iterable[Iterable[int]]) -> Basis:
+def boltzmann(edges: Iterable[Iterable[Mode]]) -> Basis:
     """Make the basis of a Boltzmann machine: theta holds its biases, then its weights; exp(psi) is Z.
 
     Parameters
     ----------
     edges
-        Pairs of modes; larger sets are higher-order interactions. Every mode gets a bias.
+        Pairs of modes, by number or name; larger sets are higher-order interactions. Every mode gets a bias.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -40,7 +41,7 @@ class _Sliced(Basis):
     """A basis of l rows, columns or entries of each slice along a mode."""
 
     l: int  # noqa: E741 - the paper's name
-    axis: int = -1
+    axis: Mode = -1
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -48,14 +49,20 @@ class _Sliced(Basis):
             raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {self.l!r}.")
         if self.l < 1:
             raise InvalidBasis(f"{name}({self.l}): l must be at least 1. For no parameters at all use empty().")
-        if type(self.axis) is not int and not is_whole(self.axis):
-            raise InvalidBasis(f"{name}: axis must be an integer, got {self.axis!r}.")
+        if (not isinstance(self.axis, (int, str)) and not is_whole(self.axis)) or isinstance(self.axis, bool):
+            raise InvalidBasis(f"{name}: axis must be an integer or the name of a mode, got {self.axis!r}.")
         # Python's own integers: NumPy's small ones overflow, and look odd in a summary
         object.__setattr__(self, "l", int(self.l))
-        object.__setattr__(self, "axis", int(self.axis))
+        if not isinstance(self.axis, str):
+            object.__setattr__(self, "axis", int(self.axis))
 
-    def _slices(self, shape: tuple[int, ...]) -> int:
+    def _slices(self, labels: Labels) -> int:
         """Return the mode that numbers the slices, counted from 0."""
+        name, shape = type(self).__name__, labels.shape
+        if isinstance(self.axis, str):
+            if labels.names is None:
+                raise InvalidBasis(f"{name}: axis={self.axis!r}, but the modes of X have no names: pass names=[...].")
+            return labels.find_mode(self.axis, name, InvalidBasis)
         if not -len(shape) <= self.axis < len(shape):
             raise InvalidBasis(
                 f"{type(self).__name__}: axis={self.axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, "
@@ -75,7 +82,7 @@ class B2(_Sliced):
     l
         How many rows (and how many columns) of a slice.
     axis
-        The mode that numbers the slices; the paper's is the third.
+        The mode that numbers the slices, by number or name; the paper's is the third.
 
     Examples
     --------
@@ -85,7 +92,7 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        slices = self._slices(data.support.shape)
+        slices = self._slices(data.labels)
         counts = {k: min(self.l, length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
@@ -103,7 +110,7 @@ class B3(_Sliced):
     l
         How many cells of each slice.
     axis
-        The mode that numbers the slices; the paper's is the third.
+        The mode that numbers the slices, by number or name; the paper's is the third.
 
     Examples
     --------
@@ -113,10 +120,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(self.l, self._slices(data.support.shape))], data)
+        return _inside([data.largest(self.l, self._slices(data.labels))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {self._slices(shape): self.l}
+        return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): self.l}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:

@@ -122,7 +122,8 @@ def show(
         raise InvalidSetting(f"{held}, whose tensor has every cell. Leave --extend out.")
     if tensor is not None:
         with replacing(tensor) as stream:
-            np.save(stream, result.tensor(extend=True) if extend else result.tensor())
+            plain = result.without_labels()
+            np.save(stream, plain.tensor(extend=True) if extend else plain.tensor())
     typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
 
 

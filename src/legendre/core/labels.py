@@ -14,6 +14,7 @@ from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
 from legendre.core.types import AnyArray, IntArray
 
+Mode = int | str  # a mode, counted from 0 or by its name
 MOST_NAMED = 12  # valid names that an error lists
 
 
@@ -97,6 +98,11 @@ class Labels:
         if not self.given:
             return cell_name(cell)
         return ", ".join(f"{self.mode(k)} {self.level(k, int(i))}" for k, i in enumerate(cell))
+
+    def values_at(self, cell: Sequence[int] | IntArray) -> tuple[Any, ...]:
+        """Return the labels of a cell; indices where there are none."""
+        own = self.levels or (None,) * len(self.shape)
+        return tuple(int(i) if level is None else _key(level[i]) for level, i in zip(own, cell, strict=True))
 
     def part(self, modes: Sequence[int]) -> Labels:
         """Return the labels of some modes, in the order given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -206,7 +206,7 @@ def _sound(X: object, prior: bool) -> Dense | None:
 def in_memory(data: Observation, task: str) -> Dense:
     """Return X as an array for a task that needs every cell; refuse a grid that is too large for that."""
     if (dense := data.here()) is not None:
-        return dense
+        return dense if dense.origin is data.origin else replace(dense, origin=data.origin)
     raise InvalidTensor(
         f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
         f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
+from legendre.core.labels import Labels
 from legendre.core.memory import size_name
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
@@ -63,11 +65,17 @@ class Observation(ABC):
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
     device: Home | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
+    origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The grid ``(I_1, ..., I_N)``."""
         return self.support.shape
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes and their levels are called."""
+        return self.origin.of(self.shape)
 
     @property
     def entries(self) -> Entries | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import HERE, home_of
 from legendre.core.errors import InvalidSupport
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask.observation import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
 from legendre.data.device import observe_there
 from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.coordinates import as_sparse_tensor
+from legendre.data.readers.labelled import Levels, Names, opened
 from legendre.data.sparse import observe_entries
 
 TensorLike = ArrayLike | HasShape  # what a decomposition can be made of
@@ -26,18 +31,44 @@ def read(
     rankings: Rankings | None = None,
     watch: Say | None = None,
     prior: bool = False,
+    names: Names = None,
+    levels: Levels = None,
 ) -> Observation:
     """Check X, however it is held, and find its sample space; `watch` is called with the progress of a long pass.
 
-    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `prior` see `observe`.
+    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `prior` see `observe`. Names of
+    modes and levels come with X, or are given.
     """
-    if type(X) is np.ndarray:  # what most callers pass is no other library's
-        return observe(X, support, base, rankings=rankings, prior=prior)
     if isinstance(X, Observation):
         return X
+    if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
+        return observe(X, support, base, rankings=rankings, prior=prior)
+    held, origin = opened(X, names, levels)
+    data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, watch, prior)
+    return data if origin is PLAIN else replace(data, origin=origin)
+
+
+def _beside(array: Any, origin: Origin) -> Any:
+    """Take a support or a base measure out of the object that holds it; one with labels must have those of X."""
+    if type(array).__module__.partition(".")[0] not in ("xarray", "pandas"):
+        return array
+    held, own = opened(array)
+    known, mine = origin.labels, own.labels
+    if known is None or mine is None or known.shape != mine.shape:
+        return held
+    if known.names is not None and mine.names is not None and known.names != mine.names:
+        raise InvalidSupport(f"the modes of X are {known.names}, those of the support or base measure {mine.names}.")
+    for k in range(len(known.shape)):
+        if not np.array_equal(known.levels_of(k), mine.levels_of(k)):
+            raise InvalidSupport(f"the support or base measure has other levels of {known.mode(k)} than X.")
+    return held
+
+
+def _observed(
+    X: Any, support: Any, base: Any, rankings: Rankings | None, watch: Say | None, prior: bool
+) -> Observation:
     if is_dask(X):
-        shape: tuple[int, ...] = X.shape  # type: ignore[union-attr]  # a dask array has one
-        wanted = None if rankings is None else rankings(shape)
+        wanted = None if rankings is None else rankings(X.shape)
         return observe_blocks(X, support, base, rankings=wanted, watch=watch)
     listed = as_sparse_tensor(X)
     if listed is None:
@@ -45,7 +76,7 @@ def read(
         if home is not HERE:
             return observe_there(X, home, support, base)
         # what is no array is refused there
-        return observe(X, support, base, rankings=rankings, prior=prior)  # type: ignore[arg-type]
+        return observe(X, support, base, rankings=rankings, prior=prior)
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

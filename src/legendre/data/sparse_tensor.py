@@ -13,7 +13,9 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import LIMIT, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels
 from legendre.core.memory import size_name
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import AnyArray
 
 NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
@@ -110,6 +112,8 @@ class SparseTensor:
         What the modes are called, where the table they come from says so.
     levels
         For each mode the values that its indices 0, 1, ... stand for; ``None`` for modes that came as indices.
+    library
+        The library of the data frame that it was counted from, where there was one: answers go back there.
 
     Examples
     --------
@@ -126,6 +130,17 @@ class SparseTensor:
     shape: tuple[int, ...]
     names: tuple[str, ...] | None = None
     levels: tuple[AnyArray | None, ...] | None = None
+    library: str | None = None
+
+    @property
+    def origin(self) -> Origin:
+        """What answers should be like: Series for rows of pandas, data frames for those of other libraries."""
+        if self.names is None and self.levels is None:
+            return PLAIN
+        labels = Labels(self.shape, self.names, self.levels)
+        if self.library is None:
+            return Origin(labels)
+        return Origin(labels, form="series" if self.library == "pandas" else "rows", library=self.library)
 
     @property
     def nnz(self) -> int:
@@ -171,6 +186,7 @@ def assemble(
     error: type[ValueError],
     names: tuple[str, ...] | None = None,
     levels: tuple[AnyArray | None, ...] | None = None,
+    library: str | None = None,
 ) -> SparseTensor:
     """Check the indices, find the shape, leave zeros out, sort and merge; values have been checked."""
     sizes = check_shape(shape, len(columns), error)
@@ -186,7 +202,7 @@ def assemble(
     labels = tuple(None if level is None else frozen(level) for level in levels or ())
     named = any(level is not None for level in labels)
     own = numbers.copy() if numbers is values else numbers
-    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None)
+    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None, library)
 
 
 def check_shape(shape: Sequence[int] | None, order: int, error: type[ValueError]) -> tuple[int, ...] | None:

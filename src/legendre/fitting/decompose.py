@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
-from legendre.core.array_libraries import HERE, Home, home_of
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import memory_told
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
@@ -34,6 +34,8 @@ def decompose(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
     solver: str | Solver = "auto",
     tol: float = 1e-10,
     max_iter: int | None = None,
@@ -48,16 +50,20 @@ def decompose(
     Parameters
     ----------
     X
-        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. Or a sparse one:
-        `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may stay on their
-        device, and results go back there, in float64. A dask array is read block by block, by a distributed client
-        where there is one; its sample space is the full grid.
+        A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. A DataArray of
+        xarray, a cross table or a Series with a MultiIndex of pandas keep their labels, and answers have the same form.
+        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may
+        stay on their device, and results go back there, in float64. A dask array is read block by block, by a
+        distributed client where there is one; its sample space is the full grid.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
     support
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
         A base measure r of X's shape: ``q_v`` is proportional to ``r_v exp(sum of theta_u, u <= v)``. Default 1.
+    names, levels
+        What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
+        X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
     solver
         ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
@@ -96,7 +102,6 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
-    home = HERE if type(X) is np.ndarray else home_of(X)
     growing = recipe.growing
     if growing is not None and start is not None:
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
@@ -105,16 +110,15 @@ def decompose(
     with memory_told("decompose"), opened as record, shown(settings.callback, progress) as (step, say):
         settings = replace(settings, callback=step)
         rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
-        data = read(X, support, base, rankings=rankings, watch=say)
+        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
-        fit = fit_recipe(data, home, recipe, settings, say, start=start, record=record)
+        fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
     return warned(fit, stacklevel=3, start=start)
 
 
 def fit_recipe(
     data: Observation,
-    home: Home,
     recipe: Basis,
     settings: Settings,
     say: Say | None = None,
@@ -126,18 +130,16 @@ def fit_recipe(
 
     Parameters
     ----------
-    data, home
-        X, and the array library that results go back to.
+    data
+        X.
     recipe, settings, start, record
         As in `fit_on`.
     say
         Shows a text while a basis grows, see `shown`.
     """
     if (growing := recipe.growing) is not None:
-        fit = _grown(data, growing, settings, say, record)
-    else:
-        fit = fit_on(data, recipe, settings, start=start, record=record)
-    return fit if home is HERE else replace(fit, home=home)
+        return _grown(data, growing, settings, say, record)
+    return fit_on(data, recipe, settings, start=start, record=record)
 
 
 @contextmanager

@@ -186,6 +186,7 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         tol=plan.settings.tol,
         recipe=repr(plan.recipe),
         data=data,
+        origin=data.origin,
         refit=partial(_refit, data, problem.model.basis, plan.settings.unwatched),
     )
 

@@ -17,6 +17,7 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.problem import Problem
@@ -117,6 +118,8 @@ def plan(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
     solver: str | Solver = "auto",
     tol: float = 1e-10,
 ) -> Plan:
@@ -135,7 +138,8 @@ def plan(
     one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
     """
     settings, recipe = Settings.read(solver, tol), as_basis(basis)
-    return plan_on(read(X, support, base, rankings=recipe.rankings), recipe, settings)
+    data = read(X, support, base, rankings=recipe.rankings, names=names, levels=levels)
+    return plan_on(data, recipe, settings)
 
 
 def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:

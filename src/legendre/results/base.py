@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from legendre.core.files import write_arrays
 from legendre.core.npz import checksum
+from legendre.core.origin import PLAIN
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
@@ -91,6 +92,13 @@ class Result(Storable):
     @abstractmethod
     def tensor(self) -> Any:
         """Return the result as a tensor in X's units."""
+
+    def without_labels(self) -> Self:
+        """Return the same with answers that are arrays of NumPy, and modes and levels that are numbers."""
+        result: Any = self  # a dataclass with an origin of its own, or with a fit that has one
+        if hasattr(self, "fit"):
+            return cast(Self, replace(result, fit=result.fit.without_labels()))
+        return cast(Self, replace(result, origin=PLAIN))
 
     @property
     def n_params(self) -> int:

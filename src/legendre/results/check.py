@@ -19,7 +19,7 @@ from legendre.engines.reference import ReferenceEngine
 from legendre.engines.rounding import apart, rounding
 from legendre.model.model import Model
 from legendre.results.file import Archive
-from legendre.results.file_model import unpack_model, unpack_point
+from legendre.results.file_model import unpack_model, unpack_origin, unpack_point
 from legendre.results.rounds import read_rounds
 from legendre.solvers.status import Status
 
@@ -97,7 +97,15 @@ def fit_fields(arrays: Archive, status: Status) -> dict[str, Any]:
         raise arrays.unfit("cells of the support are missing")
     stored = {name: arrays.number(name) for name in ("kl", "rmse")}
     path = read_rounds(arrays, model.n_params, stored["kl"]) if "path" in arrays else ()
-    found = {"model": model, "point": point, "eta_hat": eta_hat, "alive": alive, "missing": missing, "path": path}
+    found: dict[str, Any] = {
+        "model": model,
+        "point": point,
+        "eta_hat": eta_hat,
+        "alive": alive,
+        "missing": missing,
+        "path": path,
+    }
+    found["origin"] = unpack_origin(arrays, model.support.shape)
     return found | {"recession": arrays.floats("recession", model.n_params), "total": arrays.total(), "stored": stored}
 
 

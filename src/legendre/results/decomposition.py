@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
-from legendre.core.array_libraries import HERE, Home, rectangular
+from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.blas_threads import dot
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -57,9 +58,10 @@ class Decomposition(ModelResult):
         For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
     recession
         A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
-    home
-        The array library and device that X came from. Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`,
-        `marginal`, `condition`) go back there; what has the length of the basis, or lists cells, is NumPy's.
+    labels, origin
+        What the modes of X and their levels are called; and what X was: a DataArray, a Series or a cross table of
+        pandas, an array of torch, ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`,
+        `condition`) come back as the same; what has the length of the basis is NumPy's.
 
     Notes
     -----
@@ -93,7 +95,7 @@ class Decomposition(ModelResult):
     refit: Callable[[IntArray], Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
-    home: Home = HERE
+    origin: Origin = PLAIN
 
     @cached_property
     def gap(self) -> float:
@@ -128,7 +130,7 @@ class Decomposition(ModelResult):
     @property
     def labels(self) -> Labels:
         """What the modes of X and their levels are called."""
-        return Labels(self.shape)
+        return self.origin.of(self.shape)
 
     @property
     def n_vanishing(self) -> int:
@@ -149,9 +151,9 @@ class Decomposition(ModelResult):
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        if self.home.remote:
+        if self.origin.home.remote and self.origin.form == "array":
             return tensors.tensor_on_device(self, extend=extend)
-        return self.home.bring(tensors.tensor(self, extend=extend))
+        return self.origin.give(tensors.tensor(self, extend=extend))
 
     def at(self, n_params: int) -> Decomposition:
         """Return the exact fit with the first `n_params` cells of an adaptive basis."""
@@ -165,21 +167,22 @@ class Decomposition(ModelResult):
         """Return the exact fit with some of the parameters, given by their places in `basis`."""
         if self.refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
-        return replace(self.refit(columns), home=self.home)
+        return replace(self.refit(columns), origin=self.origin)
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
         return self.distribution.log_prob(tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape))
 
-    def marginal(self, modes: int | Sequence[int], *, given: Mapping[int, int] | None = None) -> Any:
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
         """Return Q summed over all other modes: probabilities over some modes, in the order given.
 
         Parameters
         ----------
         modes
-            One mode or several.
+            One mode or several, by name or counted from 0.
         given
-            ``{mode: index, ...}``: modes that are fixed rather than summed over, for conditional probabilities.
+            ``{mode: level, ...}``: modes that are fixed rather than summed over, for conditional probabilities. A level
+            is named by its label, or by its index where the mode has no labels.
 
         Examples
         --------
@@ -187,10 +190,11 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
         [0.3, 0.7]
         """
-        return self.home.bring(query.marginal(self.distribution, modes, given))
+        kept, at = query.asked(self.labels, modes, given)
+        return self.origin.give(query.marginal(self.distribution, self.labels, kept, at), kept, "probability")
 
-    def condition(self, given: Mapping[int, int]) -> Any:
-        """Return Q given that some modes have certain indices, ``{mode: index, ...}``: over the other modes.
+    def condition(self, given: Mapping[Any, Any]) -> Any:
+        """Return Q given that some modes have certain levels, ``{mode: level, ...}``: over the other modes.
 
         Examples
         --------
@@ -198,10 +202,12 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
         [0.428571428571, 0.571428571429]
         """
-        return self.home.bring(query.condition(self.distribution, given))
+        at = query.event(self.labels, given)
+        left = [k for k in range(len(self.shape)) if k not in at]
+        return self.origin.give(query.marginal(self.distribution, self.labels, left, at), left, "probability")
 
     def expectation(
-        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: int | Sequence[int] | None = None
+        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
     ) -> float:
         """Return the sum of ``q f`` over all cells of positive probability.
 
@@ -209,8 +215,8 @@ class Decomposition(ModelResult):
         ----------
         f
             An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
-            function that is called with one array of coordinates per mode, the k-th along the k-th axis, and returns
-            what broadcasts to the grid.
+            function that is called with one array of levels per mode (their labels, or indices where there are none),
+            the k-th along the k-th axis, and returns what broadcasts to the grid.
         modes
             The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
 
@@ -221,10 +227,12 @@ class Decomposition(ModelResult):
         >>> round(fit.expectation(lambda i, j: i + j), 12)
         1.3
         """
-        return query.expectation(self.distribution, f, modes)
+        return query.expectation(self.distribution, self.labels, f, modes)
 
-    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> IntArray:
-        """Draw n cells from Q, n x N; the same integer `rng` gives the same cells.
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
+        """Draw n cells from Q; the same integer `rng` gives the same cells.
+
+        An array of indices, n x N; of a labelled X a data frame with a column of labels for each mode.
 
         Examples
         --------
@@ -232,10 +240,10 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
         [[1, 1], [1, 1], [0, 0]]
         """
-        return query.sample(self.distribution, n, rng)
+        return self.origin.give_cells(query.sample(self.distribution, n, rng))
 
-    def most_probable(self) -> tuple[int, ...]:
-        """Return the most probable cell; of several (equal to 1e-12), the first in C order.
+    def most_probable(self) -> tuple[Any, ...]:
+        """Return the most probable cell, by labels where there are some; of several (equal to 1e-12), the first.
 
         Examples
         --------
@@ -243,7 +251,7 @@ class Decomposition(ModelResult):
         >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
         (1, 1)
         """
-        return self.distribution.most_probable()
+        return self.labels.values_at(self.distribution.most_probable())
 
     def inference(self) -> Inference:
         """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
@@ -277,11 +285,11 @@ class Decomposition(ModelResult):
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
-        return self.home.bring(tensors.theta_tensor(self))
+        return self.origin.give(tensors.theta_tensor(self))
 
     def eta_tensor(self) -> Any:
         """Return eta of every cell of the grid, eq. (3)."""
-        return self.home.bring(tensors.eta_tensor(self))
+        return self.origin.give(tensors.eta_tensor(self))
 
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.basis.basis import inside_grid
+from legendre.core.origin import PLAIN, Origin, read_origin
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, pack_plain, packed_mask
+from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.rounds import pack_rounds
 
 if TYPE_CHECKING:
@@ -79,6 +80,24 @@ def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) 
     return Point(theta, arrays.expectations("eta", model.n_params), psi)
 
 
+def pack_origin(origin: Origin) -> Arrays:
+    """Write what X was, and its labels; nothing for an array without."""
+    return nested("origin", origin.to_arrays())
+
+
+def unpack_origin(arrays: Archive, shape: tuple[int, ...]) -> Origin:
+    """Read what X was; files of arrays without labels hold nothing of it."""
+    part = arrays.part("origin")
+    if "about" not in part:
+        return PLAIN
+    names = [name for name in part.names() if name.startswith("levels.")]
+    levels = {int(name.removeprefix("levels.")): part.array(name, "OUiufMmb", (None,)) for name in names}
+    try:
+        return read_origin(part.text("about"), shape, levels)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise arrays.unfit(f"its labels are none of a tensor of shape {shape} ({problem})") from None
+
+
 def pack_fit(fit: Decomposition) -> Arrays:
     """List what of a decomposition cannot be computed again without X."""
     plain = pack_plain(fit)
@@ -90,6 +109,7 @@ def pack_fit(fit: Decomposition) -> Arrays:
         "recession": fit.recession,
         "kl": fit.kl,
         "rmse": fit.rmse,
+        **pack_origin(fit.origin),
         **packed_mask("missing", fit.missing),
         **packed_mask("alive", fit.alive),
         **({"path": pack_rounds(fit.path)} if fit.path else {}),

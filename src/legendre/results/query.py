@@ -12,6 +12,7 @@ from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import ImpossibleEvent, InvalidQuery
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
@@ -20,39 +21,51 @@ if TYPE_CHECKING:
     from legendre.results.on_grid import OnGrid
 
 
-def marginal(q: OnGrid | OnCliques, modes: int | Sequence[int], given: Mapping[int, int] | None = None) -> FloatArray:
-    """Sum Q, or Q given the indices of other modes, over all modes but the given ones."""
-    shape = q.model.support.shape
-    listed = [modes] if isinstance(modes, (int, np.integer)) else entries(modes)
+def asked(
+    labels: Labels, modes: Mode | Sequence[Mode], given: Mapping[Any, Any] | None = None
+) -> tuple[list[int], dict[int, int]]:
+    """Read which modes are asked for, and which are fixed at which index."""
+    listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
     if listed is None:
         raise InvalidQuery(f"marginal({modes!r}): pass a mode such as 0, or modes such as [0, 2].")
-    kept = [_mode("marginal", k, len(shape)) for k in listed]
+    kept = [labels.find_mode(k, "marginal") for k in listed]
     if len(set(kept)) < len(kept):
-        raise InvalidQuery(f"marginal({kept}) names a mode twice.")
-    at = {} if given is None else _event(given, shape)
+        raise InvalidQuery(f"marginal({listed}) names a mode twice.")
+    at = {} if given is None else event(labels, given)
     if clash := sorted(set(kept) & set(at)):
-        raise InvalidQuery(f"marginal: mode {clash[0]} is asked for and given.")
-    return q.marginal(kept, at)
-
-
-def condition(q: OnGrid | OnCliques, event: Mapping[int, int]) -> FloatArray:
-    """Give Q on the modes left when the others are fixed."""
-    shape = q.model.support.shape
-    at = _event(event, shape)
-    return q.marginal([k for k in range(len(shape)) if k not in at], at)
+        name = f"mode {clash[0]}" if labels.names is None else f"mode {labels.names[clash[0]]!r}"
+        raise InvalidQuery(f"marginal: {name} is asked for and given.")
+    return kept, at
 
 
 def expectation(
-    q: OnGrid | OnCliques, f: ArrayLike | Callable[..., ArrayLike], modes: int | Sequence[int] | None = None
+    q: OnGrid | OnCliques,
+    labels: Labels,
+    f: ArrayLike | Callable[..., ArrayLike],
+    modes: Mode | Sequence[Mode] | None = None,
 ) -> float:
     """Sum ``q f`` over the cells with probability."""
     if modes is None:
-        return q.expectation(f)
-    table = marginal(q, modes)
+        return q.expectation(_of_indices(f, labels) if callable(f) else f)
+    kept, _ = asked(labels, modes)
+    table = q.marginal(kept, {})
     if not table.ndim:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
-    every = slice(0, table.shape[0])
-    return summed(table, called(f, table.shape, every) if callable(f) else values_of(f, table.shape))
+    if not callable(f):
+        return summed(table, values_of(f, table.shape))
+    return summed(table, called(_of_indices(f, labels.part(kept)), table.shape, slice(0, table.shape[0])))
+
+
+def _of_indices(f: Callable[..., ArrayLike], labels: Labels) -> Callable[..., ArrayLike]:
+    """Make a function of labels one of indices."""
+    if labels.levels is None:
+        return f
+    own = labels.levels
+
+    def of_indices(*indices: AnyArray) -> ArrayLike:
+        return f(*(i if level is None else level[i] for level, i in zip(own, indices, strict=True)))
+
+    return of_indices
 
 
 def sample(q: OnGrid | OnCliques, n: int, rng: int | np.random.Generator | None) -> IntArray:
@@ -65,30 +78,33 @@ def sample(q: OnGrid | OnCliques, n: int, rng: int | np.random.Generator | None)
     return q.sample(int(n), generator_from(rng, InvalidQuery))
 
 
-def _event(event: Mapping[int, int], shape: tuple[int, ...]) -> dict[int, int]:
+def marginal(q: OnGrid | OnCliques, labels: Labels, kept: list[int], at: dict[int, int]) -> FloatArray:
+    """Sum Q over the modes that are neither kept nor fixed, given those that are fixed."""
+    try:
+        return q.marginal(kept, at)
+    except ImpossibleEvent:
+        raise impossible(at, labels) from None
+
+
+def event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
     """Read an event: the index of each mode that is fixed."""
-    if not isinstance(event, Mapping):
-        raise InvalidQuery(f"condition({event!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
+    if not isinstance(given, Mapping):
+        raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
     at: dict[int, int] = {}
-    for key, index in event.items():
-        k = _mode("condition", key, len(shape))
-        if not is_whole(index, 0) or index >= shape[k]:
-            raise InvalidQuery(
-                f"condition: mode {k} has no index {index!r}; its indices are integers from 0 to {shape[k] - 1}."
-            )
-        at[k] = int(index)
+    for key, level in given.items():
+        k = labels.find_mode(key, "condition")
+        if k in at:
+            raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
+        at[k] = labels.find_level(k, level, "condition")
     return at
 
 
-def _mode(name: str, mode: Any, order: int) -> int:
-    if not is_whole(mode, 0) or mode >= order:
-        raise InvalidQuery(f"{name}: {mode!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.")
-    return int(mode)
-
-
-def impossible(at: Mapping[int, int]) -> ImpossibleEvent:
+def impossible(at: Mapping[int, int], labels: Labels | None = None) -> ImpossibleEvent:
     """Make the error for an event of probability 0."""
-    event = ", ".join(f"{k}: {i}" for k, i in at.items())
+    if labels is None or not labels.given:
+        event = ", ".join(f"{k}: {i}" for k, i in at.items())
+    else:
+        event = ", ".join(f"{labels.mode(k)}: {labels.level(k, i)}" for k, i in at.items())
     return ImpossibleEvent(
         f"condition({{{event}}}): the event has probability 0, so nothing can be said given it. Its cells are "
         "outside the support or vanish."

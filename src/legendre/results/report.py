@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.text_table import named_values, shape_name, shortened
 
@@ -37,6 +38,7 @@ def summary(fit: Decomposition) -> str:
     dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params or fit.rank_is_bound else ""
     rows = [
         ("tensor", f"{_shape(fit)}, sum {fit.total:.6g}"),
+        *modes_row(fit.labels),
         ("support", _support(fit)),
         ("basis", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
@@ -50,7 +52,15 @@ def summary(fit: Decomposition) -> str:
     ]
     if fit.n_vanishing:
         rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
-    return named_values("Legendre decomposition", rows)
+    return named_values("Legendre decomposition", [*rows, *(("note", note) for note in fit.origin.notes)])
+
+
+def modes_row(labels: Labels) -> list[tuple[str, str]]:
+    """Name the modes, where they have names, with their numbers of levels."""
+    if labels.names is None:
+        return []
+    pairs = zip(labels.names, labels.shape, strict=True)
+    return [("modes", shortened(", ".join(f"{name} ({size})" for name, size in pairs), 160))]
 
 
 def _shape(fit: Decomposition) -> str:

@@ -101,7 +101,8 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
 def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
     """Compute the same on the device of X."""
     q = _in_units(fit, extend)
-    return fit.home.xp.concat([q.rows_on(fit.home, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
+    home = fit.origin.home
+    return home.xp.concat([q.rows_on(home, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
 
 
 def _in_units(fit: Decomposition, extend: bool) -> FittedTensor:

@@ -270,8 +270,8 @@ def try_rows(args: Args, folder: Path) -> Trial:
 
     def call() -> Any:
         if args["holder"] == "batches":
-            return ld.from_batches(iter([table, table]), weights=args["weights"], levels=args["levels"])
-        return ld.from_rows(table, weights=args["weights"], levels=args["levels"])
+            return ld.from_batches(iter([table, table]), counts=args["weights"], levels=args["levels"])
+        return ld.from_rows(table, counts=args["weights"], levels=args["levels"])
 
     def check(x: Any) -> str:
         if not set(kinds) <= set(PLAIN) or args["levels"] is not None or isinstance(args["weights"], str) or not named:
@@ -279,9 +279,8 @@ def try_rows(args: Args, folder: Path) -> Trial:
             return "right"
         columns = {name: cell_values(kind, codes) for name, (kind, codes) in args["columns"].items()}
         places = []
-        for mode, ((kind, _), column) in enumerate(zip(args["columns"].values(), columns.values(), strict=True)):
-            plain = kind in ("index", "whole", "narrow", "bool") and args["holder"] != "category"
-            levels = list(range(int(max(column)) + 1)) if plain else sorted(set(column))
+        for mode, column in enumerate(columns.values()):
+            levels = sorted(set(column))
             need(x.shape[mode] == len(levels), f"mode {mode} has {x.shape[mode]} levels, brute force {len(levels)}")
             places.append([levels.index(value) for value in column])
         weights = [1] * len(places[0]) if args["weights"] is None else list(args["weights"])

@@ -10,23 +10,24 @@ from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import rectangular
-from legendre.core.cells import LIMIT
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray
 from legendre.data.readers.columns import Column, Table, level_list, read_table
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
+LIBRARIES = ("pandas", "polars", "pyarrow")  # of data frames, which answers are given back in
+
 
 def from_rows(
     table: Any,
     columns: Sequence[Hashable] | None = None,
-    weights: ArrayLike | str | None = None,
+    counts: ArrayLike | str | None = None,
     levels: int | Sequence[Any] | Mapping[Any, Any] | None = None,
 ) -> SparseTensor:
     """Count the rows of a table: one row per event or sample, one column per mode.
 
-    Whole numbers are indices counted from 0. Strings, dates and other values become levels: those that occur, sorted.
-    Ordered categories (of pandas and pyarrow, and Enum of polars) keep their list and its order.
+    The levels of a mode are the values that occur in its column, sorted: texts, dates or whole numbers. Ordered
+    categories (of pandas and pyarrow, and Enum of polars) keep their list and its order.
 
     Parameters
     ----------
@@ -35,18 +36,18 @@ def from_rows(
         columns, or an array with one row per event.
     columns
         Which columns are modes, and in which order: names, or numbers for an array. ``None`` is all of them, but for
-        that of the weights.
-    weights
+        that of the counts.
+    counts
         How much each row counts: numbers >= 0, or the name of the column that holds them. ``None`` is 1.
     levels
-        By column (a mapping, or a sequence with one item per mode) the values that 0, 1, ... stand for, listed in
-        order; or the number of levels of a mode that comes as indices; ``None`` leaves it to the rows. One number is
-        the size of every mode.
+        By column (a mapping, or a sequence with one item per mode) its levels, listed in order; or, for a column that
+        holds indices counted from 0, their number; ``None`` leaves it to the rows. One number is the size of every
+        mode.
 
     Returns
     -------
     SparseTensor
-        With `names` and `levels`, to translate indices back.
+        With `names` and `levels`. Answers of a fit to it have these labels.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def from_rows(
     if not source.names or not source.n:
         size = f"{source.n} rows and {len(source.names)} columns"
         raise InvalidSamples(f"the table has {size}: there is nothing to count.")
-    modes = _chosen(source, columns, weights if isinstance(weights, str) else None)
+    modes = _chosen(source, columns, counts if isinstance(counts, str) else None)
     given = _levels(levels, modes)
     read = [_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
     indices, found, shape = zip(*read, strict=True)
@@ -81,14 +82,15 @@ def from_rows(
     def place(row: int, mode: int) -> str:
         return f"row {row} of column {modes[mode]!r}"
 
-    return assemble(indices, _weights(source, weights), shape, place, InvalidSamples, names, found)
+    library = next((name for name in LIBRARIES if type(table).__module__.partition(".")[0] == name), None)
+    return assemble(indices, _counts(source, counts), shape, place, InvalidSamples, names, found, library)
 
 
-def _chosen(source: Table, columns: Sequence[Hashable] | None, weights: str | None) -> list[Hashable]:
+def _chosen(source: Table, columns: Sequence[Hashable] | None, counts: str | None) -> list[Hashable]:
     if isinstance(columns, (str, bytes)) or not (columns is None or isinstance(columns, Sequence)):
         raise InvalidSetting(f"columns must be a list of columns, got {columns!r}.")
-    modes = [name for name in source.names if name != weights] if columns is None else list(columns)
-    for name in [*modes, *([] if weights is None else [weights])]:
+    modes = [name for name in source.names if name != counts] if columns is None else list(columns)
+    for name in [*modes, *([] if counts is None else [counts])]:
         if name not in source.names or isinstance(name, bool):
             raise InvalidSetting(unknown_name("column", str(name), map(str, source.names)))
     if not modes or len(set(modes)) < len(modes):
@@ -119,9 +121,10 @@ def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | N
             f"{name} is missing in row {row}. Leave such rows out, or make missing a level of its own, e.g. 'unknown'."
         )
     sized = is_whole(given, 1)
-    if column.codes is None and (given is None or sized):
-        indices = _checked(column.values, given, name)
-        return indices, None, given if sized else int(indices.max()) + 1
+    if column.codes is None and sized:
+        return _indices(column.values, given, name), None, given
+    if column.codes is None and given is None:
+        return _distinct(_whole(column.values, name))
     if sized:
         raise InvalidSetting(f"levels of {name} is {given}, but it holds no numbers. List its levels, in order.")
     levels = column.levels(name) if given is None else level_list(given, f"levels of {name} must be its size or")
@@ -129,31 +132,57 @@ def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | N
     return indices, levels, len(levels)
 
 
-def _checked(indices: AnyArray, size: int | None, name: str) -> AnyArray:
-    """Say of numbers that are no indices what else the caller may have meant."""
+def _whole(values: AnyArray, name: str) -> AnyArray:
+    """Refuse numbers that are not whole: each would be a level of its own."""
+    if values.dtype.kind != "f":
+        return values
     with np.errstate(invalid="ignore"):  # infinity is refused below
-        whole = indices.astype(np.int64) if indices.dtype.kind == "f" else indices
-    bad = (whole != indices) | (whole < 0) | (whole >= (LIMIT - 1 if size is None else size))
-    if bad.any():
+        whole = values.astype(np.int64)
+    if (bad := whole != values).any():
         row = int(np.argmax(bad))
-        size_text = "" if size is None else f", below {size}"
         raise InvalidSamples(
-            f"{name} holds {indices[row]} in row {row}; indices are whole numbers from 0 on{size_text}. To count each "
-            "distinct value as a level pass levels={column: values}, e.g. np.unique of it; bin continuous ones first."
+            f"{name} holds {values[row]} in row {row}; numbers are read as levels only where they are whole. Bin them "
+            "first, or list the levels: levels={column: [...]}."
         )
     return whole
 
 
-def _weights(source: Table, weights: Any) -> AnyArray | None:
-    if weights is None:
+def _indices(values: AnyArray, size: int, name: str) -> AnyArray:
+    """Refuse numbers that are no indices of a mode of the size that the caller gives."""
+    indices = _whole(values, name)
+    if (bad := (indices < 0) | (indices >= size)).any():
+        row = int(np.argmax(bad))
+        raise InvalidSamples(
+            f"{name} holds {indices[row]} in row {row}; with levels = {size} it holds indices from 0 to {size - 1}. "
+            "Without levels the values that occur are its levels."
+        )
+    return indices
+
+
+def _distinct(values: AnyArray) -> tuple[AnyArray, AnyArray, int]:
+    """Give the different values of a column of whole numbers their places, by counting where they are close."""
+    low, high = int(values.min()), int(values.max())
+    if values.dtype.kind in "bO" or high - low > 4 * len(values) + 1000:
+        levels, codes = np.unique(values, return_inverse=True)
+        return codes.reshape(-1), levels, len(levels)
+    wide: AnyArray = values if values.dtype == np.uint64 else values.astype(np.int64)
+    least = wide.dtype.type(low)
+    places = (wide - least).astype(np.int64)
+    found = np.bincount(places, minlength=high - low + 1) > 0
+    levels = np.flatnonzero(found).astype(wide.dtype) + least
+    return places if found.all() else (np.cumsum(found) - 1)[places], levels, len(levels)
+
+
+def _counts(source: Table, counts: Any) -> AnyArray | None:
+    if counts is None:
         return None
     given: AnyArray = (
-        source.column(weights).rows() if isinstance(weights, str) else rectangular(weights, "weights", InvalidSamples)
+        source.column(counts).rows() if isinstance(counts, str) else rectangular(counts, "counts", InvalidSamples)
     )
     if given.dtype.kind == "f" and (missing := np.isnan(given)).any():
         row = int(np.argmax(missing))
-        raise InvalidSamples(f"the weight of row {row} is NaN. Leave such rows out, or give them a weight.")
-    return check_values(given, source.n, "weights", lambda row: f" (row {row})", InvalidSamples)
+        raise InvalidSamples(f"the count of row {row} is NaN. Leave such rows out, or give them a count.")
+    return check_values(given, source.n, "counts", lambda row: f" (row {row})", InvalidSamples)
 
 
 TOGETHER = 8  # parts of a dask table that are counted at a time
@@ -162,7 +191,7 @@ TOGETHER = 8  # parts of a dask table that are counted at a time
 def from_batches(
     batches: Any,
     columns: Sequence[Hashable] | None = None,
-    weights: str | None = None,
+    counts: str | None = None,
     levels: int | Sequence[Any] | Mapping[Any, Any] | None = None,
 ) -> SparseTensor:
     """Count the rows of many tables, in the memory of a few of them and of the result.
@@ -174,8 +203,8 @@ def from_batches(
         (``pyarrow.parquet.ParquetFile(path).iter_batches()``), pieces of a CSV file
         (``pandas.read_csv(path, chunksize=100_000)``), arrays. Or a dask data frame, whose parts are counted by the
         scheduler of dask, on a cluster where there is one. Tables without rows are passed over.
-    columns, weights, levels
-        As in `from_rows`; weights are a column. Levels that are not given are those that occur in any of the tables.
+    columns, counts, levels
+        As in `from_rows`; counts are a column. Levels that are not given are those that occur in any of the tables.
 
     Returns
     -------
@@ -186,12 +215,12 @@ def from_batches(
     --------
     >>> x = from_batches([{"dest": ["SFO", "BOS"], "hour": [6, 7]}, {"dest": ["ATL"], "hour": [9]}])
     >>> x.shape, x.levels[0].tolist(), x.cells.tolist()
-    ((3, 10), ['ATL', 'BOS', 'SFO'], [[0, 9], [1, 7], [2, 6]])
+    ((3, 3), ['ATL', 'BOS', 'SFO'], [[0, 2], [1, 1], [2, 0]])
     """
-    if weights is not None and not isinstance(weights, str):
-        raise InvalidSetting(f"weights of tables that come in parts are a column's name, got {type(weights).__name__}.")
+    if counts is not None and not isinstance(counts, str):
+        raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
     parts: list[SparseTensor] = []
-    for part in _counted(batches, columns, weights, levels):
+    for part in _counted(batches, columns, counts, levels):
         parts.append(part)
         # joining costs as much as what is joined: wait until it doubles
         if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
@@ -232,7 +261,9 @@ def _joined(parts: list[SparseTensor]) -> SparseTensor:
             )
     columns, shape, levels = zip(*(_joined_mode(parts, k) for k in range(len(first.shape))), strict=True)
     values = np.concatenate([part.values for part in parts])
-    return assemble(columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels)
+    return assemble(
+        columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels, first.library
+    )
 
 
 def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None]:

@@ -14,13 +14,15 @@ import numpy as np
 
 from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.core.array_libraries import HERE, home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
+from legendre.core.labels import Mode
 from legendre.core.memory import memory_told
+from legendre.core.origin import PLAIN
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
@@ -49,8 +51,10 @@ def balance(
     X: TensorLike,
     margins: MarginsLike | None = None,
     *,
-    modes: int | Iterable[Iterable[int]] | None = None,
+    modes: int | Iterable[Iterable[Mode]] | None = None,
     total: float | None = None,
+    names: Names = None,
+    levels: Levels = None,
     solver: str | Solver = "auto",
     tol: float = 1e-10,
     max_iter: int | None = None,
@@ -66,13 +70,15 @@ def balance(
         A nonnegative tensor of any kind that `decompose` takes, without missing cells. Cells with X = 0 stay 0. Every
         cell is held in memory.
     margins
-        ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode.
-        Default: uniform margins.
+        ``{0: row_sums, 1: column_sums}``, ``{(0, 1): M, (1, 2): K}`` or a list of one-way margins, one per mode. Modes
+        may be named, and margins labelled (a Series, a DataArray, a mapping of levels). Default: uniform margins.
     modes
         Which margins are uniform when none are given: sets of modes, or an order (2: all two-way margins). Default:
         every mode by itself.
     total
         What uniform margins sum to. By default the entries of the first one are 1.
+    names, levels
+        What the modes of X and their levels are called, see `decompose`.
     solver
         ``"auto"``, ``"matrix-scaling"`` (matrices: Sinkhorn's cycles, then Newton's steps), ``"scaling"`` (cycles
         only), ``"natural"``, ``"natural-cg"``, ``"gradient"``, or a solver object.
@@ -109,8 +115,8 @@ def balance(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
                 f"Use auto, {', '.join(SOLVERS)}."
             )
-        home, prior = home_of(X), _prior(X)
-        wanted = read_margins(margins, modes, total, prior.values.shape, settings.tol)
+        prior = _prior(X, names, levels)
+        wanted = read_margins(margins, modes, total, prior.labels, settings.tol)
         shares = wanted.normalised()
         basis = interactions(list(shares)).select(prior)
         problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
@@ -118,12 +124,12 @@ def balance(
         if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
             text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
             warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
-        return result if home is HERE else replace(result, values=home.bring(result.values))
+        return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
 
 
-def _prior(X: TensorLike) -> Dense:
+def _prior(X: TensorLike, names: Names, levels: Levels) -> Dense:
     """Make X the base measure on its own support."""
-    data = in_memory(read(host(X), prior=True), "balance")
+    data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
     support = Support(data.values.shape, None if data.positive else data.values > 0)
     return replace(data, support=support, base=frozen(np.asarray(data.values, dtype=np.float64)), positive=True)
 

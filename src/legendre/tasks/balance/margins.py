@@ -6,21 +6,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.interactions import check_modes, mode_sets
+from legendre.basis.interactions import found_modes, mode_sets
 from legendre.core.arguments import entries, is_real, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidBasis, InvalidMargins
+from legendre.core.labels import Labels, Mode
 from legendre.core.types import FloatArray
+from legendre.data.readers.labelled import opened
 from legendre.model.margins import Modes
 
 SUMMATION = 1e-12  # margins of one tensor, summed in different orders, agree to this share of their largest entry
-MarginsLike = Mapping[Any, ArrayLike] | Sequence[ArrayLike]
+MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""
 
 
@@ -67,22 +69,23 @@ def key_of(modes: Modes) -> int | Modes:
 
 def read_margins(
     margins: MarginsLike | None,
-    modes: int | Iterable[Iterable[int]] | None,
+    modes: int | Iterable[Iterable[Mode]] | None,
     total: float | None,
-    shape: tuple[int, ...],
+    labels: Labels,
     tol: float,
 ) -> Margins:
-    """Read and check margins for a tensor of this shape; ``margins=None`` makes uniform ones."""
+    """Read and check margins for a tensor with these modes and levels; ``margins=None`` makes uniform ones."""
     if margins is None:
-        return _uniform(_sets(modes, len(shape)), total, shape)
+        return _uniform(_sets(modes, labels), total, labels.shape)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
-    values = dict(_one(group, given, shape) for group, given in _pairs(margins, len(shape)))
+    values = dict(_one(group, given, labels) for group, given in _pairs(margins, labels))
     _check_agreement(values, tol)
     return Margins(values, float(next(iter(values.values())).sum()))
 
 
-def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes]:
+def _sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
+    order = len(labels.shape)
     if modes is None:
         return [(k,) for k in range(order)]
     if is_whole(modes, 1) and modes <= order:
@@ -93,14 +96,15 @@ def _sets(modes: int | Iterable[Iterable[int]] | None, order: int) -> list[Modes
             f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}. "
             "Margins of your own go to margins, e.g. {0: row_sums}."
         )
-    return [_group(group, order) for group in groups]
+    return [_group(group, labels) for group in groups]
 
 
-def _group(group: object, order: int) -> Modes:
-    """Read one set of modes: an integer or a tuple of them."""
+def _group(group: object, labels: Labels) -> Modes:
+    """Read one set of modes: a mode, by number or name, or a tuple of them."""
     try:
-        [read] = mode_sets("margins", [(group,) if is_whole(group) else cast(Iterable[int], group)])
-        check_modes("margins", [read], order)
+        several: Any = (group,) if is_whole(group) or isinstance(group, str) else group
+        sets = mode_sets("margins", [several])
+        [read] = found_modes("margins", sets, labels)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
     if not read:
@@ -120,11 +124,12 @@ def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> 
     return Margins(values, float(scale))
 
 
-def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
+def _pairs(margins: MarginsLike, labels: Labels) -> list[tuple[Modes, ArrayLike]]:
+    order = len(labels.shape)
     if isinstance(margins, Mapping):
         if not margins:
             raise InvalidMargins("margins is empty: prescribe at least one, e.g. {0: row_sums, 1: column_sums}.")
-        pairs = [(_group(key, order), given) for key, given in margins.items()]
+        pairs = [(_group(key, labels), given) for key, given in margins.items()]
         names = [tuple(sorted(group)) for group, _ in pairs]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InvalidMargins(f"the margin of modes {key_of(twice[0])} is given twice.")
@@ -138,9 +143,10 @@ def _pairs(margins: MarginsLike, order: int) -> list[tuple[Modes, ArrayLike]]:
     return [((k,), given) for k, given in enumerate(margins)]
 
 
-def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes, FloatArray]:
-    """Check one margin and bring its modes into order."""
-    name = f"margin {key_of(group)}"
+def _one(group: Modes, given: Any, labels: Labels) -> tuple[Modes, FloatArray]:
+    """Check one margin and bring its modes, and levels that it names, into the order of X."""
+    name, shape = f"margin {key_of(group)}", labels.shape
+    given = _in_order_of(labels.part(group), given, name)
     if isinstance(given, np.ma.MaskedArray):
         raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
     values = rectangular(given, name, InvalidMargins)
@@ -165,6 +171,28 @@ def _one(group: Modes, given: ArrayLike, shape: tuple[int, ...]) -> tuple[Modes,
     if not 0 < sum_ < np.inf:
         raise InvalidMargins(f"{name} sums to {sum_:g}; the total must be finite and > 0.")
     return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
+
+
+def _in_order_of(labels: Labels, given: Any, name: str) -> Any:
+    """Bring a margin with labels (a mapping of levels, a Series, a DataArray, a table) into X's order of levels."""
+    if isinstance(given, Mapping):
+        if len(labels.shape) > 1:
+            raise InvalidMargins(f"{name} is a mapping; that of several modes is an array, a table or a DataArray.")
+        own, values = Labels.read((len(given),), None, [list(given)]), np.array(list(given.values()))
+    else:
+        values, origin = opened(given)
+        if origin.labels is None or labels.levels is None or tuple(np.shape(values)) != labels.shape:
+            return values
+        own = origin.labels
+    for axis in range(len(labels.shape)):
+        theirs = own.levels_of(axis)
+        if len(theirs) != labels.shape[axis]:
+            lost = next((i for i, v in enumerate(labels.levels_of(axis).tolist()) if v not in theirs.tolist()), None)
+            text = "names levels that X has not" if lost is None else f"has no entry for {labels.level(axis, lost)!r}"
+            raise InvalidMargins(f"{name} {text}: X has {labels.shape[axis]} levels, the margin {len(theirs)}.")
+        places = [labels.find_level(axis, value, name, InvalidMargins) for value in theirs.tolist()]
+        values = np.take(values, np.argsort(places), axis=axis)
+    return values
 
 
 def _check_agreement(values: dict[Modes, FloatArray], tol: float) -> None:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
+from legendre.core.labels import Labels
 from legendre.core.memory import rows_of
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -19,7 +20,8 @@ from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.results.base import ModelResult
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.file_model import pack_model, unpack_model, unpack_point
+from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
+from legendre.results.report import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.balance.check import check_face, check_tensor
@@ -55,7 +57,7 @@ class Balanced(ModelResult):
     solver, history, n_iter, tol
         The solver that found it, and its steps.
     X, values
-        X as it was read, and the balanced tensor: `tensor()`.
+        X as it was read, and the balanced tensor, as arrays of NumPy; `tensor()` gives it in the form of X.
 
     Examples
     --------
@@ -68,7 +70,7 @@ class Balanced(ModelResult):
 
     X: AnyArray
     margins: Margins
-    values: Any
+    values: FloatArray
     parts: dict[Modes, FloatArray]
     status: Status
     vanishing_cells: IntArray
@@ -76,6 +78,7 @@ class Balanced(ModelResult):
     solver: str
     history: tuple[Step, ...]
     tol: float
+    origin: Origin = PLAIN
 
     @property
     def log_factors(self) -> dict[int | Modes, FloatArray]:
@@ -89,20 +92,25 @@ class Balanced(ModelResult):
             return {key: np.exp(part) for key, part in self.log_factors.items()}
 
     def tensor(self) -> Any:
-        """Return the balanced tensor in the units of the margins; an array of X's library, where X was one."""
-        return self.values
+        """Return the balanced tensor in the units of the margins and the form of X."""
+        return self.origin.give(self.values)
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        return self.origin.of(self.shape)
 
     @cached_property
     def margin_error(self) -> float:
         """The largest absolute error of a margin."""
-        return max(self.margins.errors(host(self.values)).values())
+        return max(self.margins.errors(self.values).values())
 
     @cached_property
     def kl_to_X(self) -> float:
         """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
         from scipy.special import rel_entr
 
-        tensor = host(self.values)
+        tensor = self.values
         q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
         return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
 
@@ -111,6 +119,7 @@ class Balanced(ModelResult):
         wanted = ", ".join(str(key_of(modes)) for modes in self.margins.values)
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
+            *modes_row(self.labels),
             ("margins", f"{wanted}; total {self.margins.total:.6g}"),
             ("KL(Q, X)", f"{self.kl_to_X:.10g}"),
             ("solver", f"{self.solver}, {self.n_iter} steps, tol {self.tol:g}"),
@@ -119,15 +128,16 @@ class Balanced(ModelResult):
             ("vanishing cells", str(len(self.vanishing_cells))),
             ("status", f"{self.status.name}: {self.status.value}"),
         ]
-        return named_values("Balanced tensor", rows)
+        return named_values("Balanced tensor", [*rows, *(("note", note) for note in self.origin.notes)])
 
     def to_arrays(self) -> Arrays:
         """List the result with X, which is its base measure."""
         arrays: Arrays = {
             **{name: array for name, array in pack_model(self.model, self.point).items() if name != "base"},
             **pack_plain(self),
+            **pack_origin(self.origin),
             "X": self.X,
-            "values": host(self.values),
+            "values": self.values,
             "total": self.margins.total,
             "eta_hat": self.eta_hat,
             "vanishing_cells": self.vanishing_cells,
@@ -148,6 +158,7 @@ class Balanced(ModelResult):
             values=arrays.floats("values", *X.shape),
             parts=_read_by_modes(arrays, "log_factors"),
             vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
+            origin=unpack_origin(arrays, X.shape),
             **read_plain(cls, arrays),
         )
         alive = check_face(arrays, found)

@@ -121,7 +121,7 @@ class Comparison:
             fit = decompose(self.data, basis)
             seconds = time.perf_counter() - start
         done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
-        return self._scored(replace(done, residual=fit.residual, note=note), fit.tensor())
+        return self._scored(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
 
     def _peer(self, row: Row) -> tuple[Row, ...]:
         peer, missing = PEERS[row.method], self.data.missing

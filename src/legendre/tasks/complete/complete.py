@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.array_libraries import HERE, home_of, host
+from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.memory import memory_told
@@ -20,6 +20,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.fitting.decompose import fit_recipe, shown
 from legendre.fitting.fit import warned
@@ -41,6 +42,8 @@ def complete(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
     undetermined: str = "nan",
     folds: int | None = None,
     hold_out: str | int | Sequence[int] = "cells",
@@ -66,6 +69,8 @@ def complete(
         outside is missing whatever X says there.
     base
         As in `decompose`. It must be a number at missing cells too; where it is 0 the value is 0.
+    names, levels
+        What the modes and their levels are called, see `decompose`.
     undetermined
         What to put where the observed cells leave the model's value open: ``"nan"``, or ``"theta0"``: the value that
         the model has when parameters that are left open count as 0 (for large sets of margins, which scaling fits:
@@ -107,14 +112,13 @@ def complete(
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(solver, tol, max_iter)
         recipes = read_bases(basis, folds)
-        home = HERE if type(X) is np.ndarray else home_of(X)
-        data, seen = read_gaps(X, support, base, "complete")
+        data, seen = read_gaps(X, support, base, "complete", names, levels)
         recipe, table = recipes[0], None
         if folds is not None:
             folding = Folding.read(folds, hold_out, rng, len(data.shape))
             recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
         with shown(None, progress) as (step, say):
-            fit = fit_recipe(data, home, recipe, replace(settings, callback=step), say)
+            fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
         warned(fit, stacklevel=3)
         value, determined = extrapolate(fit, undetermined)
         tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
@@ -127,12 +131,19 @@ def complete(
                 stacklevel=2,
             )
         known = None if determined is None else frozen(determined | seen)
-        return Completion(tensor if home is HERE else home.bring(tensor), fit, known, frozen(seen), table)
+        return Completion(tensor, fit, known, frozen(seen), table)
 
 
-def read_gaps(X: TensorLike, support: str | ArrayLike, base: ArrayLike | None, task: str) -> tuple[Dense, BoolArray]:
+def read_gaps(
+    X: TensorLike,
+    support: str | ArrayLike,
+    base: ArrayLike | None,
+    task: str,
+    names: Names = None,
+    levels: Levels = None,
+) -> tuple[Dense, BoolArray]:
     """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega."""
-    data = in_memory(read(X, support, base), task)
+    data = in_memory(read(X, support, base, names=names, levels=levels), task)
     seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if not isinstance(support, str):
         seen &= np.asarray(host(support))

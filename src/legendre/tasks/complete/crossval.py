@@ -12,7 +12,6 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import generator_from, is_whole
-from legendre.core.array_libraries import HERE
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.text_table import aligned
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -201,7 +200,7 @@ def select(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for recipe, sizes in offers:
-                fit = fit_recipe(part, HERE, recipe, rough)
+                fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):
                 answer[held] = values_of(fit)[held]

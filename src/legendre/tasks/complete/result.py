@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.array_libraries import host
+from legendre.core.labels import Labels
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
-from legendre.core.types import BoolArray
+from legendre.core.types import BoolArray, FloatArray
 from legendre.results.base import Result, of_fit
 from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, packed_mask
 from legendre.results.report import rank_name
+from legendre.results.tensor import tensor as model_tensor
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
 
@@ -30,7 +31,7 @@ class Completion(Result):
     Attributes
     ----------
     values
-        The filled tensor: `tensor()`.
+        The filled tensor as an array of NumPy; `tensor()` gives it in the form of X.
     fit
         The decomposition of the observed cells.
     determined
@@ -45,7 +46,7 @@ class Completion(Result):
 
     format: ClassVar[str] = "legendre-completion"
 
-    values: Any
+    values: FloatArray
     fit: Decomposition
     determined: BoolArray | None
     observed: BoolArray
@@ -54,9 +55,14 @@ class Completion(Result):
     def tensor(self) -> Any:
         """Return X where it was observed, the model's value elsewhere; NaN where that is not determined.
 
-        (Unless values were wanted there too.) An array of X's library, where X was one.
+        (Unless values were wanted there too.) In the form of X: its array library, its labels.
         """
-        return self.values
+        return self.fit.origin.give(self.values)
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        return self.fit.labels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +96,7 @@ class Completion(Result):
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
             *_filled(self),
-            *(("nothing observed", text) for text in _slices(~self.observed, whole=True)),
+            *(("nothing observed", text) for text in _slices(~self.observed, self.labels, whole=True)),
             ("parameters", f"{self.n_params}, {rank_name(self.fit)} on the observed cells"),
         ]
         if self.status is Status.UNDECIDED:
@@ -101,7 +107,7 @@ class Completion(Result):
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the masks, the fit and the cross-validation."""
         arrays: Arrays = {
-            "values": host(self.values),
+            "values": self.values,
             **packed_mask("determined", self.determined),
             **packed_mask("observed", self.observed),
             **self.fit.as_part("fit"),
@@ -138,7 +144,7 @@ def check(arrays: Archive, found: Completion) -> None:
     eta_hat = zeta_adjoint(mass / total)[tuple(fit.basis.T)]
     if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED):
         raise arrays.unfit("the fit is not one to the observed values")
-    model = host(fit.tensor(extend=True))
+    model = model_tensor(fit, extend=True)
     filled = ~seen & np.isfinite(values) & np.isfinite(model) & (values != 0)  # 0 at the boundary, whatever theta says
     if not np.allclose(values[filled], model[filled], rtol=FILLED, atol=0.0):
         raise arrays.unfit("the values of missing cells are not those of the fit")
@@ -149,7 +155,7 @@ def check(arrays: Archive, found: Completion) -> None:
 
 def _filled(done: Completion) -> list[tuple[str, str]]:
     """Count the cells that were filled in, and those that are not determined, with their slices."""
-    numbers = ~np.isnan(host(done.values))
+    numbers = ~np.isnan(done.values)
     count = int((~done.observed & numbers).sum())
     if done.determined is None:
         return [("filled in", f"{count}, not checked whether they are determined")]
@@ -158,17 +164,17 @@ def _filled(done: Completion) -> list[tuple[str, str]]:
         return [("filled in", str(count))]
     kept = int((unknown & numbers).sum())
     fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
-    lines = [f"{int(unknown.sum())} cells{fate}", *_slices(unknown, whole=False)]
+    lines = [f"{int(unknown.sum())} cells{fate}", *_slices(unknown, done.labels, whole=False)]
     return [("filled in", str(count)), *(("undetermined", line) for line in lines)]
 
 
-def _slices(cells: BoolArray, *, whole: bool) -> list[str]:
+def _slices(cells: BoolArray, labels: Labels, *, whole: bool) -> list[str]:
     """Name, mode by mode, the slices with such cells unless all have some; with `whole` those with no other cells."""
     lines = []
     for mode, length in enumerate(cells.shape):
         others = tuple(k for k in range(cells.ndim) if k != mode)
         found = np.flatnonzero(cells.all(axis=others) if whole else cells.any(axis=others))
         if len(found) and (whole or len(found) < length):
-            named = ", ".join(map(str, found[:NAMED])) + (", ..." if len(found) > NAMED else "")
-            lines.append(f"mode {mode}: {len(found)} of {length} slices ({named})")
+            named = ", ".join(labels.level(mode, i) for i in found[:NAMED]) + (", ..." if len(found) > NAMED else "")
+            lines.append(f"{labels.mode(mode)}: {len(found)} of {length} slices ({named})")
     return lines

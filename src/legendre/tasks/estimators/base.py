@@ -81,7 +81,8 @@ class Estimator(ABC):
         self._check_fitted()
         if not is_whole(n, 1):
             raise InvalidSetting(f"n_samples must be an integer >= 1, got {n!r}.")
-        return self.decomposition_.sample(n, rng)
+        drawn: IntArray = self.decomposition_.without_labels().sample(n, rng)
+        return drawn
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn, which alone calls this."""

@@ -198,7 +198,7 @@ class BoltzmannMachine(Estimator):
         if len({*wanted, *fixed}) < len(wanted) + len(fixed) or not wanted:
             raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
         try:
-            return np.asarray(self.decomposition_.marginal(wanted, given=fixed or None))
+            return np.asarray(self.decomposition_.without_labels().marginal(wanted, given=fixed or None))
         except ImpossibleEvent:
             raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
 

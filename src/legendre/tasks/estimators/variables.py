@@ -71,7 +71,8 @@ class Variables:
             listed = [(group,) if isinstance(group, str) else tuple(group) for group in edges]
         except TypeError:
             raise InvalidBasis(f"edges must be sets of variables such as [(0, 1), (1, 2)], got {edges!r}.") from None
-        found = mode_sets("edges", [[self.index(name) for name in group] for group in listed])
+        numbers = [[self.index(name) for name in group] for group in listed]
+        found = [tuple(map(int, group)) for group in mode_sets("edges", numbers)]
         seen: set[frozenset[int]] = set()
         for group, given in zip(found, listed, strict=True):
             if not group:

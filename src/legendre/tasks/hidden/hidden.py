@@ -14,17 +14,20 @@ from legendre.basis.basis import Basis, Cells
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import entries, generator_from, is_whole
-from legendre.core.array_libraries import home_of, host
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.memory import memory_told
+from legendre.core.origin import Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
+from legendre.results.tensor import tensor
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
@@ -43,6 +46,8 @@ def hidden(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
     restarts: int = 10,
     rng: int | np.random.Generator | None = 0,
     tol: float = 1e-8,
@@ -52,7 +57,7 @@ def hidden(
 
     Parameters
     ----------
-    X, support, base
+    X, support, base, names, levels
         As in `decompose`; every cell is held in memory.
     basis
         As in `decompose`, on X's modes followed by the hidden ones: on a tensor of order 3 the first hidden mode is 3.
@@ -87,19 +92,19 @@ def hidden(
     (True, (2, 2, 2))
     """
     with memory_told("hidden"):
-        settings, levels, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
+        settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         if not is_whole(restarts, 1):
             raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")
         generators = _generators(rng, restarts)
-        home, data = home_of(X), in_memory(read(X, support, base), "hidden")
+        data = in_memory(read(X, support, base, names=names, levels=levels), "hidden")
         data = replace(data, values=frozen(np.asarray(data.values, dtype=np.float64)))
-        n_visible, n_cells = len(data.shape), math.prod((*data.shape, *levels))
-        if n_visible + len(levels) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
+        n_visible, n_cells = len(data.shape), math.prod((*data.shape, *added))
+        if n_visible + len(added) > limits.MOST_AXES or n_cells > limits.LARGEST_HELD:
             raise InvalidSetting(
-                f"visible and hidden modes together make {n_visible + len(levels)} modes and {n_cells:,} cells; at "
+                f"visible and hidden modes together make {n_visible + len(added)} modes and {n_cells:,} cells; at "
                 f"most {limits.MOST_AXES} modes and {limits.LARGEST_HELD:,} cells can be held. Use fewer hidden levels."
             )
-        even = _shared(data, np.full((1,) * n_visible + levels, 1.0 / math.prod(levels)))
+        even = _shared(data, np.full((1,) * n_visible + added, 1.0 / math.prod(added)))
         cells = _cells(recipe, even, n_visible)
         model = HiddenModel.of(even, cells, n_visible)
         # were the parameters that involve a hidden mode equal at the start, no step could make its levels differ
@@ -108,7 +113,7 @@ def hidden(
         steps = model.max_iter if settings.max_iter is None else settings.max_iter
         runs, best = _race(model, starts, settings.tol, steps)
         runs[best], fit, met = _finished(model, data, even, cells, runs[best], settings.tol, steps)
-        fit = replace(fit, home=home)
+        fit = replace(fit, origin=_with_hidden(data, fit.shape))
         kl, log_likelihood = _visible_fit(data, fit)
         cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
         result = HiddenDecomposition(
@@ -128,6 +133,18 @@ def hidden(
             advice = f"{result.residual:.2e}, above tol = {tol:g}. Raise max_iter or loosen tol."
             warnings.warn(f"{where} {advice}", ConvergenceWarning, stacklevel=2)
         return result
+
+
+def _with_hidden(data: Dense, shape: tuple[int, ...]) -> Origin:
+    """Name the hidden modes after those of X."""
+    origin, labels = data.origin, data.origin.labels
+    if labels is None:
+        return origin
+    more = range(len(shape) - len(data.shape))
+    names = None if labels.names is None else (*labels.names, *(f"hidden {k}" for k in more))
+    levels = None if labels.levels is None else (*labels.levels, *(None for _ in more))
+    own = None if origin.own_names is None else (*origin.own_names, *(f"hidden {k}" for k in more))
+    return replace(origin, labels=Labels(shape, names, levels), own_names=own)
 
 
 def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np.random.Generator]:
@@ -186,7 +203,7 @@ def _gradient(data: Dense, fit: Decomposition) -> float:
     """Compute the largest entry of the gradient of KL(P, Q): expectations of Q less those of X shared out by it."""
     inside = data.support.on_grid()
     # cells of missing ones have a value, but no probability
-    q = np.where(_over(inside, fit.shape), host(fit.tensor()), 0.0) / data.total
+    q = np.where(_over(inside, fit.shape), tensor(fit, extend=False), 0.0) / data.total
     p = np.where(inside, data.values, 0.0) / data.total
     p = np.expand_dims(p, tuple(range(p.ndim, q.ndim)))
     visible = visible_sums(q, len(data.shape), keepdims=True)
@@ -196,7 +213,7 @@ def _gradient(data: Dense, fit: Decomposition) -> float:
 
 def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
     """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
-    means = visible_sums(host(fit.tensor()), len(data.shape))
+    means = visible_sums(tensor(fit, extend=False), len(data.shape))
     inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
     p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
     q = means[inside] / data.total
@@ -221,7 +238,8 @@ def _shared(data: Dense, share: FloatArray) -> Dense:
     # Probabilities may be subnormal, and have no digits left then; in X's units they have none wherever X has none.
     values = np.where(values < np.finfo(np.float64).tiny * data.total, 0.0, values)
     mask = "all" if data.support.mask is None else _over(data.support.mask, shape)
-    return observe(values, mask, None if data.base is None else _over(data.base, shape))
+    shared = observe(values, mask, None if data.base is None else _over(data.base, shape))
+    return replace(shared, origin=_with_hidden(data, shape))
 
 
 def _over(grid: AnyArray, shape: tuple[int, ...]) -> AnyArray:

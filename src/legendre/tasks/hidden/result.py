@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.array_libraries import host
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.rounding import rounding
@@ -16,6 +15,7 @@ from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.report import rank_name
+from legendre.results.tensor import tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
@@ -88,18 +88,20 @@ class HiddenDecomposition(Result):
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return the visible marginal of Q in X's units and array library; `extend` as in `Decomposition.tensor`."""
-        return self.fit.home.bring(visible_sums(host(self.fit.tensor(extend=extend)), self.n_visible))
+        return self.fit.origin.part(range(self.n_visible)).give(
+            visible_sums(tensor(self.fit, extend=extend), self.n_visible)
+        )
 
     def posterior(self) -> Any:
         """Return Q(hidden | visible) on the whole grid; NaN where the visible cell has probability 0."""
-        q: FloatArray = host(self.fit.tensor())
+        q = tensor(self.fit, extend=False)
         visible = visible_sums(q, self.n_visible, keepdims=True)
         shares = np.divide(q, visible, out=np.full_like(q, np.nan), where=visible > 0)
         faint = np.argwhere(visible_sums(q, self.n_visible) < FAINT)
         if len(faint):
             hidden_shape = q.shape[self.n_visible :]
             shares[tuple(faint.T)] = self._by_logarithms(faint, hidden_shape)
-        return self.fit.home.bring(shares)
+        return self.fit.origin.give(shares, what="probability")
 
     def _by_logarithms(self, visible: IntArray, hidden_shape: tuple[int, ...]) -> FloatArray:
         """Compute Q(hidden | visible) of some visible cells (n x modes) whose probability is below float64's range."""

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
+from legendre.core.labels import Labels
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.text_table import named_values, shape_name
 from legendre.core.types import BoolArray, FloatArray
@@ -17,6 +18,8 @@ from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.results.file_model import pack_origin, unpack_origin
+from legendre.results.report import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.smooth.penalised import Waves
@@ -31,7 +34,7 @@ class Smoothed(Result):
     Attributes
     ----------
     values, means
-        The filled tensor, `tensor()`, and the model's values, `fitted()`.
+        The filled tensor and the model's values as arrays of NumPy; `tensor()` and `fitted()` give them in X's form.
     observed
         True where X was observed.
     theta, eta, n_params
@@ -53,8 +56,8 @@ class Smoothed(Result):
 
     format: ClassVar[str] = "legendre-smoothed"
 
-    values: Any
-    means: Any
+    values: FloatArray
+    means: FloatArray
     observed: BoolArray
     theta: FloatArray
     variances: dict[str, float]
@@ -67,14 +70,20 @@ class Smoothed(Result):
     status: Status
     history: tuple[Step, ...]
     tol: float
+    origin: Origin = PLAIN
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        return self.origin.of(self.shape)
 
     def tensor(self) -> Any:
-        """Return X where it was observed, the model's value elsewhere; an array of X's library, where X was one."""
-        return self.values
+        """Return X where it was observed, the model's value elsewhere, in the form of X."""
+        return self.origin.give(self.values)
 
     def fitted(self) -> Any:
-        """Return the model's value at every cell, in X's units and array library."""
-        return self.means
+        """Return the model's value at every cell, in X's units and form."""
+        return self.origin.give(self.means)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,7 +93,7 @@ class Smoothed(Result):
     @cached_property
     def eta(self) -> FloatArray:
         """Expectations on every cell but the bottom, eq. (3): Q lives on the observed cells."""
-        q = np.where(self.observed, host(self.means), 0.0)
+        q = np.where(self.observed, self.means, 0.0)
         return frozen(zeta_adjoint(q / q.sum()).ravel()[1:])
 
     def summary(self) -> str:
@@ -93,23 +102,25 @@ class Smoothed(Result):
         largest = sorted(self.variances, key=lambda name: -self.variances[name])[:NAMED]
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} filled in"),
+            *modes_row(self.labels),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
             ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
-        return named_values("Smoothing", rows)
+        return named_values("Smoothing", [*rows, *(("note", note) for note in self.origin.notes)])
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the model and how it was found."""
         return {
             "shape": np.array(self.shape, dtype=np.int64),
-            "values": host(self.values),
-            "means": host(self.means),
+            "values": self.values,
+            "means": self.means,
             **packed_mask("observed", self.observed),
             "theta": self.theta,
             "terms": np.array(list(self.variances), dtype=np.str_),
             "variances": np.array(list(self.variances.values()), dtype=np.float64),
             **pack_plain(self),
+            **pack_origin(self.origin),
         }
 
     @classmethod
@@ -124,6 +135,7 @@ class Smoothed(Result):
             observed=arrays.needed_mask("observed", shape),
             theta=arrays.floats("theta", values.size - 1),
             variances=dict(zip(names, variances.tolist(), strict=True)),
+            origin=unpack_origin(arrays, shape),
             **read_plain(cls, arrays),
         )
         check(arrays, found)

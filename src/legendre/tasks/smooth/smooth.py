@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import home_of
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
 from legendre.core.memory import memory_told
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
+from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.plan import Settings
 from legendre.solvers.status import Status
 from legendre.tasks.complete.complete import read_gaps
@@ -44,6 +44,8 @@ def smooth(
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
+    names: Names = None,
+    levels: Levels = None,
     folds: int = 5,
     hold_out: str | int | Sequence[int] = "cells",
     criterion: str = "deviance",
@@ -62,6 +64,8 @@ def smooth(
     ----------
     X, support, base
         As in `complete`.
+    names, levels
+        What the modes and their levels are called, see `decompose`.
     folds, hold_out, rng
         How observed cells are dealt into folds, as in `complete`. Of a large tensor only as many folds are held out as
         make some thousands of cells (or fibres).
@@ -90,7 +94,7 @@ def smooth(
         if criterion not in CRITERIA:
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(tol=tol, max_iter=max_iter)
-        home, (data, seen) = home_of(X), read_gaps(X, support, base, "smooth")
+        data, seen = read_gaps(X, support, base, "smooth", names, levels)
         measure = np.ones(data.shape) if data.base is None else data.base
         omega, entries = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
         values: FloatArray = np.where(omega, entries, 0.0)
@@ -104,8 +108,8 @@ def smooth(
             root = np.exp(0.5 * (place.h - place.psi + np.log(measure)))  # Q itself may be below the range of float64
             model = data.total * root * root
         done = Smoothed(
-            values=home.bring(frozen(np.where(seen, entries, model))),
-            means=home.bring(frozen(model)),
+            values=frozen(np.where(seen, entries, model)),
+            means=frozen(model),
             observed=frozen(seen),
             theta=frozen(moebius(place.h).ravel()[1:]),
             variances=tuned.variances,
@@ -118,6 +122,7 @@ def smooth(
             status=Status.CONVERGED if place.residual <= settings.tol else Status.OUT_OF_STEPS,
             history=steps,
             tol=settings.tol,
+            origin=data.origin,
         )
         if not done.converged:
             where = f"smooth: the gradient is {done.residual:.2e} after {done.n_iter} steps, tol = {tol:g}."

@@ -1,0 +1,193 @@
+"""Where X came from: its array library, its labels and the object that held it. Answers go back in the same form.
+
+A DataArray of xarray gives DataArrays, a Series or a cross table of pandas the same, rows of a data frame a data frame
+with a row for each cell. Arrays of NumPy, torch, JAX and CuPy stay arrays of their library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from legendre.core.array_libraries import HERE, Home
+from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels, level_text
+from legendre.core.types import AnyArray, IntArray
+
+Form = Literal["array", "xarray", "series", "table", "rows"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What X was, so that answers can be the same kind of thing.
+
+    Parameters
+    ----------
+    labels
+        Names of modes and levels; ``None`` where X had none.
+    home
+        The array library of X and its device.
+    form
+        "array"; "xarray", a DataArray; "series", a Series of pandas, and "table", a cross table of it; "rows", a data
+        frame with a row for each event.
+    index
+        Of a cross table: how many modes are in its index.
+    library
+        Of rows: the library of their data frame.
+    own_names
+        The names of the modes as that library has them, where some have none.
+    notes
+        Sentences about how X was read, for summaries.
+    """
+
+    labels: Labels | None = None
+    home: Home = HERE
+    form: Form = "array"
+    index: int = 0
+    library: str = "pandas"
+    own_names: tuple[Hashable, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+    def of(self, shape: tuple[int, ...]) -> Labels:
+        """Return the labels of X, which has this shape."""
+        return Labels(shape) if self.labels is None else self.labels
+
+    def part(self, modes: Sequence[int]) -> Origin:
+        """Return the same for some of the modes."""
+        if self.labels is None:
+            return self
+        names = None if self.own_names is None else tuple(self.own_names[k] for k in modes)
+        inside = sum(k < self.index for k in modes)
+        return replace(self, labels=self.labels.part(modes), own_names=names, index=inside)
+
+    def give(self, array: AnyArray, modes: Sequence[int] | None = None, what: str = "value") -> Any:
+        """Bring an array over some modes (all by default) into the form of X; `what` names the numbers of a row."""
+        if self.form == "array" or not array.ndim:
+            return self.home.bring(array)
+        kept = range(len(self._labels.shape)) if modes is None else modes
+        part = self.part(kept)
+        if self.form == "xarray":
+            return part._data_array(array)
+        if self.form == "rows":
+            return part._frame_of_cells(array, what)
+        inside = [i for i, k in enumerate(kept) if k < self.index]
+        outside = [i for i, k in enumerate(kept) if k >= self.index]
+        if self.form == "series" or not inside or not outside:
+            return part._series(array)
+        pandas, sizes = _library("pandas"), array.shape
+        flat = array.transpose(*inside, *outside).reshape(int(np.prod([sizes[i] for i in inside])), -1)
+        return pandas.DataFrame(flat, index=part._pandas_index(inside), columns=part._pandas_index(outside))
+
+    def give_cells(self, cells: IntArray) -> Any:
+        """Bring a list of cells into the form of X: a data frame with a row for each where X had labels in one."""
+        if self.form == "array":
+            return cells
+        columns = {self._labels.mode(k): self._labels.levels_of(k)[cells[:, k]] for k in range(cells.shape[1])}
+        return self._data_frame(columns)
+
+    @property
+    def _labels(self) -> Labels:
+        assert self.labels is not None  # every form but "array" has labels
+        return self.labels
+
+    def _own_name(self, k: int) -> Hashable:
+        return self._labels.mode(k) if self.own_names is None else self.own_names[k]
+
+    def _data_array(self, array: AnyArray) -> Any:
+        xarray, labels = _library("xarray"), self._labels
+        dims = [self._own_name(k) for k in range(array.ndim)]
+        known = labels.levels or (None,) * array.ndim
+        coords = {dims[k]: level for k, level in enumerate(known) if level is not None}
+        return xarray.DataArray(array, dims=dims, coords=coords)
+
+    def _series(self, array: AnyArray) -> Any:
+        return _library("pandas").Series(array.ravel(), index=self._pandas_index(range(array.ndim)))
+
+    def _pandas_index(self, modes: Sequence[int]) -> Any:
+        pandas = _library("pandas")
+        lists = [self._labels.levels_of(k) for k in modes]
+        names = [self._own_name(k) for k in modes]
+        if len(lists) == 1:
+            return pandas.Index(lists[0], name=names[0])
+        return pandas.MultiIndex.from_product(lists, names=names)
+
+    def _frame_of_cells(self, array: AnyArray, what: str) -> Any:
+        """List every cell with its labels and its number."""
+        columns = {}
+        for k, length in enumerate(array.shape):
+            side = np.arange(length).reshape([-1 if i == k else 1 for i in range(array.ndim)])
+            places = np.broadcast_to(side, array.shape).ravel()
+            columns[self._labels.mode(k)] = self._labels.levels_of(k)[places]
+        while what in columns:
+            what = f"{what}_"
+        return self._data_frame({**columns, what: array.ravel()})
+
+    def _data_frame(self, columns: dict[str, AnyArray]) -> Any:
+        import narwhals.stable.v2 as nw
+
+        backend: Any = self.library
+        _library(self.library)
+        return nw.from_dict(columns, backend=backend).to_native()
+
+    def to_arrays(self) -> dict[str, Any]:
+        """List what a file holds of it: texts, numbers and dates as they are, other labels as texts."""
+        if self.labels is None and not self.notes:
+            return {}
+        about: dict[str, Any] = {
+            "form": self.form,
+            "index": self.index,
+            "library": self.library,
+            "notes": list(self.notes),
+        }
+        arrays: dict[str, Any] = {}
+        if self.labels is not None:
+            about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
+            for k, level in enumerate(self.labels.levels or ()):
+                if level is not None:
+                    texts = level.dtype.kind == "O"
+                    arrays[f"levels.{k}"] = np.array([level_text(v) for v in level]) if texts else level
+        return {"about": json.dumps(about), **arrays}
+
+
+PLAIN = Origin()  # an array of NumPy without labels
+
+
+def read_origin(about: str, shape: tuple[int, ...], levels: dict[int, AnyArray]) -> Origin:
+    """Make an origin of what a file holds; ValueError or KeyError where that cannot be one."""
+    found = json.loads(about)
+    if not isinstance(found, dict) or found["form"] not in FORMS:
+        raise ValueError("no origin")
+    names, own = found.get("names"), found.get("own_names")
+    labels = Labels.read(shape, names, [levels.get(k) for k in range(len(shape))]) if names or levels else None
+    if (found["form"] != "array" and labels is None) or (own is not None and len(own) != len(shape)):
+        raise ValueError("no labels")
+    return Origin(
+        labels,
+        form=found["form"],
+        index=int(found["index"]),
+        library=str(found["library"]),
+        own_names=None if own is None else tuple(own),
+        notes=tuple(map(str, found["notes"])),
+    )
+
+
+def _plain(name: Hashable) -> Any:
+    return name if name is None or isinstance(name, (str, int, float)) else str(name)
+
+
+def _library(name: str) -> Any:
+    """Import the library of X; that of a fit from a file may not be installed here."""
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InvalidQuery(
+            f"answers are objects of {name}, as X was, and it is not installed: pip install {name}. Or ask for arrays: "
+            "fit.without_labels()."
+        ) from None
