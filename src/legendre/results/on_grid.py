@@ -207,7 +207,15 @@ def box_values(model: Model, log_density: FloatArray, unit: float = 1.0) -> Floa
     if model.base is not None:
         return log_density
     with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
-        return np.exp(log_density) * unit
+        return in_units(log_density, unit)
+
+
+def in_units(log_q: FloatArray, unit: float) -> FloatArray:
+    """Compute ``unit * exp(log_q)``, also where exp(log_q) alone is below the range of float64."""
+    if unit == 1.0:
+        return np.exp(log_q)
+    root = np.exp(0.5 * log_q)
+    return root * unit * root
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0) -> FloatArray:
@@ -215,7 +223,7 @@ def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray |
     q: FloatArray = model.quotient.spread(boxes, rows)
     if model.base is not None:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # outside Omega the base may be anything
-            q = np.exp(q + np.log(model.base[rows])) * unit
+            q = in_units(q + np.log(model.base[rows]), unit)
     if visible is not None:
         q[~visible[rows]] = 0.0
     return q

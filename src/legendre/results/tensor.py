@@ -54,7 +54,8 @@ class FittedTensor:
         if self.fit.model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_base = np.log(self.fit.model.base[rows])
-            q = home.xp.exp(q + home.bring(log_base)) * self.fit.total
+            root = home.xp.exp(0.5 * (q + home.bring(log_base)))  # see `in_units`
+            q = root * self.fit.total * root
         return q if self.visible is None else home.xp.where(home.bring(self.visible[rows]), q, home.xp.zeros_like(q))
 
     def log_prob(self, cells: IntArray) -> FloatArray:

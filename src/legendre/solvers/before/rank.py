@@ -18,6 +18,8 @@ from legendre.engines.choose import engine_for
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
 
+WHOLE = 1_000_000  # cells up to which n^2 times a covariance is known to less than a half
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -108,10 +110,16 @@ def independent(model: Model) -> IntArray:
 
 
 def covariance(model: Model) -> FloatArray:
-    """Compute the covariance of the features under the uniform distribution on the merged cells."""
+    """Compute the covariance of the features under the uniform distribution on the n merged cells.
+
+    Times n^2 they are whole numbers, ``n N_ij - N_i N_j``, where N counts cells. Rounded to them, features that are
+    nearly constant lose no digits to the difference.
+    """
     n = int(model.alive.sum())
     engine = engine_for(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
+    if n <= WHOLE:
+        return np.rint(g * float(n) ** 2) / float(n) ** 2
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
     g[constant] = 0.0

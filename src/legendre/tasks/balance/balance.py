@@ -39,7 +39,7 @@ from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
 from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
 from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
-from legendre.tasks.balance.result import POLISH, Balanced, log_factors, multiplied, polished
+from legendre.tasks.balance.result import POLISH, Balanced, log_factors, polished
 from legendre.tasks.balance.tempered import annealed
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
@@ -218,7 +218,7 @@ class Projection:
         parts = log_factors(model, outcome.point, self.margins)
         alive = None if face is None else model.quotient.spread(face)
         cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
-        tensor, parts, error = polished(multiplied(self.X, parts, alive), parts, self.margins, tol, cycles)
+        tensor, parts, error = polished(self.X, alive, parts, self.margins, tol, cycles)
         result = Balanced(
             X=self.X,
             margins=self.margins,

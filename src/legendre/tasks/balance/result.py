@@ -216,19 +216,26 @@ def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | N
 
 
 def polished(
-    tensor: FloatArray, parts: dict[Modes, FloatArray], margins: Margins, tol: float, cycles: int
+    X: AnyArray, alive: BoolArray | None, parts: dict[Modes, FloatArray], margins: Margins, tol: float, cycles: int
 ) -> tuple[FloatArray, dict[Modes, FloatArray], float]:
-    """Lower errors of the margins above tol, which rounding left, by a few cycles of scaling, while each helps."""
+    """Multiply, then lower errors of the margins above tol, which rounding left, by a few cycles of scaling.
+
+    A cycle counts if it helps. Sums below the range of normal numbers have few digits: after a cycle that met some the
+    tensor is X times the factors anew.
+    """
+    tensor, tiny = multiplied(X, parts, alive), np.finfo(np.float64).tiny
     error = margins.worst(tensor)
     for _ in range(cycles):
         if error <= tol:
             break
-        trial, logs = tensor.copy(), {}
+        trial, logs, faint = tensor.copy(), {}, False
         for modes, part in parts.items():
             current, wanted = margin_of(trial, modes), margins.values[modes]
             ratio = np.divide(wanted, current, out=np.ones_like(current), where=(current > 0) & (wanted > 0))
+            faint |= bool(((current > 0) & (current < tiny)).any())
             trial *= np.expand_dims(ratio, other_modes(modes, tensor.ndim))
             logs[modes] = part + np.log(ratio)
+        trial = multiplied(X, logs, alive) if faint else trial
         left = margins.worst(trial)
         if not left < error:
             break

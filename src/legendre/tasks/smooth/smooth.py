@@ -24,6 +24,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.plan import Settings
+from legendre.results.on_grid import in_units
 from legendre.solvers.status import Status
 from legendre.tasks.complete.complete import read_gaps
 from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, cells_left, poisson_deviance
@@ -105,8 +106,7 @@ def smooth(
         limit = STEPS if settings.max_iter is None else settings.max_iter
         place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
         with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
-            root = np.exp(0.5 * (place.h - place.psi + np.log(measure)))  # Q itself may be below the range of float64
-            model = data.total * root * root
+            model = in_units(place.h - place.psi + np.log(measure), data.total)
         done = Smoothed(
             values=frozen(np.where(seen, entries, model)),
             means=frozen(model),
