@@ -11,7 +11,8 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import axes_for, new_figure
-from legendre.results.effects import Effect, Measure
+from legendre.results.effect_tables import Measure
+from legendre.results.effects import Effect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
