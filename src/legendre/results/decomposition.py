@@ -31,7 +31,8 @@ from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
 from legendre.results.parameters import Asked, Parameters, parameters_of
-from legendre.results.plots import Plots
+from legendre.results.plots.pair import FitPair
+from legendre.results.plots.plots import FitPlots
 from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells
 from legendre.solvers.loop import Step
@@ -298,9 +299,9 @@ class Decomposition(ModelResult):
         return parameters_of(self, kl_lost)
 
     @property
-    def plot(self) -> Plots:
-        """Pictures: ``fit.plot.effects()``, ``fit.plot.history()``, ``fit.plot.path()``."""
-        return Plots(self)
+    def plot(self) -> FitPlots:
+        """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
+        return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""

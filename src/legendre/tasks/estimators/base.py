@@ -20,6 +20,7 @@ from legendre.data.readers.columns import Table, read_table
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.results.decomposition import Decomposition
+from legendre.results.plots.plots import FitPlots
 
 
 class Estimator(ABC):
@@ -76,6 +77,12 @@ class Estimator(ABC):
         if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):
             raise InvalidSetting(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
         return float(self.alpha)
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
+        self._check_fitted()
+        return self.decomposition_.plot
 
     def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
         self._check_fitted()
