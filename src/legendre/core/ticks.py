@@ -115,20 +115,15 @@ def spaced(texts: list[str], most: int) -> list[int]:
     if n <= most:
         return list(range(n))
     least = -(-n // max(most, 2))
-    week = 7 if least <= 7 and all(re.fullmatch(r"\d+ [A-Z][a-z]+", text) for text in texts) else 0
+    dates = all(re.fullmatch(r"\d+ [A-Z][a-z]+", text) for text in texts)
+    week = next((days for days in (7, 14, 28) if dates and least <= days <= 2 * least), 0)
     round_ending = ":00" if ":" in texts[0] else "0"
 
     def roundness(place: tuple[int, int]) -> tuple[bool, int, bool, int, int]:
         step, start = place
         shown = texts[start::step]
-        endings = len({text[-2:] for text in shown}) if ":" in shown[0] else 0
-        return (
-            step != week,
-            len({text[-1:] for text in shown}) + endings,
-            not shown[0].endswith(round_ending),
-            step,
-            start,
-        )
+        letters = {text[-1:] for text in shown} | ({text[-2:] for text in shown} if ":" in shown[0] else set())
+        return step != week, len(letters), not shown[0].endswith(round_ending), step, start
 
     steps = range(least, 2 * least + 1)
     starts = {s: next((i for i in range(s) if texts[i].endswith(round_ending)), 0) for s in steps}

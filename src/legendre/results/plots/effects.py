@@ -15,6 +15,7 @@ from legendre.core.text_table import shortened
 from legendre.core.ticks import factor_ticks, is_ordered, level_ticks, plain
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effect
+from legendre.results.plots.pair import vanishing_told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +40,8 @@ def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
     for ax, effect in zip(axes, drawn, strict=True):
         (_line if len(effect.modes) == 1 else _map)(ax, effect, fit.labels)
         ax.set_title(f"{shortened(effect.name, LONGEST)}: {100 * effect.share:.1f} %")
-    gone = fit.n_vanishing
-    note = f"\n{gone:,} cells vanish: Q is 0 there, whatever these factors say" if gone else ""
+    gone = vanishing_told(fit)
+    note = f"\n{gone}, whatever these factors say" if gone else ""
     heading(figure, f"Factors on the fitted values, with shares of the variance of log Q{note}")
     return figure
 

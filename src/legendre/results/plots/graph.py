@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 By = Literal["share", "kl"]
 FEW_EDGES = 15  # lines up to which each has its number beside it
 FEW_MODES = 30  # modes up to which names are written in circles of full size
+QUICK_MODES = 120  # coupled modes up to which all distances are laid out, which takes a second
 WIDEST = 9.0  # points of the thickest line
 LONGEST = 14  # letters of a mode's name
 
@@ -40,7 +40,7 @@ def draw(fit: Decomposition, ax: Axes | None, by: By, measure: Measure) -> Axes:
         edges = {pair: effects.kl_lost(pair) for pair in edges}
     alone = {e.modes[0]: e.share for e in effects if len(e.modes) == 1}
     order = len(fit.shape)
-    ax = axes_for("plot.graph", ax, (8.0, 6.4) if order > FEW_MODES else (7.0, 5.4))
+    ax = axes_for("plot.graph", ax, (11.0, 9.0) if order > FEW_MODES else (7.0, 5.4))
     places = _places(order, edges)
     _draw_edges(ax, places, edges, by)
     _draw_modes(ax, places, fit.labels, alone)
@@ -76,16 +76,38 @@ def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
 
 
 def _places(order: int, edges: Edges) -> dict[int, Any]:
-    """Lay the modes out: few on a circle, many so that coupled ones are near each other."""
+    """Lay the modes out: coupled ones near each other, and groups of them that nothing couples side by side."""
     import networkx
 
     graph = networkx.Graph()
     graph.add_nodes_from(range(order))
     graph.add_edges_from(edges)
-    if order <= FEW_MODES and len(edges) >= len(list(combinations(range(order), 2))) // 2:
+    groups = sorted(networkx.connected_components(graph), key=lambda group: (-len(group), min(group)))
+    sides = [len(group) ** 0.5 + 0.5 for group in groups]
+    width = max(max(sides), sum(side * side for side in sides) ** 0.5)
+    places, x, y, shelf = dict[int, Any](), 0.0, 0.0, 0.0
+    for group, side in zip(groups, sides, strict=True):
+        if x and x + side > 1.01 * width:
+            x, y, shelf = 0.0, y - shelf, 0.0
+        shelf = max(shelf, side)
+        middle = np.array([x + side / 2, y - side / 2])
+        places |= {k: middle + (side - 0.5) / 2 * place for k, place in _group_places(graph.subgraph(group)).items()}
+        x += side
+    return {k: places[k] for k in range(order)}
+
+
+def _group_places(graph: Any) -> dict[int, Any]:
+    """Lay one group out between -1 and 1: few modes on a circle where most are coupled, others by their distances."""
+    import networkx
+
+    n, edges = graph.number_of_nodes(), graph.number_of_edges()
+    degrees = dict(graph.degree)
+    if n > 3 and max(degrees.values()) <= 2:  # a chain or a ring, along a circle
+        turns = 2 * np.pi * np.arange(n) / (n + 1)
+        along = networkx.dfs_preorder_nodes(graph, min(degrees, key=lambda k: (degrees[k], k)))
+        return dict(zip(along, np.stack([-np.cos(turns), np.sin(turns)], axis=1), strict=True))
+    if n <= FEW_MODES and 4 * edges >= n * (n - 1):
         return dict(networkx.circular_layout(graph))
-    start = None
-    if order > FEW_MODES:  # from there on, so that chains and rings do not cross themselves; no two at the same place
-        apart = np.random.default_rng(0).normal(0.0, 0.02, (order, 2))
-        start = {k: place + apart[k] for k, place in networkx.spectral_layout(graph).items()}
-    return dict(networkx.spring_layout(graph, pos=start, seed=0, iterations=300))
+    if n <= QUICK_MODES:
+        return dict(networkx.kamada_kawai_layout(graph))
+    return dict(networkx.spring_layout(graph, pos=networkx.spectral_layout(graph), seed=0, iterations=200))

@@ -145,8 +145,7 @@ class FitPair(Pair):
         return Cells(cells, values[inside].astype(np.float64), tensor(fit, extend=False)[inside], "")
 
     def cells_told(self) -> str:
-        gone = self._fit.n_vanishing
-        return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
+        return vanishing_told(self._fit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +187,12 @@ class TensorPair(Pair):
     def cells_told(self) -> str:
         left = int((~self._held[1]).sum())
         return f"{left:,} cells are missing in X" if left else ""
+
+
+def vanishing_told(fit: Decomposition) -> str:
+    """Say how many cells vanish; nothing where none does."""
+    gone = fit.n_vanishing
+    return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
 
 def _sums(data: Observation, modes: Modes) -> FloatArray:

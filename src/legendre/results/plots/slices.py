@@ -73,8 +73,10 @@ def telling(table: Table, most: int) -> list[int]:
     axes = tuple(range(1, table.x.ndim))
     by_total = np.argsort(-np.nansum(table.x, axis=axes), kind="stable").tolist()
     by_rest = np.argsort(-np.nansum(np.abs(table.x - table.q), axis=axes), kind="stable").tolist()
-    turns = dict.fromkeys(i for pair in zip(by_total, by_rest, strict=True) for i in pair)
-    return sorted(list(turns)[:most])
+    chosen = list[int]()
+    for turn in range(min(most, len(by_total))):
+        chosen.append(next(i for i in (by_rest if turn % 2 else by_total) if i not in chosen))
+    return sorted(chosen)
 
 
 def _modes(labels: Labels, mode: int | str | None) -> Modes:
