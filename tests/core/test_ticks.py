@@ -36,7 +36,7 @@ def of(levels: object, name: str = "mode") -> Labels:
         ),
         ([datetime.date(2019, 1, 5), datetime.date(2019, 1, 6)], ["5 Jan", "6 Jan"], " (2019)"),
         ([datetime.time(6, 10), datetime.time(17, 0)], ["06:10", "17:00"], ""),
-        ([1, 2.5], ["1.0", "2.5"], ""),
+        ([1, 2.5, 1 / 3], ["1", "2.5", "0.3333"], ""),
         (["short", "a name of nineteen."], ["short", "a name of nin…"], ""),
     ],
 )

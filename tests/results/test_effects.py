@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -133,14 +132,15 @@ def test_larger_sets_can_be_left_out(rng: np.random.Generator) -> None:
     assert pairs.variance == pytest.approx(every.variance), "shares are of all of log Q"
 
 
-def test_effects_are_found_and_listed_by_names(rng: np.random.Generator, label: Callable[..., None]) -> None:
-    fit = ld.decompose(rng.random((3, 4, 2)) + 0.1, "interactions(2)")
-    label((3, 4, 2), ["carrier", "dest", "hour"], {"hour": [7, 8]})
+def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None:
+    x, names = rng.random((3, 4, 2)) + 0.1, ["carrier", "dest", "hour"]
+    fit = ld.decompose(x, "interactions(2)", names=names, levels={"hour": [7, 8]})
     effects = fit.effects()
     assert effects["hour"] is effects[2]
     assert effects["dest", "carrier"] is effects[0, 1]
     assert effects["hour"].labels.levels_of(0).tolist() == [7, 8]
     assert [effects[k].name for k in ("dest", [0, 1])] == ["dest", "carrier and dest"]
+    np.testing.assert_array_equal(effects["hour"].tensor(), effects["hour"].values)
     assert effects.kl_lost(["carrier", 1]) == effects.kl_lost([0, 1])
     lines = effects.summary(kl_lost=True).splitlines()
     assert lines[1].split() == ["modes", "levels", "share", "of", "variance", "KL", "lost"]
@@ -150,6 +150,16 @@ def test_effects_are_found_and_listed_by_names(rng: np.random.Generator, label: 
         effects["carier"]
     with pytest.raises(InvalidQuery, match=r"modes \(carrier, dest, hour\) have no effect .* \(carrier\), \(dest\)"):
         effects["carrier", "dest", "hour"]
+
+
+def test_effects_have_the_form_of_x(rng: np.random.Generator) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = pandas.MultiIndex.from_product([["BOS", "SFO"], [7, 8, 9]], names=["dest", "hour"])
+    effects = ld.decompose(pandas.Series(rng.poisson(9.0, 6) + 1, index=index), ld.full()).effects()
+    hour = effects["hour"].tensor()
+    assert list(hour.index) == [7, 8, 9]
+    np.testing.assert_array_equal(hour, effects["hour"].values)
+    assert effects["dest", "hour"].tensor()["SFO", 8] == effects["dest", "hour"].values[1, 1]
 
 
 def test_vanishing_cells_are_named() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -55,10 +53,11 @@ def test_many_parameters_are_estimated(rng: np.random.Generator, monkeypatch: py
     assert not np.isnan(fit.parameters(kl_lost="estimate").standard_error).any()
 
 
-def test_names_say_from_which_level_on(label: Callable[..., None]) -> None:
-    fit = ld.decompose(np.arange(1, 13).reshape(3, 4), ld.cells([[1, 0], [2, 0], [1, 3], [0, 2]]))
+def test_names_say_from_which_level_on() -> None:
+    x, basis = np.arange(1, 13).reshape(3, 4), ld.cells([[1, 0], [2, 0], [1, 3], [0, 2]])
+    fit = ld.decompose(x, basis)
     assert fit.parameters().names == ("mode 0 >= 1", "mode 0 = 2", "mode 0 >= 1, mode 1 = 3", "mode 1 >= 2")
-    label((3, 4), ["dest", "hour"], {"dest": ["BOS", "JFK", "SFO"], "hour": [5, 6, 7, 8]})
+    fit = ld.decompose(x, basis, names=["dest", "hour"], levels=[["BOS", "JFK", "SFO"], [5, 6, 7, 8]])
     assert fit.parameters().names == ("dest >= JFK", "dest = SFO", "dest >= JFK, hour = 8", "hour >= 7")
     frame = fit.parameters().to_frame()
     assert list(frame["dest"]) == ["JFK", "SFO", "JFK", "BOS"]
@@ -80,12 +79,9 @@ def test_rows_are_sorted_by_size(rng: np.random.Generator) -> None:
     assert table[2].names == table.names[2:3]
 
 
-def test_the_text_is_as_wide_as_the_terminal(
-    rng: np.random.Generator, label: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full())
+def test_the_text_is_as_wide_as_the_terminal(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     long = ["a name that goes on for a while", "another that does not end soon either"]
-    label((4, 5), long)
+    fit = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full(), names=long)
     for columns in (70, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
         text = fit.parameters().sorted_by("kl_lost").summary(4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -40,12 +40,13 @@ def test_effects_are_drawn_as_factors_and_maps(rng: np.random.Generator) -> None
             np.testing.assert_allclose(np.asarray(ax.images[0].get_array(), dtype=float), effects[modes].values)
 
 
-def test_effects_are_named_by_labels(rng: np.random.Generator, label: Callable[..., None]) -> None:
+def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     corners = np.array([[1, 0, 0], [3, 0, 0], [0, 5, 0], [0, 0, 20], [1, 5, 0], [1, 0, 20], [0, 5, 20]])
-    fit = ld.decompose(rng.random((4, 25, 108)) + 0.1, corners)
     days = np.arange("2019-01-01", "2019-01-26", dtype="datetime64[D]")
     clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
-    label((4, 25, 108), ["line", "day", "time"], [["red", "green", "blue", "a very long name"], days, clock])
+    lines = ["red", "green", "blue", "a very long name"]
+    names, x = ["line", "day", "time"], rng.random((4, 25, 108)) + 0.1
+    fit = ld.decompose(x, corners, names=names, levels=[lines, days, clock])
     figure = fit.plot.effects(most=9)
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
     assert {"line", "day", "time", "line and day", "line and time", "day and time"} <= set(by_title)
@@ -88,13 +89,13 @@ def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) 
     assert ax.texts[0].get_text() == "tol = 1e-10"
 
 
-def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator, label: Callable[..., None]) -> None:
-    fit = ld.decompose(rng.random((3, 4, 2, 2)) + 0.1, ld.interactions([(0, 1), (1, 2), (3,)]))
-    label((3, 4, 2, 2), ["carrier", "dest", "hour", "year"])
+def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -> None:
+    names = ["carrier", "dest", "hour", "year"]
+    fit = ld.decompose(rng.random((3, 4, 2, 2)) + 0.1, ld.interactions([(0, 1), (1, 2), (3,)]), names=names)
     effects = fit.effects()
     ax = fit.plot.graph()
     texts = [text.get_text() for text in ax.texts]
-    for k, name in enumerate(("carrier", "dest", "hour", "year")):
+    for k, name in enumerate(names):
         assert f"{name}\n{100 * effects[k].share:.1f} %" in texts
     assert {f"{100 * effects[pair].share:.1f} %" for pair in ((0, 1), (1, 2))} <= set(texts)
     assert len(ax.lines) == 2

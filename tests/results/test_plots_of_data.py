@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,10 @@ def points(ax: Axes, line: int = 0) -> Any:
     return np.array(ax.lines[line].get_xydata())
 
 
-def test_slices_show_x_and_q_and_what_is_left(rng: np.random.Generator, label: Callable[..., None]) -> None:
+def test_slices_show_x_and_q_and_what_is_left(rng: np.random.Generator) -> None:
     x = rng.random((6, 5, 4)) + 0.1
     x[3] *= 9
-    fit = ld.decompose(x, "B1")
-    label(x.shape, ["day", "row", "column"], {"day": list("abcdef")})
+    fit = ld.decompose(x, "B1", names=["day", "row", "column"], levels={"day": list("abcdef")})
     figure = fit.plot.slices("day", most=2)
     shown = [ax for ax in figure.axes if ax.get_title()]
     q = fit.tensor()
@@ -84,11 +83,11 @@ def test_missing_and_vanishing_cells_are_shown_as_such() -> None:
     assert "grey: no entry" in figure.get_suptitle()
 
 
-def test_residuals_draw_every_cell_and_name_the_worst(rng: np.random.Generator, label: Callable[..., None]) -> None:
+def test_residuals_draw_every_cell_and_name_the_worst(rng: np.random.Generator) -> None:
     x = rng.poisson(20.0, (6, 5))
     x[2, 3] = 90
-    fit = ld.decompose(x, "B1")
-    label(x.shape, ["dest", "hour"], [["ATL", "BOS", "LAX", "ORD", "SEA", "SFO"], [6, 7, 8, 9, 10]])
+    places = ["ATL", "BOS", "LAX", "ORD", "SEA", "SFO"]
+    fit = ld.decompose(x, "B1", names=["dest", "hour"], levels=[places, [6, 7, 8, 9, 10]])
     ax = Figure().add_subplot()
     assert fit.plot.residuals(ax, most=2) is ax
     q = fit.tensor()
@@ -124,10 +123,10 @@ def test_an_exact_fit_has_no_worst_cells() -> None:
     assert "none is off by more than rounding errors" in ax.get_title()
 
 
-def test_margins_show_sums_of_x_and_q(rng: np.random.Generator, label: Callable[..., None]) -> None:
+def test_margins_show_sums_of_x_and_q(rng: np.random.Generator) -> None:
     x = rng.random((4, 50, 3)) + 0.1
-    fit = ld.decompose(x, "B2(2)")
-    label(x.shape, ["dest", "minute", "year"], {"dest": ["ATL", "BOS", "LAX", "ORD"]})
+    names, places = ["dest", "minute", "year"], ["ATL", "BOS", "LAX", "ORD"]
+    fit = ld.decompose(x, "B2(2)", names=names, levels={"dest": places})
     figure = fit.plot.margins()
     q = fit.tensor()
     by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
@@ -142,10 +141,9 @@ def test_margins_show_sums_of_x_and_q(rng: np.random.Generator, label: Callable[
     assert by_title["minute and year"].get_title() == f"minute and year: {100 * share:.1f} % misplaced"
 
 
-def test_margins_that_are_asked_for(rng: np.random.Generator, label: Callable[..., None]) -> None:
+def test_margins_that_are_asked_for(rng: np.random.Generator) -> None:
     x = rng.random((4, 5, 3)) + 0.1
-    fit = ld.decompose(x, "B1")
-    label(x.shape, ["a", "b", "c"])
+    fit = ld.decompose(x, "B1", names=["a", "b", "c"])
     figure = fit.plot.margins(["c", ("b", "a")])
     assert [ax.get_title().split(":")[0] for ax in figure.axes] == ["c", "b and a"]
     np.testing.assert_allclose(points(figure.axes[1], 1)[:, 1], x.sum(axis=2).T.ravel())

@@ -96,7 +96,15 @@ def test_hidden_modes_have_effects_and_visible_ones_are_compared(rng: np.random.
 def test_estimators(rng: np.random.Generator) -> None:
     with pytest.raises(ld.errors.NotFitted, match="not fitted yet"):
         _ = ld.LegendreDensity().plot
-    density = ld.LegendreDensity(1).fit(rng.integers(0, 3, (40, 2)))
-    assert density.plot.margins().axes[0].get_title() == "mode 0: 0 % misplaced"
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame({"colour": rng.choice(["red", "blue"], 40), "age": rng.random(40)})
+    density = ld.LegendreDensity(1, n_bins=4).fit(rows)
+    colour, age = density.plot.margins(["colour", "age"]).axes
+    assert colour.get_title() == "colour: 0 % misplaced"
+    assert [text.get_text() for text in colour.get_xticklabels()] == ["blue", "red"]
+    edges: Any = density.columns_[1].edges  # type: ignore[union-attr]
+    assert age.get_xticklabels()[0].get_text() == f"{(edges[0] + edges[1]) / 2:.4g}"
     machine = ld.BoltzmannMachine(2).fit(rng.integers(0, 2, (40, 3)))
     assert len(machine.plot.graph().lines) == 3
+    named = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rng.integers(0, 2, (40, 2)))
+    assert {text.get_text().split()[0] for text in named.plot.graph().texts[1:]} == {"rain", "wet"}

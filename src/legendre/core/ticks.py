@@ -78,7 +78,7 @@ def tick_texts(labels: Labels, k: int) -> tuple[list[str], str]:
         own = own.astype("datetime64[us]")
     if own.dtype.kind == "M":
         return _dates(own)
-    texts = [level_text(label) for label in own]
+    texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
     if all(re.fullmatch(r"\d\d:\d\d:00", text) for text in texts):
         texts = [text[:-3] for text in texts]
     return [text if len(text) <= LONGEST else text[: LONGEST - 1] + "…" for text in texts], ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
+from legendre.core.origin import Origin
 from legendre.core.text_table import aligned, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.effect_tables import Measure, Modes, tables_of, total_variance, variance_of, weights_of
@@ -30,8 +31,6 @@ class Effect:
     ----------
     modes
         The modes, in rising order.
-    labels
-        What these modes and their levels are called.
     merged
         The effect on the merged levels: along each mode one entry for each interval on which Q is constant.
     variance, share
@@ -43,7 +42,16 @@ class Effect:
     variance: float
     share: float
     lengths: tuple[IntArray, ...]  # how many levels each interval has, for each of the modes
-    labels: Labels
+    origin: Origin
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes and their levels are called."""
+        return self.origin.of(tuple(int(n.sum()) for n in self.lengths))
+
+    def tensor(self) -> Any:
+        """Return `values` in the form of X: a DataArray, a Series or table of pandas, an array of its library."""
+        return self.origin.give(self.values, what="effect")
 
     @property
     def name(self) -> str:
@@ -171,7 +179,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
         raise InvalidQuery(f'effects: measure={measure!r}; it is "uniform" or "fitted".')
     if max_order is not None and not is_whole(max_order, 1):
         raise InvalidQuery(f"effects: max_order={max_order!r}; it must be an integer >= 1.")
-    quotient, labels = fit.model.quotient, fit.labels
+    quotient = fit.model.quotient
     weights = weights_of(fit, measure)
     tables, mean = tables_of(quotient, fit.model.positions, fit.theta, weights, max_order)
     variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
@@ -184,7 +192,7 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
             variances[modes],
             variances[modes] / total if total else 0.0,
             tuple(quotient.lengths[k].astype(np.int64) for k in modes),
-            labels.part(modes),
+            fit.origin.part(modes),
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
     }

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.array_libraries import host
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -159,9 +158,9 @@ class TensorPair(Pair):
     def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
         assert self.arrays is not None
         x, observed, q = self.arrays()
-        values = np.asarray(host(x), dtype=np.float64)
+        values = np.asarray(x, dtype=np.float64)
         seen = np.ones(values.shape, dtype=np.bool_) if observed is None else observed
-        return np.where(seen, values, 0.0), seen, np.asarray(host(q), dtype=np.float64)
+        return np.where(seen, values, 0.0), seen, np.asarray(q, dtype=np.float64)
 
     @cached_property
     def counts(self) -> bool:

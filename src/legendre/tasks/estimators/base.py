@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,9 @@ from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unknown_name
+from legendre.core.labels import Labels
 from legendre.core.memory import size_name
+from legendre.core.origin import Origin
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Table, read_table
 from legendre.data.readers.coordinates import from_coords
@@ -82,7 +85,11 @@ class Estimator(ABC):
     def plot(self) -> FitPlots:
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
         self._check_fitted()
-        return self.decomposition_.plot
+        return replace(self.decomposition_, origin=Origin(self._labels())).plot
+
+    @abstractmethod
+    def _labels(self) -> Labels:
+        """Name the columns and their levels."""
 
     def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
         self._check_fitted()
