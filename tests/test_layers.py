@@ -142,7 +142,7 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 PUBLIC = """
     B1 B2 B3 Basis adaptive boltzmann cells empty full interactions rbm
     decompose Decomposition Round plan Plan Status load
-    Effects Inference LikelihoodRatio likelihood_ratio
+    Effects Inference LikelihoodRatio Parameters likelihood_ratio
     SparseTensor from_batches from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning

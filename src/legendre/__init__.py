@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
     from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
     from legendre.results.inference.result import Inference as Inference
+    from legendre.results.parameters import Parameters as Parameters
     from legendre.results.rounds import Round as Round
     from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
@@ -72,6 +73,7 @@ _PLACES = {
     "results.effects": "Effects",
     "results.inference.ratio": "LikelihoodRatio likelihood_ratio",
     "results.inference.result": "Inference",
+    "results.parameters": "Parameters",
     "results.rounds": "Round",
     "solvers.status": "Status",
     "tasks.balance.balance": "balance",

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import legendre as ld
 from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
-from legendre.results.effects import Measure
+from legendre.results.effect_tables import Measure
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -132,6 +132,36 @@ def test_larger_sets_can_be_left_out(rng: np.random.Generator) -> None:
     assert pairs.variance == pytest.approx(every.variance), "shares are of all of log Q"
 
 
+def test_effects_are_found_and_listed_by_names(rng: np.random.Generator) -> None:
+    x, names = rng.random((3, 4, 2)) + 0.1, ["carrier", "dest", "hour"]
+    fit = ld.decompose(x, "interactions(2)", names=names, levels={"hour": [7, 8]})
+    effects = fit.effects()
+    assert effects["hour"] is effects[2]
+    assert effects["dest", "carrier"] is effects[0, 1]
+    assert effects["hour"].labels.levels_of(0).tolist() == [7, 8]
+    assert [effects[k].name for k in ("dest", [0, 1])] == ["dest", "carrier and dest"]
+    np.testing.assert_array_equal(effects["hour"].tensor(), effects["hour"].values)
+    assert effects.kl_lost(["carrier", 1]) == effects.kl_lost([0, 1])
+    lines = effects.summary(kl_lost=True).splitlines()
+    assert lines[1].split() == ["modes", "levels", "share", "of", "variance", "KL", "lost"]
+    assert lines[5].startswith("carrier, dest")
+    assert float(lines[5].split()[-1]) == pytest.approx(effects.kl_lost([0, 1]), rel=1e-3)
+    with pytest.raises(InvalidQuery, match="effects: unknown mode 'carier'; did you mean 'carrier'"):
+        effects["carier"]
+    with pytest.raises(InvalidQuery, match=r"modes \(carrier, dest, hour\) have no effect .* \(carrier\), \(dest\)"):
+        effects["carrier", "dest", "hour"]
+
+
+def test_effects_have_the_form_of_x(rng: np.random.Generator) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = pandas.MultiIndex.from_product([["BOS", "SFO"], [7, 8, 9]], names=["dest", "hour"])
+    effects = ld.decompose(pandas.Series(rng.poisson(9.0, 6) + 1, index=index), ld.full()).effects()
+    hour = effects["hour"].tensor()
+    assert list(hour.index) == [7, 8, 9]
+    np.testing.assert_array_equal(hour, effects["hour"].values)
+    assert effects["dest", "hour"].tensor()["SFO", 8] == effects["dest", "hour"].values[1, 1]
+
+
 def test_vanishing_cells_are_named() -> None:
     fit = ld.decompose([[4, 0], [3, 2]], ld.full())
     assert "1 cell vanishes: log Q is -inf there" in fit.effects().summary()
@@ -142,9 +172,11 @@ def test_vanishing_cells_are_named() -> None:
     [
         (lambda fit: fit.effects(measure="other"), 'measure=\'other\'; it is "uniform" or "fitted"'),
         (lambda fit: fit.effects(max_order=0), "max_order=0; it must be an integer >= 1"),
-        (lambda fit: fit.effects()[5], "name different modes of X, which has 2"),
+        (lambda fit: fit.effects()[5], "5 is no mode of X, which has 2, counted from 0 to 1"),
         (lambda fit: fit.effects()[0, 1], r"\(0, 1\) have no effect of their own in this model; .*: \(0\), \(1\)\."),
-        (lambda fit: fit.effects()["a"], "'a' is no set of modes"),
+        (lambda fit: fit.effects()["a"], "'a' is no mode of X, which has 2"),
+        (lambda fit: fit.effects()[[]], r"\[\] is no set of modes; pass a mode such as 0"),
+        (lambda fit: fit.effects()[0, 0], r"\(0, 0\) names a mode twice"),
     ],
 )
 def test_bad_questions(ask: object, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of a decomposition show what they say."""
+"""Pictures of a decomposition alone show what they say: effects, path, history, graph."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import legendre as ld
@@ -18,6 +19,10 @@ def _closed() -> Iterator[None]:
     pyplot.close("all")
 
 
+def ticks(ax: Axes, axis: str) -> list[str]:
+    return [text.get_text() for text in (ax.get_xticklabels() if axis == "x" else ax.get_yticklabels())]
+
+
 def test_effects_are_drawn_as_factors_and_maps(rng: np.random.Generator) -> None:
     fit = ld.decompose(rng.random((20, 4, 3)) + 0.1, "interactions(2)")
     effects = fit.effects()
@@ -27,20 +32,107 @@ def test_effects_are_drawn_as_factors_and_maps(rng: np.random.Generator) -> None
     for ax in shown:
         modes = [int(word) for word in ax.get_title().split(":")[0].split() if word.isdigit()]
         assert f"{100 * effects[modes].share:.1f} %" in ax.get_title()
+        assert ax.get_xlabel() == f"level of mode {modes[-1]}"
         if len(modes) == 1:
             np.testing.assert_allclose(np.asarray(ax.lines[-1].get_ydata(), dtype=float), np.exp(effects[modes].values))
         else:
+            assert ax.get_ylabel() == f"level of mode {modes[0]}"
             np.testing.assert_allclose(np.asarray(ax.images[0].get_array(), dtype=float), effects[modes].values)
 
 
+def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
+    corners = np.array([[1, 0, 0], [3, 0, 0], [0, 5, 0], [0, 0, 20], [1, 5, 0], [1, 0, 20], [0, 5, 20]])
+    days = np.arange("2019-01-01", "2019-01-26", dtype="datetime64[D]")
+    clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
+    lines = ["red", "green", "blue", "a very long name"]
+    names, x = ["line", "day", "time"], rng.random((4, 25, 108)) + 0.1
+    fit = ld.decompose(x, corners, names=names, levels=[lines, days, clock])
+    figure = fit.plot.effects(most=9)
+    by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
+    assert {"line", "day", "time", "line and day", "line and time", "day and time"} <= set(by_title)
+    assert ticks(by_title["line"], "x") == ["red", "green", "blue", "a very long n…"]
+    assert by_title["line"].lines[-1].get_linestyle() == "None", "levels without an order are dots"
+    assert ticks(by_title["day"], "x") == ["1 Jan", "8 Jan", "15 Jan", "22 Jan"]
+    assert by_title["day"].get_xlabel() == "day (2019)"
+    assert by_title["day"].lines[-1].get_linestyle() == "-"
+    assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
+    assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
+
+
+def test_the_scale_of_a_map_tells_factors() -> None:
+    fit = ld.decompose([[1, 2], [3, 12]], ld.full())
+    figure = fit.plot.effects()
+    largest = float(np.exp(fit.effects()[0, 1].values.max()))
+    assert ticks(figure.axes[-1], "y") == [f"x {1 / largest:.2g}", "x 1", f"x {largest:.2g}"]
+
+
+def test_vanishing_cells_are_told() -> None:
+    fit = ld.decompose([[4, 0], [3, 2]], ld.full())
+    assert "1 cell vanishes: Q is 0 there" in fit.plot.effects().get_suptitle()
+
+
 def test_path_and_history_show_the_numbers_of_the_fit(rng: np.random.Generator) -> None:
-    fit = ld.decompose(rng.random((4, 4, 4)), "adaptive(8)")
+    fit = ld.decompose(rng.poisson(3.0, (4, 4, 4)) + 1, "adaptive(8)")
     ax = Figure().add_subplot()
     assert fit.plot.path(ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [step.kl for step in fit.path])
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [step.n_params for step in fit.path])
+    figure = fit.plot.path()
+    for part, name in zip(figure.axes, ("kl", "rmse", "bic"), strict=True):
+        np.testing.assert_array_equal(part.lines[0].get_ydata(), [getattr(step, name) for step in fit.path])
+        assert part.lines[1].get_xdata().tolist() == [8]  # type: ignore[union-attr]
+        assert part.texts[0].get_text() == "8 parameters"
+    assert len(ld.decompose(rng.random((4, 4, 4)), "adaptive(8)").plot.path().axes) == 2, "BIC is meant for counts"
     ax = fit.plot.history()
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [step.residual for step in fit.history])
     assert ax.get_title() == f"{fit.solver}: CONVERGED"
+    assert ax.texts[0].get_text() == "tol = 1e-10"
+
+
+def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -> None:
+    names = ["carrier", "dest", "hour", "year"]
+    fit = ld.decompose(rng.random((3, 4, 2, 2)) + 0.1, ld.interactions([(0, 1), (1, 2), (3,)]), names=names)
+    effects = fit.effects()
+    ax = fit.plot.graph()
+    texts = [text.get_text() for text in ax.texts]
+    for k, name in enumerate(names):
+        assert f"{name}\n{100 * effects[k].share:.1f} %" in texts
+    assert {f"{100 * effects[pair].share:.1f} %" for pair in ((0, 1), (1, 2))} <= set(texts)
+    assert len(ax.lines) == 2
+    places = {text.get_text().split("\n")[0]: text.xy for text in ax.texts if "\n" in text.get_text()}  # type: ignore[attr-defined]
+    ends = {tuple(map(tuple, np.round(np.array(line.get_xydata()), 9))) for line in ax.lines}
+    assert tuple(tuple(np.round(places[k], 9)) for k in ("carrier", "dest")) in ends
+    weakest, strongest = ax.lines[0].get_linewidth(), ax.lines[1].get_linewidth()
+    assert weakest < strongest, "the stronger the thicker"
+
+
+def test_the_graph_by_lost_kl(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.random((3, 4, 2)) + 0.1, "interactions(2)")
+    effects = fit.effects()
+    texts = {text.get_text() for text in fit.plot.graph(by="kl").texts}
+    assert {f"{effects.kl_lost(pair):.2g}" for pair in ((0, 1), (0, 2), (1, 2))} <= texts
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[(k, k + 1) for k in range(99)], [(k, k + 1) for k in range(0, 99, 2)], [(k, k // 3) for k in range(1, 100)]],
+)
+def test_a_hundred_modes_have_a_place_each(pairs: list[tuple[int, int]], rng: np.random.Generator) -> None:
+    rows = (rng.random((200, 100)) < 0.4).astype(int)
+    fit = ld.decompose(ld.from_rows(rows), ld.interactions(pairs))
+    ax = fit.plot.graph()
+    assert [text.get_text() for text in ax.texts] == [str(k) for k in range(100)]
+    assert len(ax.lines) == len(pairs)
+    places = np.array([text.xy for text in ax.texts])  # type: ignore[attr-defined]
+    gaps = np.linalg.norm(places[:, None] - places, axis=-1) + 9 * np.eye(100)
+    assert gaps.min() > 0.01 * np.ptp(places), "no two modes hide each other"
+    assert len([ax for ax in fit.plot.effects(most=3).axes if ax.get_title()]) == 3
+
+
+def test_no_joint_effect() -> None:
+    ax = ld.decompose([[1, 2], [3, 4]], "B1").plot.graph()
+    assert ax.get_title() == "Modes; no two have a joint effect"
+    assert len(ax.lines) == 0
 
 
 def test_bad_questions() -> None:
@@ -48,16 +140,34 @@ def test_bad_questions() -> None:
     with pytest.raises(ld.errors.InvalidQuery, match="was not grown, so it has no path"):
         fit.plot.path()
     with pytest.raises(ld.errors.InvalidQuery, match="quantity='r2'; it is one of \"kl\""):
-        fit.plot.path(quantity="r2")
+        fit.plot.path(quantity="r2")  # type: ignore[call-overload]
     with pytest.raises(ld.errors.InvalidQuery, match="most=0; it must be an integer >= 1"):
         fit.plot.effects(most=0)
     with pytest.raises(ld.errors.InvalidQuery, match="no parameter that tells levels apart"):
         ld.decompose([[1, 2], [3, 4]], ld.empty()).plot.effects()
     with pytest.raises(ld.errors.InvalidSetting, match=r"plot.history: ax must be axes"):
         fit.plot.history(3)  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidQuery, match='by=\'cost\'; it is "share" or "kl"'):
+        fit.plot.graph(by="cost")  # type: ignore[arg-type]
 
 
-def test_without_matplotlib_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_package_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    monkeypatch.setattr("legendre.results.plots.graph.find_spec", lambda _: None)
+    with pytest.raises(ld.errors.InvalidSetting, match=r"plot.graph needs networkx. Install it with: pip install"):
+        fit.plot.graph()
     monkeypatch.setattr("legendre.core.figures.find_spec", lambda _: None)
-    with pytest.raises(ld.errors.InvalidSetting, match=r"plot.effects needs matplotlib. Install it with: pip install"):
-        ld.decompose([[1, 2], [3, 4]], "B1").plot.effects()
+    for draw in (fit.plot.effects, fit.plot.slices, fit.plot.residuals, fit.plot.margins, fit.plot.history):
+        with pytest.raises(ld.errors.InvalidSetting, match=r"plot\.\w+ needs matplotlib. Install it with: pip install"):
+            draw()
+
+
+def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
+    x = np.arange(1, 28).reshape(3, 3, 3)
+    ld.decompose(x, "adaptive(6)").save(f"{tmp_path}/fit.npz")
+    fit = ld.load(f"{tmp_path}/fit.npz")
+    for draw in (fit.plot.effects, fit.plot.graph, fit.plot.path, fit.plot.history):
+        draw()
+    for draw in (fit.plot.slices, fit.plot.residuals, fit.plot.margins):
+        with pytest.raises(ld.errors.InvalidQuery, match=r"plot\.\w+ compares Q with X, which a loaded decomposition"):
+            draw()

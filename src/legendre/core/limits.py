@@ -109,3 +109,8 @@ LARGEST_FEATURES = 1 << 23  # cells times parameters (64 MiB) up to which hidden
 LARGEST_COSINES = 500  # levels of a mode up to which cosine waves are a matrix; longer modes take SciPy's transform
 MOST_TERMS = 250  # terms, one variance each, that smoothing chooses between
 ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by
+FEW_REFITS = 100  # parameters up to which a table of them may fit the model again without each in turn
+QUICK_REFITS = (
+    1 << 24
+)  # visits of cells, of X or in sweeps, of all those fits together (80x25x108, 50 parameters: 0.5 s)
+QUICK_COVARIANCE = 3_000  # parameters whose Fisher matrix is inverted without being asked for (2 s)

@@ -39,3 +39,8 @@ def shape_name(shape: Sequence[int]) -> str:
 def shortened(text: str, most: int = 400) -> str:
     """Leave the middle of a long text out."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 4 :]}"
+
+
+def listed_words(words: Sequence[str]) -> str:
+    """Write words in a row: "a", "a and b", "a, b and c"."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -24,12 +24,15 @@ from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.check import fit_fields
-from legendre.results.effects import Effects, Measure, effects_of
+from legendre.results.effect_tables import Measure
+from legendre.results.effects import Effects, effects_of
 from legendre.results.file_model import pack_fit
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
-from legendre.results.plots import Plots
+from legendre.results.parameters import Asked, Parameters, parameters_of
+from legendre.results.plots.pair import FitPair
+from legendre.results.plots.plots import FitPlots
 from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells
 from legendre.solvers.loop import Step
@@ -278,10 +281,27 @@ class Decomposition(ModelResult):
         """
         return effects_of(self, measure, max_order)
 
+    def parameters(self, *, kl_lost: Asked | None = "auto") -> Parameters:
+        """List the parameters: cell by labels, theta, factor, eta, standard error (counts), and KL lost without it.
+
+        Parameters
+        ----------
+        kl_lost
+            "refit": fit again without each parameter in turn, exact. "estimate": from the curvature at the minimum.
+            "auto": the first where it takes about a second, else the second. None: leave it out.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 12]], "B1").parameters().sorted_by("theta").names
+        ('mode 0 = 1', 'mode 1 = 1')
+        """
+        return parameters_of(self, kl_lost)
+
     @property
-    def plot(self) -> Plots:
-        """Pictures: ``fit.plot.effects()``, ``fit.plot.history()``, ``fit.plot.path()``."""
-        return Plots(self)
+    def plot(self) -> FitPlots:
+        """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
+        return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""

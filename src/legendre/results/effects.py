@@ -1,34 +1,26 @@
-"""Effects: log Q read as a sum of what single modes do, pairs of modes, and so on (a functional analysis of variance).
-
-``log(Q / base)`` is a sum of steps, ``theta_u`` wherever a cell is at or above u. A step is a product over the modes in
-which u is not 0, and each factor is its mean plus a centred function of one mode. Multiplied out, every step gives
-something to each set of those modes: the effects, in time proportional to the basis, without a tensor of X's shape.
-"""
+"""Effects: log Q as a sum of what single modes do, pairs of modes, and so on (a functional analysis of variance)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core import limits
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidQuery, TooLarge
-from legendre.core.memory import check_room, rows_of, size_name
-from legendre.core.sums.quotient import Quotient
-from legendre.core.text_table import aligned, shape_name
+from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels
+from legendre.core.memory import check_room
+from legendre.core.origin import Origin
+from legendre.core.text_table import aligned, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.effect_tables import Measure, Modes, tables_of, total_variance, variance_of, weights_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-
-Modes = tuple[int, ...]
-Measure = Literal["uniform", "fitted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +42,24 @@ class Effect:
     variance: float
     share: float
     lengths: tuple[IntArray, ...]  # how many levels each interval has, for each of the modes
+    origin: Origin
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes and their levels are called."""
+        return self.origin.of(tuple(int(n.sum()) for n in self.lengths))
+
+    def tensor(self) -> Any:
+        """Return `values` in the form of X: a DataArray, a Series or table of pandas, an array of its library."""
+        return self.origin.give(self.values, what="effect")
+
+    @property
+    def name(self) -> str:
+        """The modes by their names: "hour", "carrier and dest"; without names "mode 0", "modes 0 and 1"."""
+        names = self.labels.names
+        if names is None:
+            return f"mode{'s' if len(self.modes) > 1 else ''} {listed_words(list(map(str, self.modes)))}"
+        return listed_words(list(names))
 
     @property
     def values(self) -> FloatArray:
@@ -65,7 +75,8 @@ class Effect:
 class Effects:
     """log Q as a sum of effects of sets of modes: ``log(Q / base) = constant + sum of effects``.
 
-    Indexed by a mode or by modes; iterated over from single modes to larger sets.
+    Indexed by a mode or by modes, ``effects[0]``, ``effects["carrier", "dest"]``; iterated over from single modes to
+    larger sets.
 
     Attributes
     ----------
@@ -104,12 +115,13 @@ class Effects:
     variance: float
     parts: dict[Modes, Effect]
 
-    def __getitem__(self, modes: int | Sequence[int]) -> Effect:
-        wanted = _checked_modes(modes, len(self.fit.shape))
+    def __getitem__(self, modes: int | str | Sequence[int | str]) -> Effect:
+        labels = self.fit.labels
+        wanted = _checked_modes(modes, labels)
         if wanted not in self.parts:
             raise InvalidQuery(
-                f"effects: the modes {wanted} have no effect of their own in this model; "
-                f"those that have: {_listed(list(self.parts))}."
+                f"effects: the modes {_set_name(wanted, labels)} have no effect of their own in this model; "
+                f"those that have: {_listed(list(self.parts), labels)}."
             )
         return self.parts[wanted]
 
@@ -119,7 +131,7 @@ class Effects:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def kl_lost(self, modes: int | Sequence[int]) -> float:
+    def kl_lost(self, modes: int | str | Sequence[int | str]) -> float:
         """Return by how much KL(P, Q) rises if these modes may have no joint effect: the model is fitted without it.
 
         All parameters in which these modes take part together are left out, those of larger sets included.
@@ -131,17 +143,26 @@ class Effects:
         >>> round(fit.effects().kl_lost([0, 1]), 4) == round(ld.decompose([[1, 2], [3, 12]], "B1").kl, 4)
         True
         """
-        wanted = list(_checked_modes(modes, len(self.fit.shape)))
+        wanted = list(_checked_modes(modes, self.fit.labels))
         kept = np.flatnonzero(~(self.fit.basis[:, wanted] > 0).all(axis=1))
         return max(self.fit.refitted(kept).kl - self.fit.kl, 0.0)
 
-    def summary(self) -> str:
-        """Return a table of the effects, with their shares of the variance."""
+    def summary(self, *, kl_lost: bool = False) -> str:
+        """Return a table of the effects, with their shares of the variance.
+
+        Parameters
+        ----------
+        kl_lost
+            Also list by how much KL(P, Q) rises without each effect: one fit more for each of them.
+        """
+        names = self.fit.labels.names
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
-        rows = [("modes", "levels", "share of variance")]
+        rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
         for effect in self:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
-            rows.append((", ".join(map(str, effect.modes)), levels, f"{100 * effect.share:.1f} %"))
+            modes = ", ".join(str(k) if names is None else names[k] for k in effect.modes)
+            lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
+            rows.append([modes, levels, f"{100 * effect.share:.1f} %", *lost])
         lines = [head, *aligned(rows, "<>>")]
         if gone := self.fit.n_vanishing:
             subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
@@ -159,11 +180,11 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     if max_order is not None and not is_whole(max_order, 1):
         raise InvalidQuery(f"effects: max_order={max_order!r}; it must be an integer >= 1.")
     quotient = fit.model.quotient
-    weights = _weights(fit, measure)
-    tables, mean = _tables(quotient, fit.model.positions, fit.theta, weights, max_order)
-    variances = {modes: _variance(table, [weights[k] for k in modes]) for modes, table in tables.items()}
+    weights = weights_of(fit, measure)
+    tables, mean = tables_of(quotient, fit.model.positions, fit.theta, weights, max_order)
+    variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
     cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
-    total = _total(fit.model.positions, fit.theta, weights) if cut else math.fsum(variances.values())
+    total = total_variance(fit.model.positions, fit.theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
             modes,
@@ -171,116 +192,29 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
             variances[modes],
             variances[modes] / total if total else 0.0,
             tuple(quotient.lengths[k].astype(np.int64) for k in modes),
+            fit.origin.part(modes),
         )
         for modes in sorted(tables, key=lambda modes: (len(modes), modes))
     }
     return Effects(fit, measure, mean - fit.psi, total, parts)
 
 
-def _weights(fit: Decomposition, measure: Measure) -> list[FloatArray]:
-    """Give each interval of each mode its weight under the measure; the weights of a mode sum to 1."""
-    quotient = fit.model.quotient
-    if measure == "uniform":
-        return [lengths / lengths.sum() for lengths in quotient.lengths]
-    margins = [np.asarray(fit.distribution.marginal([k], {})) for k in range(len(fit.shape))]
-    return [np.add.reduceat(margin, cuts) for margin, cuts in zip(margins, quotient.cuts, strict=True)]
-
-
-def _tables(
-    quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int | None
-) -> tuple[dict[Modes, FloatArray], float]:
-    """Multiply out the steps of all parameters: a table of merged levels for each set of modes, and the mean."""
-    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the measure at or above each interval
-    steps: dict[Modes, FloatArray] = {}
-    means = [0.0]
-    groups = _by_modes(positions)
-    _check_sizes(groups, quotient.merged_shape, max_order)
-    for modes, rows in groups.items():
-        for kept in _subsets(modes, max_order):
-            share = theta[rows].copy()
-            for k in modes:
-                if k not in kept:
-                    share *= beyond[k][positions[rows, k]]
-            if kept:
-                table = steps.setdefault(kept, np.zeros(tuple(quotient.merged_shape[k] for k in kept)))
-                np.add.at(table, tuple(positions[rows, k] for k in kept), share)
-            else:
-                means.append(float(share.sum()))
-    centred = {modes: _centred(table, [weights[k] for k in modes]) for modes, table in steps.items()}
-    return centred, math.fsum(means)
-
-
-def _by_modes(positions: IntArray) -> dict[Modes, IntArray]:
-    """Group the parameters by the modes in which their cells are not 0."""
-    if not len(positions):
-        return {}
-    patterns, inverse = np.unique(positions > 0, axis=0, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    groups = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return {tuple(np.flatnonzero(p).tolist()): rows for p, rows in zip(patterns, groups, strict=True)}
-
-
-def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
-    most = len(modes) if max_order is None else min(max_order, len(modes))
-    return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
-
-
-def _check_sizes(groups: dict[Modes, IntArray], merged_shape: tuple[int, ...], max_order: int | None) -> None:
-    """Refuse more tables, or larger ones, than can be formed, and say which order can be had."""
-    n_tables = n_cells = 0
-    for modes in groups:
-        most = len(modes) if max_order is None else min(max_order, len(modes))
-        n_tables += sum(math.comb(len(modes), n) for n in range(most + 1))
-        largest = sorted((merged_shape[k] for k in modes), reverse=True)[:most]
-        n_cells += math.prod(largest)
-    if max(n_tables, n_cells) > limits.LARGEST_EFFECTS:
-        raise TooLarge(
-            f"effects: {size_name(n_tables)} sets of modes with {size_name(n_cells)} cells or more; at most "
-            f"{size_name(limits.LARGEST_EFFECTS)} are formed. Ask for effects(max_order=2), or 1."
-        )
-
-
-def _centred(steps: FloatArray, weights: list[FloatArray]) -> FloatArray:
-    """Sum steps up along each axis, and take the mean along it away."""
-    table = steps
-    for axis, w in enumerate(weights):
-        table = np.cumsum(table, axis=axis)
-        mean = np.tensordot(table, w, axes=(axis, 0))
-        table = table - np.expand_dims(mean, axis)
-    return table
-
-
-def _variance(table: FloatArray, weights: list[FloatArray]) -> float:
-    squares = table * table
-    for w in reversed(weights):
-        squares = squares @ w
-    return float(squares)
-
-
-def _total(positions: IntArray, theta: FloatArray, weights: list[FloatArray]) -> float:
-    """Compute the variance of log Q from pairs of parameters, where not all effects are formed."""
-    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]
-    means = np.prod([b[positions[:, k]] for k, b in enumerate(beyond)], axis=0)
-    total = 0.0
-    for rows in rows_of((len(theta), len(theta))):
-        joint = np.ones((len(theta[rows]), len(theta)))
-        for k, b in enumerate(beyond):
-            joint *= b[np.maximum.outer(positions[rows, k], positions[:, k])]
-        total += float(theta[rows] @ (joint - np.outer(means[rows], means)) @ theta)
-    return max(total, 0.0)
-
-
-def _checked_modes(modes: int | Sequence[int], order: int) -> Modes:
-    listed = [modes] if is_whole(modes, 0) else modes
-    if isinstance(listed, str) or not isinstance(listed, Sequence) or not all(is_whole(k, 0) for k in listed):
+def _checked_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Modes:
+    single = is_whole(modes) or isinstance(modes, str)
+    listed = [modes] if single else entries(modes)
+    if not listed:
         raise InvalidQuery(f"effects: {modes!r} is no set of modes; pass a mode such as 0, or modes such as [0, 2].")
-    wanted = tuple(sorted(int(k) for k in listed))
-    if not wanted or wanted[-1] >= order or len(set(wanted)) < len(wanted):
-        raise InvalidQuery(f"effects: {modes!r}: name different modes of X, which has {order}, counted from 0.")
+    wanted = tuple(sorted(labels.find_mode(key, "effects") for key in listed))
+    if len(set(wanted)) < len(wanted):
+        raise InvalidQuery(f"effects: {modes!r} names a mode twice.")
     return wanted
 
 
-def _listed(sets: list[Modes]) -> str:
+def _set_name(modes: Modes, labels: Labels) -> str:
+    return "(" + ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes) + ")"
+
+
+def _listed(sets: list[Modes], labels: Labels) -> str:
     """Write sets of modes; of many the first few."""
-    shown = ", ".join("(" + ", ".join(map(str, modes)) + ")" for modes in sets[:8])
+    shown = ", ".join(_set_name(modes, labels) for modes in sets[:8])
     return shown + (f" and {len(sets) - 8:,} more" if len(sets) > 8 else "") if sets else "none"

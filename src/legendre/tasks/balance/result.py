@@ -21,6 +21,8 @@ from legendre.model.model import Model
 from legendre.results.base import ModelResult
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
+from legendre.results.plots.pair import TensorPair
+from legendre.results.plots.plots import Plots
 from legendre.results.report import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -113,6 +115,16 @@ class Balanced(ModelResult):
         tensor = self.values
         q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
         return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
+
+        def arrays() -> tuple[AnyArray, None, Any]:
+            return self.X * (self.margins.total / self.X.sum(dtype=np.float64)), None, self.values
+
+        pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
+        return Plots(self, pair)
 
     def summary(self) -> str:
         """Return a table of the result and its certificate."""

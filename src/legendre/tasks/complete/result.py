@@ -15,6 +15,8 @@ from legendre.results.base import Result, of_fit
 from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.results.plots.pair import TensorPair
+from legendre.results.plots.plots import FitPlots
 from legendre.results.report import rank_name
 from legendre.results.tensor import tensor as model_tensor
 from legendre.solvers.status import Status
@@ -89,6 +91,19 @@ class Completion(Result):
         With more than 10,000 parameters it may not have been counted, and is then a bound (`fit.rank_is_bound`).
         """
         return self.fit.rank
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
+
+        def arrays() -> tuple[Any, BoolArray, Any]:
+            return (
+                self.values,
+                self.observed,
+                np.where(self.observed, model_tensor(self.fit, extend=False), self.values),
+            )
+
+        return FitPlots(self.fit, TensorPair(self.fit.labels, arrays=arrays), fit=self.fit)
 
     def summary(self) -> str:
         """Return a table of what was filled in, what could not be, and the fit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +15,15 @@ from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unknown_name
+from legendre.core.labels import Labels
 from legendre.core.memory import size_name
+from legendre.core.origin import Origin
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Table, read_table
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.results.decomposition import Decomposition
+from legendre.results.plots.plots import FitPlots
 
 
 class Estimator(ABC):
@@ -76,6 +80,16 @@ class Estimator(ABC):
         if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):
             raise InvalidSetting(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
         return float(self.alpha)
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
+        self._check_fitted()
+        return replace(self.decomposition_, origin=Origin(self._labels())).plot
+
+    @abstractmethod
+    def _labels(self) -> Labels:
+        """Name the columns and their levels."""
 
     def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
         self._check_fitted()

@@ -14,6 +14,7 @@ from legendre.basis.interactions import block, boltzmann
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
+from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dask.observation import is_dask
 from legendre.data.dense import in_memory, observe
@@ -152,6 +153,10 @@ class BoltzmannMachine(Estimator):
         names = [tuple(variables.names[k] for k in group) for group in groups]
         self.weights_ = dict(zip(names, found[len(singles) :], strict=True))
         return self
+
+    def _labels(self) -> Labels:
+        named = all(isinstance(name, str) for name in self.names_)
+        return Labels(self.levels_, tuple(map(str, self.names_)) if named else None)
 
     @property
     def _variables(self) -> Variables:

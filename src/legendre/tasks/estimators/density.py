@@ -14,6 +14,7 @@ from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
@@ -39,6 +40,11 @@ class Levels:
         return column.codes_in(self.values)
 
     @property
+    def names(self) -> AnyArray:
+        """What the levels are called."""
+        return self.values
+
+    @property
     def log_widths(self) -> FloatArray:
         """The logarithm of the measure of each level, which is 1."""
         return np.zeros(len(self.values))
@@ -62,6 +68,11 @@ class Bins:
         except (TypeError, ValueError) as problem:
             raise InvalidSamples(f"a column that fit saw as numbers holds something else ({problem}).") from None
         return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(np.int64)
+
+    @property
+    def names(self) -> AnyArray:
+        """What the bins are called: their middles."""
+        return (self.edges[:-1] + self.edges[1:]) / 2
 
     @property
     def log_widths(self) -> FloatArray:
@@ -154,6 +165,12 @@ class LegendreDensity(Estimator):
         if samples.text_names is not None:
             self.feature_names_in_ = np.array(samples.text_names, dtype=object)
         return self
+
+    def _labels(self) -> Labels:
+        names = getattr(self, "feature_names_in_", None)
+        levels = tuple(column.names for column in self.columns_)
+        shape = tuple(map(len, levels))
+        return Labels(shape, None if names is None else tuple(map(str, names)), levels)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""

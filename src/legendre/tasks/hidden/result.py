@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import named_values, shape_name
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.plots.pair import TensorPair
+from legendre.results.plots.plots import FitPlots
 from legendre.results.report import rank_name
 from legendre.results.tensor import tensor
 from legendre.solvers.loop import Step
@@ -112,6 +115,21 @@ class HiddenDecomposition(Result):
         with np.errstate(invalid="ignore"):  # -inf less -inf: a visible cell of probability 0
             q = np.exp(log_q - peak)
         return np.asarray((q / q.sum(axis=1, keepdims=True)).reshape(len(visible), *hidden_shape))
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+
+        def arrays() -> tuple[Any, BoolArray, Any]:
+            if (data := self.fit.data) is None or (dense := data.here()) is None:
+                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
+            omega = self.fit.model.support.on_grid()
+            seen = omega.reshape(*self.shape, -1)[..., 0]
+            x = visible_sums(np.where(omega, dense.values, 0.0), self.n_visible)
+            return x, seen, visible_sums(tensor(self.fit, extend=False), self.n_visible)
+
+        visible = self.fit.labels.part(range(self.n_visible))
+        return FitPlots(self, TensorPair(visible, arrays=arrays), "largest entry of the gradient", fit=self.fit)
 
     def summary(self) -> str:
         """Return a table of the fit and its runs."""

@@ -19,6 +19,8 @@ from legendre.results.base import Result
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.results.file_model import pack_origin, unpack_origin
+from legendre.results.plots.pair import TensorPair
+from legendre.results.plots.plots import Plots
 from legendre.results.report import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -95,6 +97,12 @@ class Smoothed(Result):
         """Expectations on every cell but the bottom, eq. (3): Q lives on the observed cells."""
         q = np.where(self.observed, self.means, 0.0)
         return frozen(zeta_adjoint(q / q.sum()).ravel()[1:])
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of the smooth model beside X, with the cells that were missing marked: ``.slices()``, ..."""
+        pair = TensorPair(self.labels, made="smoothed", arrays=lambda: (self.values, self.observed, self.means))
+        return Plots(self, pair, "largest entry of the gradient")
 
     def summary(self) -> str:
         """Return a table of what was filled in, how well held-out cells were, and which terms matter."""

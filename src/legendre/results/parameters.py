@@ -1,0 +1,242 @@
+"""The table of parameters: what each one says, how sure it is, and what would be lost without it."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.arguments import is_whole
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
+from legendre.core.labels import Labels
+from legendre.core.text_table import aligned, shortened
+from legendre.core.types import FloatArray, IntArray
+from legendre.results.inference.wald import INFINITE, OPEN, Information, information
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+
+Asked = Literal["auto", "refit", "estimate"]
+COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
+ROWS = 15  # parameters that are printed
+NARROW, WIDE = 60, 160  # characters between which a printed table keeps, whatever the terminal has
+LEAST = 16  # characters that are left for a parameter's name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Parameters:
+    """One row for each parameter: its cell by labels, theta, eta and what would be lost without it.
+
+    A parameter multiplies the probability of every cell at or above its own by `factor`: ``hour >= 8, dest >= SFO``
+    acts on hour 8 and later together with SFO and the levels after it. Modes in which it tells no levels apart are not
+    named.
+
+    Attributes
+    ----------
+    labels, cells
+        What modes and levels are called; the cells of the basis, k x N, in the order of the rows.
+    theta, factor
+        Natural parameters, and ``exp(theta)``.
+    eta, eta_hat
+        The probability that Q gives to all cells at or above the parameter's, and that of X: equal at the minimum.
+    standard_error
+        For counts; NaN elsewhere, and where `notes` says why.
+    kl_lost
+        By how much KL(P, Q) rises if the parameter is left out and the others are fitted again, in nats.
+    exact
+        True where `kl_lost` comes from fitting again. False: from the curvature of KL at the minimum,
+        ``theta^2 / (2 v)``, v being the parameter's entry on the diagonal of the inverse Fisher matrix: near the truth
+        while theta is small.
+    notes
+        For each parameter why it has no standard error; empty where there is nothing to say.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> table = ld.decompose([[18, 7], [6, 19]], ld.full()).parameters()
+    >>> print(table.sorted_by("kl_lost"))
+    3 parameters
+    parameter                theta  factor   s.e.   eta  KL lost
+    mode 0 = 1, mode 1 = 1     2.1    8.14  0.646  0.38     0.12
+    mode 0 = 1                -1.1   0.333  0.471   0.5   0.0628
+    mode 1 = 1              -0.944   0.389  0.445  0.52   0.0501
+    """
+
+    labels: Labels
+    cells: IntArray
+    theta: FloatArray
+    eta: FloatArray
+    eta_hat: FloatArray
+    standard_error: FloatArray
+    kl_lost: FloatArray
+    exact: bool
+    notes: tuple[str, ...]
+    recession: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    @cached_property
+    def factor(self) -> FloatArray:
+        """By what a parameter multiplies the probability of the cells at or above its own."""
+        with np.errstate(over="ignore"):
+            return frozen(np.exp(self.theta))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Each parameter in words: the levels from which on it acts."""
+        return tuple(self._name(cell) for cell in self.cells)
+
+    def _name(self, cell: IntArray) -> str:
+        """Name the modes in which a cell is not at the lowest level; at or above the highest level is that level."""
+        parts = []
+        for k in np.flatnonzero(cell).tolist():
+            sign = "=" if cell[k] == self.labels.shape[k] - 1 else ">="
+            parts.append(f"{self.labels.mode(k)} {sign} {self.labels.level(k, int(cell[k]))}")
+        return ", ".join(parts)
+
+    def sorted_by(self, column: str) -> Parameters:
+        """Return the same rows, those with the largest absolute values in a column first, those without one last.
+
+        Factors are as large as the theta that they come from.
+        """
+        if column not in COLUMNS:
+            raise InvalidQuery(unknown_name("column of parameters", str(column), COLUMNS))
+        sizes = np.abs(getattr(self, "theta" if column == "factor" else column))
+        return self[np.argsort(-np.where(np.isnan(sizes), -1.0, sizes), kind="stable")]
+
+    def __getitem__(self, rows: int | slice | Sequence[int] | IntArray) -> Parameters:
+        """Return some of the rows."""
+        chosen = np.atleast_1d(np.arange(len(self))[rows])
+        arrays = ("cells", "theta", "eta", "eta_hat", "standard_error", "kl_lost", "recession")
+        parts: dict[str, Any] = {name: frozen(getattr(self, name)[chosen]) for name in arrays}
+        return replace(self, **parts, notes=tuple(self.notes[i] for i in chosen))
+
+    def to_frame(self) -> Any:
+        """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
+        if find_spec("pandas") is None:
+            raise InvalidSetting("parameters().to_frame() needs pandas. Install it with: pip install pandas")
+        import pandas
+
+        columns: dict[str, Any] = {"parameter": list(self.names)}
+        if len(self.labels.shape) <= limits.MOST_AXES:
+            columns |= {
+                self.labels.mode(k): self.labels.levels_of(k)[self.cells[:, k]] for k in range(len(self.labels.shape))
+            }
+        columns |= {name: getattr(self, name) for name in COLUMNS}
+        return pandas.DataFrame(columns | {"note": list(self.notes)})
+
+    def summary(self, rows: int = ROWS) -> str:
+        """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first."""
+        if not is_whole(rows, 1):
+            raise InvalidQuery(f"parameters().summary(rows={rows!r}): rows must be an integer >= 1.")
+        head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
+        if not len(self):
+            return head
+        shown, numbers = self[:rows], self._numbers(rows)
+        width = min(max(shutil.get_terminal_size((100, 24)).columns, NARROW), WIDE)
+        taken = sum(2 + max(map(len, column)) for column in zip(*numbers, strict=True))
+        names = ["parameter", *(shortened(name, max(width - taken, LEAST)) for name in shown.names)]
+        lines = aligned([(name, *row) for name, row in zip(names, numbers, strict=True)], "<>")
+        if len(self) > rows:
+            lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
+        return "\n".join([head, *lines, *self._remarks()])
+
+    def _numbers(self, rows: int) -> list[list[str]]:
+        """Write the columns that hold numbers, the heading first; columns without any number are left out."""
+        steep = np.array([note == INFINITE for note in self.notes])
+        theta = np.where(steep, np.copysign(np.inf, self.recession), self.theta)
+        with np.errstate(over="ignore"):
+            shown = {"theta": theta, "factor": np.exp(theta), "s.e.": self.standard_error, "eta": self.eta}
+        shown["KL lost" if self.exact else "KL lost (estimate)"] = self.kl_lost
+        kept = {name: values for name, values in shown.items() if not np.isnan(values).all()}
+        body = [["" if math.isnan(v) else f"{v:.3g}" for v in row] for row in zip(*kept.values(), strict=True)]
+        return [list(kept), *body[:rows]]
+
+    def _remarks(self) -> list[str]:
+        reasons = dict.fromkeys(note for note in self.notes if note)
+        return [f"{self.notes.count(reason):,} without s.e.: {reason}." for reason in reasons]
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+
+def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
+    """Put the table of a fit's parameters together."""
+    if kl_lost not in (None, *get_args(Asked)):
+        raise InvalidQuery(f'parameters: kl_lost={kl_lost!r}; it is "auto", "refit", "estimate" or None.')
+    refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))
+    found = information(fit) if _quick_to_invert(fit) or kl_lost == "estimate" else None
+    lost, errors = np.full((2, fit.n_params), np.nan)
+    if refits:
+        lost = _refitted_without_each(fit)
+    elif found is not None and kl_lost is not None:
+        lost = _estimated(fit, found)
+    reason = _no_errors(fit, found)
+    notes = (reason,) * fit.n_params
+    if not reason and found is not None:
+        errors, notes = np.sqrt(np.diagonal(found.covariance())), found.reasons
+    return Parameters(
+        labels=fit.labels,
+        cells=fit.basis,
+        theta=fit.theta,
+        eta=fit.eta,
+        eta_hat=fit.eta_hat,
+        standard_error=frozen(errors),
+        kl_lost=frozen(lost),
+        exact=refits,
+        notes=notes if found is None else tuple(map(_first, found.reasons, notes)),
+        recession=fit.recession,
+    )
+
+
+def _first(one: str, other: str) -> str:
+    return one or other
+
+
+def _quick_to_refit(fit: Decomposition) -> bool:
+    """Whether a fit without each parameter in turn takes about a second altogether."""
+    if fit.refit is None or fit.data is None or fit.n_params > limits.FEW_REFITS:
+        return False
+    entries = fit.data.entries
+    read = math.prod(fit.shape) if entries is None else len(entries.values)
+    return fit.n_params * max(read, fit.model.space.additions) <= limits.QUICK_REFITS
+
+
+def _quick_to_invert(fit: Decomposition) -> bool:
+    return fit.n_params <= limits.QUICK_COVARIANCE
+
+
+def _refitted_without_each(fit: Decomposition) -> FloatArray:
+    every = np.arange(fit.n_params)
+    return np.array([max(fit.refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
+
+
+def _estimated(fit: Decomposition, found: Information) -> FloatArray:
+    """``theta^2 / (2 v)``, half the squared Wald statistic over N; nothing is lost where others take over."""
+    variances = np.diagonal(found.covariance()) * fit.total
+    return np.where(np.array(found.reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))
+
+
+def _no_errors(fit: Decomposition, found: Information | None) -> str:
+    """Say why no parameter has a standard error; empty where they have."""
+    if fit.data is None:
+        return "X is not at hand (this fit was loaded from a file)"
+    if not fit.data.counts:
+        return "X does not hold counts"
+    if not fit.converged:
+        return f"the fit ended {fit.status.name}"
+    if found is None:
+        return (
+            f"a matrix of {fit.n_params:,} x {fit.n_params:,} would have to be inverted; ask for "
+            'parameters(kl_lost="estimate")'
+        )
+    return ""

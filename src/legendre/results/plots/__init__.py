@@ -1,0 +1,1 @@
+"""Pictures of results, one module each; matplotlib is imported when one is drawn."""

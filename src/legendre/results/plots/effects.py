@@ -1,0 +1,72 @@
+"""The picture of effects: modes as lines, pairs of modes as maps."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legendre.core.arguments import is_whole
+from legendre.core.errors import InvalidQuery
+from legendre.core.figures import BLUE, DIVERGING, GREY, colour_bar, heading, panels
+from legendre.core.labels import Labels
+from legendre.core.text_table import shortened
+from legendre.core.ticks import factor_ticks, is_ordered, level_ticks, plain
+from legendre.results.effect_tables import Measure
+from legendre.results.effects import Effect
+from legendre.results.plots.pair import vanishing_told
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from legendre.results.decomposition import Decomposition
+
+FEW_LEVELS = 31  # levels up to which every one gets a dot
+ACROSS = 3  # pictures side by side
+LONGEST = 30  # letters of the modes' names in a title
+
+
+def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
+    """Draw the effects with the largest shares."""
+    if not is_whole(most, 1):
+        raise InvalidQuery(f"plot.effects: most={most!r}; it must be an integer >= 1.")
+    found = fit.effects(measure=measure, max_order=2)
+    if not len(found):
+        raise InvalidQuery("plot.effects: the model has no parameter that tells levels apart, so no effects.")
+    drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
+    figure, axes = panels("plot.effects", len(drawn), ACROSS)
+    for ax, effect in zip(axes, drawn, strict=True):
+        (_line if len(effect.modes) == 1 else _map)(ax, effect, fit.labels)
+        ax.set_title(f"{shortened(effect.name, LONGEST)}: {100 * effect.share:.1f} %")
+    gone = vanishing_told(fit)
+    note = f"\n{gone}, whatever these factors say" if gone else ""
+    heading(figure, f"Factors on the fitted values, with shares of the variance of log Q{note}")
+    return figure
+
+
+def _line(ax: Axes, effect: Effect, labels: Labels) -> None:
+    """Draw the factor of each level of one mode: as a line, or as dots where levels have no order."""
+    factors = np.exp(effect.values)
+    places, ordered = np.arange(len(factors)), is_ordered(labels, effect.modes[0])
+    ax.axhline(1, color=GREY, linewidth=0.8)
+    if not ordered:
+        ax.vlines(places, 1, factors, color=BLUE, linewidth=1, alpha=0.5)
+    style = "o" if not ordered else "o-" if len(factors) <= FEW_LEVELS else "-"
+    steps = "steps-mid" if style == "-" else "default"
+    ax.plot(places, factors, style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
+    factor_ticks(ax)
+    level_ticks(ax, "x", labels, effect.modes[0], np.abs(effect.values))
+    ax.set_ylabel("factor")
+
+
+def _map(ax: Axes, effect: Effect, labels: Labels) -> None:
+    """Draw the factor of each pair of levels beyond those of its modes."""
+    values = effect.values
+    most = float(np.abs(values).max()) or 1.0
+    image = ax.imshow(values, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
+    bar = colour_bar(ax, image, ticks=[-most, 0, most])
+    bar.ax.set_yticklabels([f"x {plain(float(f'{math.exp(v):.2g}'))}" for v in (-most, 0, most)])
+    level_ticks(ax, "x", labels, effect.modes[1], np.abs(values).max(axis=0))
+    level_ticks(ax, "y", labels, effect.modes[0], np.abs(values).max(axis=1))

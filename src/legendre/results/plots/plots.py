@@ -1,0 +1,184 @@
+"""The pictures that results offer: ``result.plot.effects()``, ``result.plot.slices()``, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from legendre.results.effect_tables import Measure
+from legendre.results.plots import effects, graph, history, margins, path, residuals, slices
+from legendre.results.plots.pair import Pair
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from legendre.results.base import Result
+    from legendre.results.decomposition import Decomposition
+
+Quantity = Literal["kl", "rmse", "aic", "bic"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plots:
+    """Pictures of a result beside its X: ``.slices()``, ``.residuals()``, ``.margins()``, ``.history()``.
+
+    A picture of one part draws into ``ax=`` where that is given, else into a new figure, and returns the axes; one of
+    several parts returns its figure. Modes and levels are named by their labels.
+    """
+
+    result: Result
+    pair: Pair
+    residual_name: str = "max|eta - eta_hat|"
+
+    def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
+        """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
+
+        Those are drawn that tell most: with the largest share of the total, and of what Q leaves. Of more than three
+        modes three are shown, and entries are sums over the others. Residuals of counts are in standard deviations.
+
+        Parameters
+        ----------
+        mode
+            The mode to slice along, by name or number. Default: the one whose slices are squarest.
+        most
+            How many slices.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> figure = ld.decompose(np.arange(1, 61).reshape(3, 4, 5), "B1").plot.slices(mode=0, most=1)
+        >>> [ax.get_title() for ax in figure.axes[:3]]
+        ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
+        """
+        return slices.draw(self.pair, mode, most)
+
+    def residuals(self, ax: Axes | None = None, *, most: int = 5) -> Axes:
+        """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
+
+        The worst are those with the largest residuals: for counts in standard deviations (signed square roots of the
+        terms of the deviance), otherwise in X's units.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.residuals(most=1)
+        >>> ax.get_legend().get_texts()[0].get_text().splitlines()
+        ['[1, 0]', '6 observed, 12 fitted (-1.92 sd)']
+        """
+        return residuals.draw(self.pair, ax, most)
+
+    def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
+        """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
+
+        Single modes are drawn as bars (X) with a line or dots (Q), pairs of modes as X against Q.
+
+        Parameters
+        ----------
+        modes
+            Modes and pairs of modes, e.g. ``["hour", ("carrier", "dest")]``. Default: those in which most is misplaced.
+        most
+            How many modes, and how many pairs.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> figure = ld.decompose([[18, 7], [6, 19]], "B1").plot.margins()
+        >>> [ax.get_title() for ax in figure.axes]
+        ['mode 0: 0 % misplaced', 'mode 1: 0 % misplaced', 'mode 0 and mode 1: 24.0 % misplaced']
+        """
+        return margins.draw(self.pair, modes, most)
+
+    def history(self, ax: Axes | None = None) -> Axes:
+        """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
+        'max|eta - eta_hat|'
+        """
+        return history.draw(self.result, self.residual_name, ax)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitPlots(Plots):
+    """Pictures of a decomposition: those of every result, and ``.effects()``, ``.graph()``, ``.path()``."""
+
+    fit: Decomposition
+
+    def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
+        """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
+
+        A line shows the factor by which a level multiplies the probability, on a logarithmic scale (dots, where levels
+        have no order); a map the factor of a pair of levels beyond those of its modes. Titles tell the share of the
+        variance of log Q.
+
+        Parameters
+        ----------
+        measure
+            What effects are centred under.
+        most
+            How many effects are drawn: those with the largest shares.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> figure = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.effects()
+        >>> [ax.get_title() for ax in figure.axes[:3]]
+        ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
+        """
+        return effects.draw(self.fit, measure, most)
+
+    def graph(self, ax: Axes | None = None, *, by: graph.By = "share", measure: Measure = "uniform") -> Axes:
+        """Draw modes as circles and the joint effects of pairs as lines, the stronger the thicker.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; a new figure by default.
+        by
+            "share": by the share of the variance of log Q. "kl": by how much KL(P, Q) rises without the pair, and all
+            larger sets that hold it; the model is fitted again for each line.
+        measure
+            What effects are centred under.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[1, 2], [3, 12]], ld.full()).plot.graph()
+        >>> [text.get_text().split() for text in ax.texts]
+        [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
+        """
+        return graph.draw(self.fit, ax, by, measure)
+
+    @overload
+    def path(self, ax: None = None, *, quantity: None = None) -> Figure: ...
+
+    @overload
+    def path(self, ax: Axes, *, quantity: Quantity | None = None) -> Axes: ...
+
+    @overload
+    def path(self, ax: None = None, *, quantity: Quantity) -> Axes: ...
+
+    def path(self, ax: Axes | None = None, *, quantity: Quantity | None = None) -> Axes | Figure:
+        """Draw how an adaptive basis got better as it grew, with the size that was chosen.
+
+        Parameters
+        ----------
+        ax
+            Where to draw one quantity, "kl" unless another is named.
+        quantity
+            "kl", "rmse", "aic" or "bic". Default: a figure of the first two and, for counts, "bic".
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "adaptive(6)")
+        >>> [ax.get_ylabel() for ax in fit.plot.path().axes]
+        ['KL(P, Q) in nats', 'root mean square error', 'BIC']
+        """
+        if ax is None and quantity is None:
+            return path.draw_all(self.fit)
+        return path.draw(self.fit, ax, "kl" if quantity is None else quantity)

@@ -1,0 +1,102 @@
+"""Ticks of axes: which levels are named, and how."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from legendre.core.labels import Labels
+from legendre.core.ticks import extreme, factor_ticks, is_ordered, level_ticks, plain, spaced, tick_texts
+
+
+def of(levels: object, name: str = "mode") -> Labels:
+    listed = list(levels) if not isinstance(levels, np.ndarray) else levels  # type: ignore[call-overload]
+    return Labels.read((len(listed),), [name], [listed])
+
+
+@pytest.mark.parametrize(
+    ("levels", "texts", "more"),
+    [
+        (np.array(["2019-01-05", "2019-02-06"], dtype="datetime64[D]"), ["5 Jan", "6 Feb"], " (2019)"),
+        (np.array(["2018-01-05", "2019-02-06"], dtype="datetime64[D]"), ["2018-01-05", "2019-02-06"], ""),
+        (np.array(["2018", "2019"], dtype="datetime64[Y]"), ["2018", "2019"], ""),
+        (np.array(["2018-12", "2019-01"], dtype="datetime64[M]"), ["Dec 2018", "Jan 2019"], ""),
+        (
+            np.array(["2019-01-05T06:10", "2019-01-05T17:00"], dtype="datetime64[m]"),
+            ["06:10", "17:00"],
+            " (2019-01-05)",
+        ),
+        (
+            np.array(["2019-01-05T06", "2019-01-06T17"], dtype="datetime64[h]"),
+            ["2019-01-05 06:00", "2019-01-06 17:00"],
+            "",
+        ),
+        ([datetime.date(2019, 1, 5), datetime.date(2019, 1, 6)], ["5 Jan", "6 Jan"], " (2019)"),
+        ([datetime.time(6, 10), datetime.time(17, 0)], ["06:10", "17:00"], ""),
+        ([1, 2.5, 1 / 3], ["1", "2.5", "0.3333"], ""),
+        (["short", "a name of nineteen."], ["short", "a name of nin…"], ""),
+    ],
+)
+def test_levels_are_written_shortly(levels: object, texts: list[str], more: str) -> None:
+    assert tick_texts(of(levels), 0) == (texts, more)
+
+
+def test_which_levels_have_an_order() -> None:
+    assert is_ordered(Labels((3,)), 0)
+    for levels in ([1, 2], ["06:00", "06:10"], ["2019-01-01", "2019-01-02"], np.array(["2019"], "datetime64[Y]")):
+        assert is_ordered(of(levels), 0), levels
+    assert not is_ordered(of(["AA", "UA"]), 0)
+    assert is_ordered(of([datetime.time(6), datetime.time(7)]), 0)
+
+
+def test_round_labels_are_preferred() -> None:
+    half_past = [f"{5 + (i + 3) // 6:02}:{(i + 3) % 6}0" for i in range(108)]  # from 05:30 on
+    assert {half_past[i][-2:] for i in spaced(half_past, 8)} == {"00"}
+    days = [f"{i} Jan" for i in range(1, 26)]
+    assert [days[i] for i in spaced(days, 5)] == ["1 Jan", "8 Jan", "15 Jan", "22 Jan"]
+    assert spaced(["a", "b"], 8) == [0, 1]
+    many = spaced([str(i) for i in range(100_000)], 8)
+    assert 4 <= len(many) <= 8
+    assert {str(i)[-1] for i in many} == {"0"}
+
+
+def test_of_levels_in_no_order_the_largest_are_named() -> None:
+    sizes = np.zeros(100)
+    sizes[[3, 4, 50]] = [5, 4, 3]
+    assert extreme(sizes, 10) == [3, 50], "4 is too near to 3"
+    ax = Figure().add_subplot()
+    labels = of([f"station {i}" for i in range(100)], "station")
+    level_ticks(ax, "x", labels, 0, sizes)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["station 3", "station 50"]
+    assert [float(place) for place in ax.get_xticks()] == [3, 50]
+    assert ax.get_xticklabels()[0].get_rotation() == 90
+    assert ax.get_xlabel() == "station"
+
+
+def test_all_levels_are_named_where_they_have_room() -> None:
+    ax = Figure().add_subplot()
+    level_ticks(ax, "x", of("abc"), 0)
+    level_ticks(ax, "y", of("abcdef"), 0)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["a", "b", "c"]
+    assert ax.get_xticklabels()[0].get_rotation() == 0
+    assert [text.get_text() for text in ax.get_yticklabels()] == list("abcdef")
+    level_ticks(ax, "x", Labels((4, 2000)), 1)
+    assert ax.get_xlabel() == "level of mode 1"
+    assert 3 <= len(ax.get_xticks()) <= 8
+
+
+def test_factors_are_plain_numbers() -> None:
+    ax = Figure().add_subplot()
+    ax.plot([1, 2, 3], [0.2, 1, 7])
+    factor_ticks(ax)
+    low, high = ax.get_ylim()
+    shown = [ax.yaxis.get_major_formatter()(v) for v in ax.get_yticks() if low <= v <= high]
+    assert shown == ["0.2", "0.5", "1", "2", "5"]
+    flat = Figure().add_subplot()
+    flat.plot([1, 2], [0.9, 1.1])
+    factor_ticks(flat)
+    assert flat.get_yscale() == "linear"
+    assert [plain(v) for v in (0.05, 12345.0, 2e9)] == ["0.05", "12,345", "2e+09"]

@@ -1,0 +1,158 @@
+"""The table of parameters: each number against its definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core import limits
+from legendre.results.inference.wald import INFINITE, OPEN
+
+
+def test_columns_are_those_of_the_fit_and_of_its_inference(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.poisson(9.0, (3, 4, 3)), "interactions(2)")
+    table, tests = fit.parameters(), fit.inference()
+    assert len(table) == fit.n_params
+    np.testing.assert_array_equal(table.cells, fit.basis)
+    np.testing.assert_array_equal(table.theta, fit.theta)
+    np.testing.assert_array_equal(table.factor, np.exp(fit.theta))
+    np.testing.assert_array_equal(table.eta_hat, fit.eta_hat)
+    np.testing.assert_allclose(table.standard_error, tests.standard_errors)
+    assert set(table.notes) == {""}
+
+
+def test_kl_lost_is_that_of_a_fit_without_the_parameter(rng: np.random.Generator) -> None:
+    x = rng.poisson(9.0, (3, 4)) + 1
+    fit = ld.decompose(x, ld.full())
+    exact, near = fit.parameters(kl_lost="refit"), fit.parameters(kl_lost="estimate")
+    assert (exact.exact, near.exact, fit.parameters().exact) == (True, False, True)
+    for i in range(fit.n_params):
+        without = ld.decompose(x, np.delete(fit.basis, i, axis=0))
+        assert exact.kl_lost[i] == pytest.approx(without.kl - fit.kl, abs=1e-9)
+    variances = np.diagonal(np.linalg.inv(fit.fisher()))
+    np.testing.assert_allclose(near.kl_lost, fit.theta**2 / (2 * variances))
+    assert np.isnan(fit.parameters(kl_lost=None).kl_lost).all()
+
+
+def test_the_estimate_is_near_where_theta_is_small(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.random((4, 5)) * 0.01 + 1, ld.full())
+    exact, near = fit.parameters(kl_lost="refit"), fit.parameters(kl_lost="estimate")
+    np.testing.assert_allclose(near.kl_lost, exact.kl_lost, rtol=0.02, atol=1e-9)
+
+
+def test_many_parameters_are_estimated(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose(rng.poisson(9.0, (3, 4)) + 1, "B1")
+    monkeypatch.setattr(limits, "FEW_REFITS", 3)
+    assert not fit.parameters().exact
+    monkeypatch.setattr(limits, "QUICK_COVARIANCE", 3)
+    table = fit.parameters()
+    assert np.isnan(table.kl_lost).all()
+    assert np.isnan(table.standard_error).all()
+    assert 'a matrix of 5 x 5 would have to be inverted; ask for parameters(kl_lost="estimate")' in repr(table)
+    assert not np.isnan(fit.parameters(kl_lost="estimate").standard_error).any()
+
+
+def test_names_say_from_which_level_on() -> None:
+    x, basis = np.arange(1, 13).reshape(3, 4), ld.cells([[1, 0], [2, 0], [1, 3], [0, 2]])
+    fit = ld.decompose(x, basis)
+    assert fit.parameters().names == ("mode 0 >= 1", "mode 0 = 2", "mode 0 >= 1, mode 1 = 3", "mode 1 >= 2")
+    fit = ld.decompose(x, basis, names=["dest", "hour"], levels=[["BOS", "JFK", "SFO"], [5, 6, 7, 8]])
+    assert fit.parameters().names == ("dest >= JFK", "dest = SFO", "dest >= JFK, hour = 8", "hour >= 7")
+    frame = fit.parameters().to_frame()
+    assert list(frame["dest"]) == ["JFK", "SFO", "JFK", "BOS"]
+    assert list(frame["hour"]) == [5, 5, 8, 7]
+    np.testing.assert_array_equal(frame["theta"], fit.theta)
+    assert list(frame.columns[3:]) == ["theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost", "note"]
+
+
+def test_rows_are_sorted_by_size(rng: np.random.Generator) -> None:
+    fit = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full())
+    table = fit.parameters()
+    for column in ("theta", "kl_lost", "standard_error", "eta"):
+        sizes = np.abs(getattr(table.sorted_by(column), column))
+        assert (np.diff(sizes) <= 0).all()
+    by_factor = table.sorted_by("factor")
+    np.testing.assert_array_equal(by_factor.theta, table.sorted_by("theta").theta)
+    assert by_factor.names[0] == table.names[int(np.argmax(np.abs(table.theta)))]
+    assert table[:3].names == table.names[:3]
+    assert table[2].names == table.names[2:3]
+
+
+def test_the_text_is_as_wide_as_the_terminal(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = ["a name that goes on for a while", "another that does not end soon either"]
+    fit = ld.decompose(rng.poisson(9.0, (4, 5)) + 1, ld.full(), names=long)
+    for columns in (70, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = fit.parameters().sorted_by("kl_lost").summary(4)
+        lines = text.splitlines()
+        assert lines[0] == "19 parameters"
+        assert max(map(len, lines[:6])) <= columns
+        assert lines[6] == "... and 15 more: sorted_by(...), to_frame(), summary(rows=...)"
+        assert ("..." in lines[2]) == (columns == 70)
+
+
+def test_what_diverges_or_is_open_has_no_standard_error() -> None:
+    edge = ld.decompose([[4, 0], [3, 2]], ld.full())
+    table = edge.parameters(kl_lost="estimate")
+    steep = np.array([note == INFINITE for note in table.notes])
+    assert steep.any()
+    assert np.isnan(table.standard_error[steep]).all()
+    assert np.isnan(table.kl_lost[steep]).all()
+    assert not np.isnan(edge.parameters().kl_lost).any(), "a fit without it can be had all the same"
+    assert f"2 without s.e.: {INFINITE}." in repr(table)
+    assert "-inf" in repr(table)
+    block = np.kron(np.eye(2, dtype=int), [[4, 3], [1, 2]])  # on these cells row 2 says the same as column 2
+    open_ = ld.decompose(block, [[2, 0], [0, 2], [1, 0]], support="nonzero").parameters(kl_lost="estimate")
+    free = np.array([note == OPEN for note in open_.notes])
+    assert free.any()
+    assert (open_.kl_lost[free] == 0).all(), "the others take over"
+
+
+def test_of_a_fit_without_x_or_of_no_counts(rng: np.random.Generator, tmp_path: object) -> None:
+    fit = ld.decompose(rng.random((3, 3)), "B1")
+    table = fit.parameters()
+    assert np.isnan(table.standard_error).all()
+    assert "s.e." not in repr(table).splitlines()[1]
+    assert "4 without s.e.: X does not hold counts." in repr(table)
+    fit.save(f"{tmp_path}/fit.npz")
+    loaded = ld.load(f"{tmp_path}/fit.npz")
+    again = loaded.parameters()
+    np.testing.assert_allclose(again.kl_lost, fit.parameters(kl_lost="estimate").kl_lost)
+    assert "X is not at hand (this fit was loaded from a file)" in repr(again)
+    with pytest.raises(ld.errors.InvalidSetting, match="X is not at hand"):
+        loaded.parameters(kl_lost="refit")
+
+
+def test_a_fit_that_stopped_early_has_no_standard_errors(rng: np.random.Generator) -> None:
+    x = rng.poisson(3.0, (4, 4, 4)) + 1
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose(x, "B3(4)", max_iter=1)
+    assert "without s.e.: the fit ended OUT_OF_STEPS" in repr(fit.parameters(kl_lost=None))
+
+
+def test_a_hundred_modes(rng: np.random.Generator) -> None:
+    rows = (rng.random((200, 100)) < 0.4).astype(int)
+    rows[:, 1] = rows[:, 0] ^ (rng.random(200) < 0.2)
+    fit = ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
+    table = fit.parameters().sorted_by("kl_lost")
+    assert table.names[0] == "mode 0 = 1, mode 1 = 1"
+    assert not np.isnan(table.standard_error).any()
+    assert list(table.to_frame().columns)[:2] == ["parameter", "theta"], "no hundred columns of levels"
+
+
+def test_nothing_to_list() -> None:
+    assert repr(ld.decompose([[1, 2], [3, 4]], ld.empty()).parameters()) == "0 parameters"
+
+
+def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose([[1, 2], [3, 4]], "B1")
+    with pytest.raises(ld.errors.InvalidQuery, match='kl_lost=\'yes\'; it is "auto", "refit", "estimate" or None'):
+        fit.parameters(kl_lost="yes")  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidQuery, match="unknown column of parameters 'kl_lots'; did you mean 'kl_lost'"):
+        fit.parameters().sorted_by("kl_lots")
+    with pytest.raises(ld.errors.InvalidQuery, match=r"summary\(rows=0\): rows must be an integer >= 1"):
+        fit.parameters().summary(0)
+    monkeypatch.setattr("legendre.results.parameters.find_spec", lambda _: None)
+    with pytest.raises(ld.errors.InvalidSetting, match=r"needs pandas\. Install it with: pip install pandas"):
+        fit.parameters().to_frame()

@@ -1,0 +1,215 @@
+"""Pictures of X beside Q show the entries that they say: slices, residuals, margins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import legendre as ld
+from legendre.core import limits
+from legendre.core.types import FloatArray
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def drawn(ax: Axes) -> FloatArray:
+    return np.ma.filled(np.ma.asarray(ax.images[0].get_array(), dtype=float), np.nan)
+
+
+def points(ax: Axes, line: int = 0) -> Any:
+    return np.array(ax.lines[line].get_xydata())
+
+
+def test_slices_show_x_and_q_and_what_is_left(rng: np.random.Generator) -> None:
+    x = rng.random((6, 5, 4)) + 0.1
+    x[3] *= 9
+    fit = ld.decompose(x, "B1", names=["day", "row", "column"], levels={"day": list("abcdef")})
+    figure = fit.plot.slices("day", most=2)
+    shown = [ax for ax in figure.axes if ax.get_title()]
+    q = fit.tensor()
+    off = np.abs(x - q).sum(axis=(1, 2))
+    off[3] = 0
+    for row, i in enumerate(sorted([3, int(off.argmax())])):
+        day = "abcdef"[i]
+        parts = ("observed", x[i]), ("fitted", q[i]), ("residual", (x - q)[i])
+        for ax, (name, entries) in zip(shown[3 * row : 3 * row + 3], parts, strict=True):
+            assert ax.get_title() == f"day {day}: {name}"
+            np.testing.assert_allclose(drawn(ax), entries, atol=1e-12)
+    assert shown[3].get_xlabel() == "column"
+    assert shown[3].get_ylabel() == "row"
+    assert {ax.get_ylabel() for ax in figure.axes if not ax.get_title()} == {"entry", "difference"}
+
+
+def test_the_mode_to_slice_along_gives_square_slices(rng: np.random.Generator) -> None:
+    title = ld.decompose(rng.random((9, 3, 8)), "B1").plot.slices(most=1).axes[0].get_title()
+    assert title.startswith("mode 1, level ")
+
+
+def test_residuals_of_counts_are_in_standard_deviations(rng: np.random.Generator) -> None:
+    x = rng.poisson(20.0, (5, 4))
+    fit = ld.decompose(x, "B1")
+    figure = fit.plot.slices()
+    assert [ax.get_title() for ax in figure.axes[:3]] == ["observed", "fitted", "residual"]
+    np.testing.assert_allclose(drawn(figure.axes[2]), fit.inference().residuals("deviance"), atol=1e-9)
+    assert figure.axes[-1].get_ylabel() == "standard deviations"
+
+
+def test_slices_of_many_modes_are_sums(rng: np.random.Generator) -> None:
+    x = rng.random((4, 3, 2, 5))
+    figure = ld.decompose(x, "B1").plot.slices(0, most=1)
+    level = int(figure.axes[0].get_title().split(":")[0].split()[-1])
+    np.testing.assert_allclose(drawn(figure.axes[0]), x.sum(axis=2)[level])
+    assert "summed over mode 2" in figure.get_suptitle()
+
+
+def test_missing_and_vanishing_cells_are_shown_as_such() -> None:
+    x = np.array([[4.0, 0.0, 1.0], [3.0, 2.0, np.nan]])
+    figure = ld.decompose(x[:, :2], ld.full()).plot.slices()
+    assert points(figure.axes[1]).tolist() == [[1, 0]], "crosses at column 1, row 0"
+    assert figure.axes[1].lines[0].get_marker() == "x"
+    assert "1 cell vanishes: Q is 0 there" in figure.get_suptitle()
+    figure = ld.decompose(x, ld.B1(), support=np.isfinite(x)).plot.slices()
+    assert np.isnan(drawn(figure.axes[0])).tolist() == np.isnan(x).tolist()
+    assert "grey: no entry" in figure.get_suptitle()
+
+
+def test_residuals_draw_every_cell_and_name_the_worst(rng: np.random.Generator) -> None:
+    x = rng.poisson(20.0, (6, 5))
+    x[2, 3] = 90
+    places = ["ATL", "BOS", "LAX", "ORD", "SEA", "SFO"]
+    fit = ld.decompose(x, "B1", names=["dest", "hour"], levels=[places, [6, 7, 8, 9, 10]])
+    ax = Figure().add_subplot()
+    assert fit.plot.residuals(ax, most=2) is ax
+    q = fit.tensor()
+    np.testing.assert_allclose(points(ax), np.stack([q.ravel(), x.ravel()], axis=1))
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]  # type: ignore[union-attr]
+    worst = fit.inference().residuals("deviance")[2, 3]
+    assert legend[0] == f"dest LAX, hour 9\n90 observed, {q[2, 3]:.3g} fitted ({worst:+.3g} sd)"
+    assert len(legend) == 2
+    np.testing.assert_allclose(points(ax, 2)[0], [q[2, 3], 90]), "a ring around the worst"
+    assert {"1", "2"} <= {text.get_text() for text in ax.texts}
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("fitted", "observed", "30 cells")
+
+
+def test_residuals_of_wide_ranges_are_on_logarithmic_axes(rng: np.random.Generator) -> None:
+    x = np.exp(rng.normal(0, 3, (8, 8)))
+    assert ld.decompose(x, "B1").plot.residuals().get_yscale() == "log"
+    x[0, 0] = 0
+    assert ld.decompose(x, "B1").plot.residuals().get_yscale() == "symlog", "0 has a place"
+    assert ld.decompose(rng.random((8, 8)) + 1, "B1").plot.residuals().get_yscale() == "linear"
+
+
+def test_many_cells_are_counted_in_boxes(rng: np.random.Generator) -> None:
+    x = rng.poisson(3.0, (20, 20, 10))
+    ax = ld.decompose(x, "B1").plot.residuals(most=1)
+    mesh = ax.collections[0]
+    assert float(np.sum(np.ma.filled(np.ma.asarray(mesh.get_array()), 0))) == x.size
+    assert ax.get_title() == "4,000 cells"
+
+
+def test_an_exact_fit_has_no_worst_cells() -> None:
+    ax = ld.decompose([[1, 2], [3, 4]], ld.full()).plot.residuals()
+    assert ax.get_legend() is None
+    assert "none is off by more than rounding errors" in ax.get_title()
+
+
+def test_margins_show_sums_of_x_and_q(rng: np.random.Generator) -> None:
+    x = rng.random((4, 50, 3)) + 0.1
+    names, places = ["dest", "minute", "year"], ["ATL", "BOS", "LAX", "ORD"]
+    fit = ld.decompose(x, "B2(2)", names=names, levels={"dest": places})
+    figure = fit.plot.margins()
+    q = fit.tensor()
+    by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes}
+    assert list(by_title) == ["dest", "minute", "year", "dest and minute", "dest and year", "minute and year"]
+    bars = [bar.get_height() for bar in by_title["dest"].patches]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(bars, x.sum(axis=(1, 2)))
+    np.testing.assert_allclose(points(by_title["dest"])[:, 1], q.sum(axis=(1, 2)))
+    np.testing.assert_allclose(points(by_title["minute"])[:, 1], q.sum(axis=(0, 2)))
+    pair = np.stack([q.sum(axis=0).ravel(), x.sum(axis=0).ravel()], axis=1)
+    np.testing.assert_allclose(points(by_title["minute and year"], 1), pair)
+    share = np.abs(pair[:, 0] - pair[:, 1]).sum() / (2 * x.sum())
+    assert by_title["minute and year"].get_title() == f"minute and year: {100 * share:.1f} % misplaced"
+
+
+def test_margins_that_are_asked_for(rng: np.random.Generator) -> None:
+    x = rng.random((4, 5, 3)) + 0.1
+    fit = ld.decompose(x, "B1", names=["a", "b", "c"])
+    figure = fit.plot.margins(["c", ("b", "a")])
+    assert [ax.get_title().split(":")[0] for ax in figure.axes] == ["c", "b and a"]
+    np.testing.assert_allclose(points(figure.axes[1], 1)[:, 1], x.sum(axis=2).T.ravel())
+
+
+@pytest.mark.parametrize("kind", ["sparse", "nonzero", "blocks", "masked"])
+def test_every_kind_of_x(kind: str, rng: np.random.Generator) -> None:
+    x = rng.poisson(1.0, (6, 5, 4)).astype(float)
+    x[0, 0, 0] = 3
+    cells = np.argwhere(x > 0)
+    inside = np.ones(x.shape, dtype=bool)
+    if kind == "blocks":
+        fit = ld.decompose(pytest.importorskip("dask.array").from_array(x, chunks=3), "B1")
+    elif kind == "masked":
+        x[1, 2] = np.nan
+        inside = np.isfinite(x)
+        fit = ld.decompose(x, "interactions(1)")
+    else:
+        support = "nonzero" if kind == "nonzero" else "all"
+        fit = ld.decompose(ld.from_coords(cells, x[x > 0], x.shape), "interactions(1)", support=support)
+        inside = x > 0 if kind == "nonzero" else inside
+    q = np.where(inside, fit.tensor(), 0)
+    ax = fit.plot.margins([(2, 0)]).axes[0]
+    expected = np.stack([q.sum(axis=1).T.ravel(), np.where(inside, x, 0).sum(axis=1).T.ravel()], axis=1)
+    seen = inside.any(axis=1).T.ravel()
+    np.testing.assert_allclose(points(ax, 1), expected[seen], atol=1e-12)
+    np.testing.assert_allclose(points(fit.plot.residuals(most=0)), np.stack([q[inside], x[inside]], axis=1), atol=1e-12)
+    first = fit.plot.slices(0, most=1).axes[0]
+    level = int(first.get_title().split(":")[0].split()[-1])
+    np.testing.assert_allclose(drawn(first), np.where(inside, x, np.nan)[level])
+
+
+def test_a_hundred_modes(rng: np.random.Generator) -> None:
+    rows = (rng.random((200, 100)) < 0.4).astype(int)
+    fit = ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
+    figure = fit.plot.margins([3, (7, 90)])
+    np.testing.assert_allclose(points(figure.axes[0])[:, 1], np.bincount(rows[:, 3]), atol=1e-6)
+    counted = np.zeros((2, 2))
+    np.add.at(counted, (rows[:, 7], rows[:, 90]), 1)
+    np.testing.assert_array_equal(points(figure.axes[1], 1)[:, 1], counted.ravel())
+    assert len(fit.plot.margins(most=2).axes) == 3, "two modes and their pair"
+    assert "summed over 97 other modes" in fit.plot.slices(most=1).get_suptitle()
+    assert "1.3e30 empty cells are not shown" in fit.plot.residuals().get_title()
+
+
+def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "B1")
+    for draw in (fit.plot.slices, fit.plot.margins):
+        with pytest.raises(ld.errors.InvalidQuery, match="most=0; it must be an integer >= 1"):
+            draw(most=0)
+    with pytest.raises(ld.errors.InvalidQuery, match="most=-1; it must be an integer >= 0"):
+        fit.plot.residuals(most=-1)
+    with pytest.raises(ld.errors.InvalidQuery, match=r"plot.slices: 3 is no mode of X, which has 3"):
+        fit.plot.slices(3)
+    with pytest.raises(ld.errors.InvalidQuery, match=r"plot.margins: 'x' is no mode of X"):
+        fit.plot.margins(["x"])
+    with pytest.raises(ld.errors.InvalidQuery, match=r"\(0, 1, 2\) is neither a mode nor a pair of modes"):
+        fit.plot.margins([(0, 1, 2)])
+    with pytest.raises(ld.errors.InvalidQuery, match=r"modes=\[\]; list modes and pairs of modes"):
+        fit.plot.margins([])
+    with pytest.raises(ld.errors.InvalidQuery, match="X has one mode, and no slices"):
+        ld.decompose([1, 2, 3], ld.full()).plot.slices()
+    with pytest.raises(ld.errors.InvalidQuery, match="X is a matrix, and drawn whole"):
+        ld.decompose([[1, 2], [3, 4]], "B1").plot.slices(0)
+    monkeypatch.setattr(limits, "LARGEST_HELD", 10)
+    with pytest.raises(ld.errors.InvalidQuery, match="draws every cell: X has 27, at most 10 can be drawn"):
+        fit.plot.residuals()
+    with pytest.raises(ld.errors.InvalidQuery, match="the slices have 27 entries together; at most 10 are formed"):
+        fit.plot.slices()

@@ -1,0 +1,110 @@
+"""Pictures of results other than decompositions: their X beside what was made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+import legendre as ld
+from legendre.core.types import FloatArray
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    pyplot.close("all")
+
+
+def drawn(ax: Axes) -> FloatArray:
+    return np.ma.filled(np.ma.asarray(ax.images[0].get_array(), dtype=float), np.nan)
+
+
+def marked(ax: Axes) -> set[tuple[float, ...]]:
+    return {tuple(point) for line in ax.lines for point in np.array(line.get_xydata()).tolist()}
+
+
+@pytest.fixture
+def gappy(rng: np.random.Generator) -> Any:
+    x = rng.poisson(np.outer(np.arange(2, 8), np.arange(3, 8)) * 4.0).astype(float)
+    x[1, 2] = x[4, 0] = np.nan
+    return x
+
+
+def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
+    done = ld.complete(gappy, "B1")
+    figure = done.plot.slices()
+    assert [ax.get_title() for ax in figure.axes[:3]] == ["observed", "fitted", "residual"]
+    np.testing.assert_array_equal(drawn(figure.axes[0]), gappy)
+    np.testing.assert_allclose(drawn(figure.axes[1])[1, 2], done.tensor()[1, 2])
+    assert marked(figure.axes[1]) == {(2.0, 1.0), (0.0, 4.0)}, "as columns and rows"
+    assert "2 cells are missing in X; grey: no entry" in figure.get_suptitle()
+    assert done.plot.residuals().get_title() == "28 cells; 2 cells are missing in X"
+    assert {ax.get_title() for ax in done.plot.effects().axes} == {
+        ax.get_title() for ax in done.fit.plot.effects().axes
+    }
+    ax = done.plot.margins([0]).axes[0]
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.nansum(gappy, axis=1))  # type: ignore[attr-defined]
+
+
+def test_smoothing(gappy: Any) -> None:
+    done = ld.smooth(gappy)
+    figure = done.plot.slices()
+    assert figure.axes[1].get_title() == "smoothed"
+    np.testing.assert_allclose(drawn(figure.axes[1]), done.fitted())
+    assert marked(figure.axes[1]) == {(2.0, 1.0), (0.0, 4.0)}
+    ax = done.plot.history()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), [step.residual for step in done.history])
+    assert (ax.get_ylabel(), ax.get_title()) == ("largest entry of the gradient", "CONVERGED")
+    assert not hasattr(done.plot, "effects"), "its full basis has no effects worth a picture"
+
+
+def test_balanced_tensors_are_drawn_beside_x_of_the_same_total(rng: np.random.Generator) -> None:
+    x = rng.integers(1, 9, (3, 4))
+    wanted = [1.0, 2.0, 3.0]
+    done = ld.balance(x, {0: wanted, 1: [1.5] * 4})
+    ax = done.plot.margins([0]).axes[0]
+    np.testing.assert_allclose(np.array(ax.lines[0].get_ydata(), dtype=float), wanted)
+    bars = [bar.get_height() for bar in ax.patches]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(bars, x.sum(axis=1) * 6 / x.sum())
+    figure = done.plot.slices()
+    assert [ax.get_title() for ax in figure.axes[:3]] == ["X, scaled", "balanced", "residual"]
+    np.testing.assert_allclose(drawn(figure.axes[2]), x * 6 / x.sum() - done.tensor())
+    assert done.plot.history().get_title() == f"{done.solver}: CONVERGED"
+
+
+def test_hidden_modes_have_effects_and_visible_ones_are_compared(rng: np.random.Generator, tmp_path: object) -> None:
+    x = rng.poisson(30.0, (2, 3, 2)) + 1
+    done = ld.hidden(x, ld.interactions([(0, 3), (1, 3), (2, 3)]), [2])
+    assert any("3" in ax.get_title().split(":")[0] for ax in done.plot.effects().axes)
+    figure = done.plot.margins([(0, 1)])
+    shown = np.array(figure.axes[0].lines[1].get_xydata())
+    expected = np.stack([done.tensor().sum(axis=2).ravel(), x.sum(axis=2).ravel()], axis=1)
+    np.testing.assert_allclose(shown, expected)
+    assert [text.get_text().split()[1] for text in done.plot.graph().texts if "mode" in text.get_text()] == list("0123")
+    done.save(f"{tmp_path}/hidden.npz")
+    loaded = ld.load(f"{tmp_path}/hidden.npz")
+    loaded.plot.effects()
+    with pytest.raises(ld.errors.InvalidQuery, match="which a loaded result does not hold"):
+        loaded.plot.margins()
+
+
+def test_estimators(rng: np.random.Generator) -> None:
+    with pytest.raises(ld.errors.NotFitted, match="not fitted yet"):
+        _ = ld.LegendreDensity().plot
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame({"colour": rng.choice(["red", "blue"], 40), "age": rng.random(40)})
+    density = ld.LegendreDensity(1, n_bins=4).fit(rows)
+    colour, age = density.plot.margins(["colour", "age"]).axes
+    assert colour.get_title() == "colour: 0 % misplaced"
+    assert [text.get_text() for text in colour.get_xticklabels()] == ["blue", "red"]
+    edges: Any = density.columns_[1].edges  # type: ignore[union-attr]
+    assert age.get_xticklabels()[0].get_text() == f"{(edges[0] + edges[1]) / 2:.4g}"
+    machine = ld.BoltzmannMachine(2).fit(rng.integers(0, 2, (40, 3)))
+    assert len(machine.plot.graph().lines) == 3
+    named = ld.BoltzmannMachine(2, names=["rain", "wet"]).fit(rng.integers(0, 2, (40, 2)))
+    assert {text.get_text().split()[0] for text in named.plot.graph().texts[1:]} == {"rain", "wet"}
