@@ -16,10 +16,11 @@ from legendre.basis.parse import as_basis
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import memory_told
-from legendre.data.observation import Observation
+from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
+from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
@@ -30,7 +31,7 @@ from legendre.solvers.protocol import Solver
 
 def decompose(
     X: TensorLike,
-    basis: Basis | str | ArrayLike,
+    basis: Basis | str | ArrayLike | None = None,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
@@ -56,7 +57,9 @@ def decompose(
         stay on their device, and results go back there, in float64. A dask array is read block by block, by a
         distributed client where there is one; its sample space is the full grid.
     basis
-        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
+        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
+        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors one grown to where the gain
+        flattens; `Decomposition.reason` and the summary say which it is and why.
     support
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
@@ -101,20 +104,28 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
-    growing = recipe.growing
-    if growing is not None and start is not None:
+    settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
+    if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     unrecorded = checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
     with memory_told("decompose"), opened as record, shown(settings.callback, progress) as (step, say):
         settings = replace(settings, callback=step)
-        rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
-        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        data = read(X, support, base, rankings=_rankings(asked), watch=say, names=names, levels=levels)
+        recipe = first_basis(data) if asked is None else asked
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
+        fit = explained(fit, recipe) if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
+
+
+def _rankings(recipe: Basis | None) -> Rankings | None:
+    """Name the slices of X that will be ranked; none where the basis is not known yet."""
+    growing = None if recipe is None else recipe.growing
+    if growing is not None:
+        return rankings_while_growing(growing)
+    return None if recipe is None else recipe.rankings
 
 
 def fit_recipe(

@@ -177,7 +177,7 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
 
 def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
-    most = recipe.size if isinstance(recipe.size, int) else None
+    most = recipe.size if isinstance(recipe.size, int) else recipe.most
     search = replace(Search.of(data, recipe.start, recipe.candidates, most), swaps=recipe.swaps)
     if record is not None:
         record.claim(
