@@ -81,7 +81,7 @@ def adaptive(
     folds
         For ``"cv"``: into how many parts to split the counts.
     most
-        For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says. Default: no limit.
+        For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says.
 
     Examples
     --------

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -16,16 +15,18 @@ from legendre.basis.parse import as_basis
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import memory_told
+from legendre.core.progress import Say
 from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
+from legendre.fitting.adaptive.grow import grow, rankings_while_growing
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
+from legendre.fitting.progress import seen, shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.rounds import Round
-from legendre.solvers.loop import Callback, Step
+from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 
 
@@ -42,7 +43,7 @@ def decompose(
     max_iter: int | None = None,
     start: ArrayLike | None = None,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float | None = None,
 ) -> Decomposition:
@@ -82,7 +83,7 @@ def decompose(
     callback
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
-        Show a line on the terminal while fitting.
+        Show a line on the terminal while fitting, from the third second on. ``None``: where no basis is named.
     checkpoint
         A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
         comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs
@@ -107,9 +108,9 @@ def decompose(
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    unrecorded = checkpoint is None and checkpoint_every is None
+    shows, unrecorded = seen(progress, unasked=asked is None), checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
-    with memory_told("decompose"), opened as record, shown(settings.callback, progress) as (step, say):
+    with memory_told("decompose"), opened as record, shown(settings.callback, shows) as (step, say):
         settings = replace(settings, callback=step)
         data = read(X, support, base, rankings=_rankings(asked), watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
@@ -151,32 +152,6 @@ def fit_recipe(
     if (growing := recipe.growing) is not None:
         return _grown(data, growing, settings, say, record)
     return fit_on(data, recipe, settings, start=start, record=record)
-
-
-@contextmanager
-def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback | None, Say | None]]:
-    """Show on standard error how much of X has been read, then step and residual, while the block runs.
-
-    The block gets the function to call after each step, and one that shows any text.
-    """
-    if not progress:
-        yield callback, None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task("reading X", total=None)
-
-        def say(text: str) -> None:
-            display.update(task, description=text)
-
-        def show(step: Step) -> bool | None:
-            say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
-            return None if callback is None else callback(step)
-
-        yield show, say
 
 
 def _grown(
