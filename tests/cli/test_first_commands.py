@@ -154,7 +154,8 @@ def test_an_interrupted_fit_is_written_as_it_stood(tmp_path: Path) -> None:
     steps = ld.load(tmp_path / "X.fit.npz").n_iter
     assert done.stderr == (
         "legendre: stopping after this step; Ctrl-C again ends at once.\n"
-        f"legendre: interrupted after {steps} steps; X.fit.npz has the fit as it stood. With --checkpoint FILE a fit can go on later.\n"
+        f"legendre: interrupted after {steps} steps; X.fit.npz has the fit as it stood. "
+        "With --checkpoint FILE a fit can go on later.\n"
     )
     assert "STOPPED" in done.stdout
     assert ld.load(tmp_path / "X.fit.npz").status is Status.STOPPED
