@@ -13,7 +13,8 @@ import pytest
 from test_cli import run
 
 import legendre as ld
-from legendre.cli.read import Asked, read_input
+from legendre.cli.read import Asked
+from legendre.cli.read import read_input as read_with_labels
 from legendre.core.errors import LegendreError
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -35,6 +36,10 @@ def cells(x: Any) -> dict[tuple[str, ...], float]:
         own = [None if x.levels is None else x.levels[k] for k in range(len(cell))]
         found[tuple(str(i if level is None else level[i]) for i, level in zip(cell, own, strict=True))] = value
     return found
+
+
+def read_input(path: Path, options: Asked | None = None) -> Any:
+    return read_with_labels(path, options).X
 
 
 def written(path: Path, text: str) -> Path:
@@ -72,35 +77,53 @@ def test_parquet_gives_what_csv_gives(tmp_path: Path) -> None:
 
 
 def test_a_wide_table_keeps_its_labels_in_their_order(tmp_path: Path) -> None:
-    x = read_input(written(tmp_path / "wide.csv", "station,6h,7h\nmain,1,2\neast,3,0\n"), asked(wide=True))
-    assert (x.names, x.shape) == (("station", "column"), (2, 2))
-    assert x.toarray().tolist() == [[1, 2], [3, 0]]
-    assert [level.tolist() for level in x.levels] == [["main", "east"], ["6h", "7h"]]
+    x = read_with_labels(written(tmp_path / "wide.csv", "station,6h,7h\nmain,1,2\neast,3,0\n"), asked(wide=True))
+    assert (x.names, x.X.tolist()) == (["station", "column"], [[1, 2], [3, 0]])
+    assert [level.tolist() for level in x.levels or ()] == [["main", "east"], ["6h", "7h"]]
 
 
 def test_a_wide_table_may_have_several_columns_of_labels(tmp_path: Path) -> None:
     text = "carrier,dest,6,7\nAA,BOS,1,2\nAA,SFO,3,4\nUA,BOS,5,6\n"
-    x = read_input(written(tmp_path / "wide.csv", text), asked(wide=True))
-    assert x.names == ("carrier", "dest", "column")
-    assert x.toarray().tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]  # counts: what is not listed is 0
+    x = read_with_labels(written(tmp_path / "wide.csv", text), asked(wide=True))
+    assert x.names == ["carrier", "dest", "column"]
+    assert x.X.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]  # counts: what is not listed is 0
     halves = read_input(written(tmp_path / "half.csv", text.replace("1,2", "1.5,2")), asked(wide=True))
     np.testing.assert_array_equal(halves, [[[1.5, 2], [3, 4]], [[5, 6], [np.nan, np.nan]]])
 
 
 def test_labels_that_are_numbers_are_named(tmp_path: Path) -> None:
     text = "year,month,a,b\n1993,1,1,2\n1993,2,3,4\n"
-    x = read_input(written(tmp_path / "wide.csv", text), asked("year,month", wide=True))
-    assert (x.names, x.shape, x.levels[0].tolist()) == (("year", "month", "column"), (1, 2, 2), [1993])
+    x = read_with_labels(written(tmp_path / "wide.csv", text), asked("year,month", wide=True))
+    assert (x.names, x.X.shape) == (["year", "month", "column"], (1, 2, 2))
+    assert [level.tolist() for level in x.levels or ()] == [[1993], [1, 2], ["a", "b"]]
 
 
 def test_a_first_column_without_a_name_is_one(tmp_path: Path) -> None:
-    x = read_input(written(tmp_path / "index.csv", ",p,q\nA,1,2\nB,3,4\n"), asked(wide=True))
-    assert x.names == ("row", "column")
+    x = read_with_labels(written(tmp_path / "index.csv", ",p,q\nA,1,2\nB,3,4\n"), asked(wide=True))
+    assert x.names == ["row", "column"]
 
 
 def test_missing_numbers_of_a_wide_table_are_missing(tmp_path: Path) -> None:
     x = read_input(written(tmp_path / "gap.csv", "row,p,q\nA,1,NA\nB,3,4\n"), asked(wide=True))
     np.testing.assert_array_equal(x, [[1, np.nan], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "names", "level"),
+    [
+        ("wide.csv", "station,6h,7h\nmain,1,2\neast,3,\n", ("--wide",), ("station", "column"), "east"),
+        ("rows.csv", EVENTS, ("--columns", "dest,hour", "--counts", "n"), ("dest", "hour"), "BOS"),
+    ],
+)
+def test_labels_of_a_table_are_in_the_file_of_the_fit(
+    name: str, text: str, words: tuple[str, ...], names: tuple[str, ...], level: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    path = written(tmp_path / name, text)
+    code, _, err = run(monkeypatch, capsys, "fit", path, *words, "-b", "interactions(1)", "-o", tmp_path / "fit.npz")
+    assert (code, err) == (0, "")
+    labels = ld.load(tmp_path / "fit.npz").labels
+    assert (labels.names, labels.level(0, 1)) == (names, level)
 
 
 def as_netcdf(path: Path, **arrays: Any) -> Path:

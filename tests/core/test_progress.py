@@ -83,7 +83,7 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
-        ["start 1 of 2", "start 2 of 2   lowest KL ", "following the best start to the end   KL "],
+        ["start 1 of 2", "start 2 of 2", "the last fit, of the best start   KL "],
     ),
     "compare": (
         lambda: ld.compare(SOME, [4], peers=(), progress=True),

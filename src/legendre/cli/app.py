@@ -92,12 +92,12 @@ def fit(
             raise InvalidFile(
                 f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
             )
-    X = read_input(tensor, asked)
+    given = read_input(tensor, asked)
     with warnings.catch_warnings(), _interruptible(checkpoint), stopping(checkpoint is None) as stop:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, checkpoint=checkpoint,
-            progress=sys.stderr.isatty(), callback=stop,
+            given.X, basis, names=given.names, levels=given.levels, support=support, solver=solver, tol=tol,
+            max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
         )  # fmt: skip
     result.save(output)
     if result.reason is not None:
@@ -126,7 +126,7 @@ def compare(
     wide: Wide = False,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
-    X = read_input(tensor, Asked.read(variable, columns, counts, wide))
+    X = read_input(tensor, Asked.read(variable, columns, counts, wide)).X
     file = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
     name = file if variable is None else f"{file} {variable}"
     raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))

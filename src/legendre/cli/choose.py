@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from legendre.core.errors import InvalidFile, InvalidSetting, unknown_name
+
+
+class Input(NamedTuple):
+    """X, and what its modes and levels are called where X itself does not say so."""
+
+    X: Any
+    names: Sequence[str] | None = None
+    levels: Sequence[Any] | None = None
 
 
 def chosen(path: Path, names: Sequence[str], variable: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.cli.choose import mode_columns
+from legendre.cli.choose import Input, mode_columns
 from legendre.core.errors import InvalidFile, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.tables import from_rows
@@ -17,7 +17,7 @@ from legendre.data.sparse_tensor import SparseTensor
 
 MISSING = {"", "na", "nan", "null", "none"}
 ROW = "row"  # what a first column without a name is called
-VALUE, HEADS = "value", "column"  # what the entries, and the mode of the numbers' columns, of a wide table are called
+HEADS = "column"  # what the mode of the numbers' columns in a wide table is called
 
 Lines = list[tuple[int, list[str]]]  # the number of each line, and its fields
 
@@ -49,11 +49,11 @@ def read_rows(path: Path, columns: tuple[str, ...] | None, counts: str | None) -
     return from_rows(held, modes, counts)
 
 
-def read_wide(path: Path, labels: tuple[str, ...] | None) -> SparseTensor | FloatArray:
+def read_wide(path: Path, labels: tuple[str, ...] | None) -> Input:
     """Read a table of numbers with labels in front: `labels` names their columns, by default all before the numbers.
 
-    Each of these columns is a mode, and the names of the other columns are the last one. Without gaps the answer has
-    names and levels. Combinations of labels without a row are 0 where all numbers are whole, else missing.
+    Each of these columns is a mode, and the names of the other columns are the last one. Combinations of labels without
+    a row are 0 where all numbers are whole, else missing.
     """
     names, body = _table(path)
     front = _front(path, names, body, labels)
@@ -62,8 +62,7 @@ def read_wide(path: Path, labels: tuple[str, ...] | None) -> SparseTensor | Floa
     keys = [_values([row[place] for _, row in body]) for place in front]
     levels: list[AnyArray] = [_levels(column) for column in keys]
     whole = bool((numbers == np.rint(numbers)).all())
-    shape = (*map(len, levels), len(rest))
-    X = np.full(shape, 0.0 if whole else np.nan)
+    X = np.full((*map(len, levels), len(rest)), 0.0 if whole else np.nan)
     seen: dict[tuple[int, ...], int] = {}
     places = [{value: i for i, value in enumerate(own.tolist())} for own in levels]
     for (line, _), values, *key in zip(body, numbers, *keys, strict=True):
@@ -74,18 +73,8 @@ def read_wide(path: Path, labels: tuple[str, ...] | None) -> SparseTensor | Floa
             )
         seen[cell] = line
         X[cell] = values
-    if np.isnan(X).any():
-        return X  # names and levels of an array with gaps: to be given with it once `decompose` takes them
     heads = np.array([names[place] for place in rest])
-    return _labelled(X, [*(names[place] for place in front), HEADS], [*levels, heads])
-
-
-def _labelled(X: FloatArray, names: Sequence[str], levels: Sequence[AnyArray]) -> SparseTensor:
-    places = np.indices(X.shape).reshape(X.ndim, -1)
-    table: dict[str, Any] = {name: own[place] for name, own, place in zip(names, levels, places, strict=True)}
-    whole = bool((np.rint(X) == X).all()) and X.max() < 2.0**53
-    table[VALUE] = (X.astype(np.int64) if whole else X).ravel()
-    return from_rows(table, list(names), VALUE, {n: own.tolist() for n, own in zip(names, levels, strict=True)})
+    return Input(X, [*(names[place] for place in front), HEADS], [*levels, heads])
 
 
 def _front(path: Path, names: list[str], body: Lines, labels: tuple[str, ...] | None) -> list[int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legendre.cli.choose import chosen
+from legendre.cli.choose import Input, chosen
 from legendre.cli.csv_files import read_matrix, read_rows, read_wide
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
@@ -56,13 +56,23 @@ class Asked:
             raise InvalidFile(f"{path}: --wide is for .csv files. Leave it out.")
 
 
-def read_input(path: Path, asked: Asked | None = None) -> Any:
+def read_input(path: Path, asked: Asked | None = None) -> Input:
     """Read X: an array, a `SparseTensor`, or an array with labels of xarray."""
     asked = Asked() if asked is None else asked
     if not path.exists():
         raise InvalidFile(f"{path} does not exist.")
     if path.is_dir() and path.suffix.lower() != ".zarr":
         raise InvalidFile(f"{path} is a directory; give a {ENDINGS} file.")
+    if path.suffix.lower() == ".csv":
+        asked.check(path, table=True, wide=True)
+        if asked.wide:
+            return read_wide(path, asked.columns)
+        return Input(read_rows(path, asked.columns, asked.counts) if asked.rows else read_matrix(path))
+    return Input(_tensor(path, asked))
+
+
+def _tensor(path: Path, asked: Asked) -> Any:
+    """Read a tensor with its labels, if any, from a file that is no CSV file."""
     if path.name.lower().endswith((".tns", ".tns.gz")):
         asked.check(path)
         return read_tns(path, progress=sys.stderr.isatty())
@@ -73,11 +83,6 @@ def read_input(path: Path, asked: Asked | None = None) -> Any:
         case ".npz":
             asked.check(path, arrays=True)
             return _numpy(path, asked.variable)
-        case ".csv":
-            asked.check(path, table=True, wide=True)
-            if asked.rows:
-                return read_rows(path, asked.columns, asked.counts)
-            return read_wide(path, asked.columns) if asked.wide else read_matrix(path)
         case ".parquet":
             asked.check(path, table=True)
             from legendre.cli.parquet_files import read_parquet

@@ -116,7 +116,7 @@ def hidden(
         starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
         steps = model.max_iter if settings.max_iter is None else settings.max_iter
         runs, best = _race(model, starts, settings.tol, steps, say)
-        say("the last fit, of the best start")
+        say(f"the last fit, of the best start   KL {runs[best].kl:.4g}")
         runs[best], fit, met = _finished(model, data, even, cells, runs[best], settings.tol, steps)
         fit = replace(fit, origin=_with_hidden(data, fit.shape))
         kl, log_likelihood = _visible_fit(data, fit)
@@ -165,8 +165,7 @@ def _race(
     """Follow all starts, round after round those that may still become the best, and the best to the end."""
     allowed, runs = min(ROUND, steps), list[Run]()
     for start in starts:
-        lowest_so_far = f"   lowest KL {min(run.kl for run in runs):.4g}" if runs else ""
-        say(f"start {len(runs) + 1} of {len(starts)}{lowest_so_far}", len(runs) / len(starts))
+        say(f"start {len(runs) + 1} of {len(starts)}", len(runs) / len(starts))
         runs.append(model.run(start, tol, allowed))
     going = list(range(len(runs)))
     while going and allowed < steps:
@@ -178,7 +177,6 @@ def _race(
             say(f"following {len(going)} of {len(starts)} starts to step {allowed}   lowest KL {lowest:.4g}")
             runs[i] = _continued(model, runs[i], tol, allowed)
     best = int(np.argmin([run.kl for run in runs]))
-    say(f"following the best start to the end   KL {runs[best].kl:.4g}")
     runs[best] = _continued(model, runs[best], tol, steps)
     return runs, best
 
