@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
+    from legendre.data import datasets as datasets
     from legendre.data.readers.coordinates import from_coords as from_coords
     from legendre.data.readers.tables import from_batches as from_batches
     from legendre.data.readers.tables import from_rows as from_rows
@@ -93,7 +94,13 @@ _PLACES = {
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 
 
-_SUBMODULES = {"dual": "model.dual", "errors": "core.errors", "geometry": "tasks.geometry", "solvers": "solvers"}
+_SUBMODULES = {
+    "datasets": "data.datasets",
+    "dual": "model.dual",
+    "errors": "core.errors",
+    "geometry": "tasks.geometry",
+    "solvers": "solvers",
+}
 """Where each public submodule lives."""
 
 __all__ = sorted({name for names in _PLACES.values() for name in names.split()} | set(_SUBMODULES))

@@ -24,8 +24,8 @@ AT_THE_TENSOR: list[tuple[Any, str]] = [
     ([0, 1], r"must be a k x N array, one row per cell; got shape \(2,\)\. For a single cell pass \[cell\]"),
     ([[0, 1], [1]], "basis cells have different numbers of coordinates; each needs one per mode"),
     (
-        None,
-        r"a basis is a recipe such as B1\(\) \| B3\(5\), a string such as 'B1 \+ B3\(5\)' or cells, k x N; got None",
+        {},
+        r"a basis is a recipe such as B1\(\) \| B3\(5\), a string such as 'B1 \+ B3\(5\)' or cells, k x N; got {}",
     ),
     (2.5, r"or cells, k x N; got 2\.5\."),
     (ld.interactions(3), r"interactions\(3\): X has 2 modes, so at most interactions\(2\)"),

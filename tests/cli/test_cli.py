@@ -93,15 +93,15 @@ def test_the_three_formats_agree(
     np.testing.assert_allclose(ld.load(tmp_path / "fit.npz").tensor(), ld.decompose(X, "B1").tensor(), rtol=1e-12)
 
 
-def test_an_archive_with_several_arrays_needs_a_key(
+def test_an_archive_with_several_arrays_needs_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez(tmp_path / "two.npz", first=np.ones((2, 2)), second=np.ones(3))
     words = ("fit", tmp_path / "two.npz", "-b", "B1", "-o", tmp_path / "fit.npz")
     code, _, err = run(monkeypatch, capsys, *words)
     assert code == 2
-    assert "holds 2 arrays: first, second. Choose one with --key." in err
-    code, _, err = run(monkeypatch, capsys, *words, "--key", "frist")
+    assert "holds 2 arrays: first, second. Choose one with --variable." in err
+    code, _, err = run(monkeypatch, capsys, *words, "--variable", "frist")
     assert code == 2
     assert "did you mean 'first'?" in err
     assert run(monkeypatch, capsys, *words, "--key", "second")[0] == 0
@@ -109,7 +109,7 @@ def test_an_archive_with_several_arrays_needs_a_key(
 
 @pytest.mark.parametrize("command", [("fit", "-b", "B1"), ("compare", "--no-peers")])
 @pytest.mark.parametrize("ending", ["npy", "csv"])
-def test_a_key_without_an_archive_is_refused(
+def test_a_name_without_an_archive_is_refused(
     command: tuple[str, ...], ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -117,7 +117,8 @@ def test_a_key_without_an_archive_is_refused(
     np.save(path, np.ones((2, 2))) if ending == "npy" else path.write_text("1,2\n3,4\n")
     code, _, err = run(monkeypatch, capsys, *command, path, "-o", tmp_path / "out", "--key", "first")
     assert code == 2
-    assert err.endswith(f"X.{ending} holds one array, without a name; --key 'first' is for .npz files. Leave it out.\n")
+    said = "holds one tensor, without a name; --variable 'first' is for files of several arrays. Leave it out.\n"
+    assert err.endswith(f"X.{ending} {said}")
     assert not (tmp_path / "out").exists()
 
 
@@ -170,9 +171,23 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
         ("empty.npy", b"", "damaged or truncated"),
         ("text.npy", b"hello, this is no array", "is not a NumPy file at all"),
         ("short.npz", b"PK\x03\x04 and then nothing", "damaged or truncated"),
-        ("x.txt", b"1 2 3", "cannot read .txt; give .npy, .npz, .csv or .tns (.tns.gz)"),
+        (
+            "x.txt",
+            b"1 2 3",
+            "cannot read .txt; give .npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr, .h5 (.hdf5) or .mat.",
+        ),
         ("x.csv", b"", "is empty"),
-        ("head.csv", b"a,b\n1,2\n", "line 1, column 1 holds 'a', not a number. A header must be removed first."),
+        (
+            "head.csv",
+            b"a,b\n1,2\n",
+            "line 1 is a header (a, b). Say what the table is: one row for each event or cell: --columns",
+        ),
+        ("index.csv", b",x\na,2\n", "line 1 is a header (, x). Say what the table is"),
+        (
+            "slip.csv",
+            b"1,x\n2,3\n",
+            "line 1, column 2 holds 'x', not a number. If line 1 names the columns, say --columns",
+        ),
         ("ragged.csv", b"1,2\n3\n", "line 2 has 1 fields, the first has 2"),
         ("binary.csv", b"\xff\xfe\x00", "cannot read"),
         ("semicolons.csv", b"1;2\n3;4\n", "Fields are separated by commas"),

@@ -428,7 +428,7 @@ def test_an_interrupted_run_keeps_its_rows(
 ) -> None:
     whole = Comparison.rows
 
-    def two(self: Comparison, jobs: list[object]) -> Iterator[tuple[Row, ...]]:
+    def two(self: Comparison, jobs: list[object], _say: object) -> Iterator[tuple[Row, ...]]:
         rows = whole(self, jobs)  # type: ignore[arg-type]
         yield next(rows)
         yield next(rows)

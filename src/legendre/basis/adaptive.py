@@ -27,6 +27,7 @@ class Adaptive(Basis):
     candidates: Basis | str | None = None
     swaps: int = SWAPS
     folds: int = FOLDS
+    most: int | None = None  # the largest number of parameters where a criterion chooses it
 
     @property
     def growing(self) -> Adaptive:  # type: ignore[override]  # a constant of every other basis, itself here
@@ -40,7 +41,7 @@ class Adaptive(Basis):
         )
 
     def __repr__(self) -> str:
-        defaults = {"start": "empty", "candidates": None, "swaps": SWAPS, "folds": FOLDS}
+        defaults = {"start": "empty", "candidates": None, "swaps": SWAPS, "folds": FOLDS, "most": None}
         given = [(name, getattr(self, name)) for name, default in defaults.items() if getattr(self, name) != default]
         return f"adaptive({self.size!r}{''.join(f', {name}={value!r}' for name, value in given)})"
 
@@ -52,6 +53,7 @@ def adaptive(
     candidates: Basis | str | ArrayLike | None = None,
     swaps: int = SWAPS,
     folds: int = FOLDS,
+    most: int | None = None,
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
@@ -78,6 +80,8 @@ def adaptive(
         on ``fit.path`` is then that in which they would be given back, the last to go first.
     folds
         For ``"cv"``: into how many parts to split the counts.
+    most
+        For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says.
 
     Examples
     --------
@@ -94,7 +98,11 @@ def adaptive(
         size = _whole(size, 1, "pass a number of parameters >= 1, 'bic', 'aic' or 'cv'", f"{size!r}")
     swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
     folds = _whole(folds, 2, "folds must be an integer >= 2", f"..., folds={folds!r}")
-    return Adaptive(size, _fixed(start), None if candidates is None else _fixed(candidates), swaps, folds)
+    if most is not None:
+        most = _whole(most, 1, "most must be an integer >= 1", f"..., most={most!r}")
+        if not isinstance(size, str):
+            raise InvalidBasis(f"adaptive({size}, most={most}): most is the limit of a criterion; {size} is the size.")
+    return Adaptive(size, _fixed(start), None if candidates is None else _fixed(candidates), swaps, folds, most)
 
 
 def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:

@@ -16,9 +16,12 @@ import typer
 
 from legendre import __version__
 from legendre.cli.compare import run_compare
+from legendre.cli.completion import basis_names, solver_names
 from legendre.cli.demo import run_demo
-from legendre.cli.interrupt import INTERRUPTED
-from legendre.cli.read import read_input
+from legendre.cli.interrupt import INTERRUPTED, stopping
+from legendre.cli.json_text import described
+from legendre.cli.output import check_output
+from legendre.cli.read import ENDINGS, Asked, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
@@ -28,14 +31,16 @@ from legendre.tasks.load import load
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-TensorFile = Annotated[Path, typer.Argument(help="X: a .npy, .npz, .csv or .tns file; NaN (empty in CSV) is missing.")]
+TensorFile = Annotated[Path, typer.Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing.")]
 Support = Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")]
-Key = Annotated[str | None, typer.Option(help="Which array of an .npz file.")]
+Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array of a file that holds several.")]
+Columns = Annotated[str | None, typer.Option(help="Of a table: the columns that are modes, e.g. carrier,dest,hour.")]
+Counts = Annotated[str | None, typer.Option(help="Of a table: the column that says how often a row counts.")]
+Wide = Annotated[bool, typer.Option("--wide", help="Of a CSV table: labels in the first columns, then numbers.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -56,32 +61,53 @@ def demo(
 @app.command()
 def fit(
     tensor: TensorFile,
-    basis: Annotated[str, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)+B3(10)' or 'interactions(2)'.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the decomposition (.npz).")],
+    basis: Annotated[
+        str | None,
+        typer.Option(
+            "--basis", "-b", autocompletion=basis_names, help="e.g. 'B1+B2(10)'; left to the data if not given."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write the decomposition; X.fit.npz if not given.")
+    ] = None,
     support: Support = "all",
-    solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
+    solver: Annotated[
+        str, typer.Option(autocompletion=solver_names, help=f"{', '.join(['auto', *SOLVERS])}.")
+    ] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="Steps at most.")] = None,
-    key: Key = None,
+    variable: Variable = None,
+    columns: Columns = None,
+    counts: Counts = None,
+    wide: Wide = False,
     checkpoint: Annotated[Path | None, typer.Option(help="Keep a long fit here; the same command resumes it.")] = None,
 ) -> None:
-    """Decompose a tensor from a file, write the result and print its summary."""
-    _check_output(output, tensor)
+    """Decompose a tensor or a table from a file, write the result and print its summary."""
+    asked = Asked.read(variable, columns, counts, wide)
+    output = _default_output(tensor) if output is None else output
+    check_output(output, tensor)
     if checkpoint is not None:
-        _check_output(checkpoint, tensor)
+        check_output(checkpoint, tensor)
         if checkpoint.resolve() == output.resolve():
             raise InvalidFile(
                 f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
             )
-    X = read_input(tensor, key)
-    with warnings.catch_warnings(), _interruptible(checkpoint):
+    given = read_input(tensor, asked)
+    with warnings.catch_warnings(), _interruptible(checkpoint), stopping(checkpoint is None) as stop:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            X, basis, support=support, solver=solver, tol=tol, max_iter=max_iter, checkpoint=checkpoint,
-            progress=sys.stderr.isatty(),
+            given.X, basis, names=given.names, levels=given.levels, support=support, solver=solver, tol=tol,
+            max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
         )  # fmt: skip
     result.save(output)
+    if result.reason is not None:
+        typer.echo(f"no --basis was given: {result.reason}", err=True)
     typer.echo(f"{result.summary()}\nwritten to {output}")
+    if stop.asked:
+        said = (
+            f"interrupted after {result.n_iter} steps; {output} has the fit as it stood. With --checkpoint FILE a fit"
+        )
+        raise typer.Exit(_fail(f"{said} can go on later.", INTERRUPTED))
     if not result.converged:
         raise typer.Exit(1)
 
@@ -94,12 +120,15 @@ def compare(
     seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
     support: Support = "all",
-    key: Key = None,
+    variable: Variable = None,
+    columns: Columns = None,
+    counts: Counts = None,
+    wide: Wide = False,
 ) -> None:
     """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
-    X = read_input(tensor, key)
+    X = read_input(tensor, Asked.read(variable, columns, counts, wide)).X
     file = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
-    name = file if key is None else f"{file} {key}"
+    name = file if variable is None else f"{file} {variable}"
     raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
 
 
@@ -108,10 +137,11 @@ def show(
     decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
     tensor: Annotated[Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units here (.npy).")] = None,
     extend: Annotated[bool, typer.Option("--extend", help="Q on every cell, not on the sample space only.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
     if tensor is not None:
-        _check_output(tensor, decomposition)
+        check_output(tensor, decomposition)
     elif extend:
         raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
     result = load(decomposition)
@@ -124,7 +154,10 @@ def show(
         with replacing(tensor) as stream:
             plain = result.without_labels()
             np.save(stream, plain.tensor(extend=True) if extend else plain.tensor())
-    typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
+    if as_json:
+        typer.echo(described(result))
+    else:
+        typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
 
 
 @contextmanager
@@ -139,14 +172,12 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
         raise typer.Exit(_fail(sentence, INTERRUPTED)) from None
 
 
-def _check_output(output: Path, source: Path) -> None:
-    """Check before the work is done that its result can be written."""
-    if output.exists() and source.exists() and output.samefile(source):
-        raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
-    if not output.parent.is_dir():
-        raise InvalidFile(f"cannot write {output}: the folder {output.parent} does not exist.")
-    if output.is_dir():
-        raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
+def _default_output(source: Path) -> Path:
+    """Name the file for a decomposition in the folder where the command runs; one that is there is not overwritten."""
+    output = Path(f"{source.stem}.fit.npz")
+    if output.exists():
+        raise InvalidFile(f"{output} is there already. To overwrite it, or to write elsewhere, give --output.")
+    return output
 
 
 def main() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,11 +12,12 @@ import typer
 from legendre.cli.interrupt import INTERRUPTED
 from legendre.core.csv_records import append, set_aside
 from legendre.core.errors import InvalidFile, InvalidSetting
+from legendre.core.progress import line
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
-from legendre.tasks.compare.rows import LABELS, Job, Row
+from legendre.tasks.compare.rows import Row
 from legendre.tasks.compare.run import Comparison
 
 
@@ -33,12 +33,11 @@ def run_compare(
     rows: list[Row] = []
     code = 0
     try:
-        with _progress(len(jobs)) as advance:
-            for job, some in zip(jobs, comparison.rows(jobs), strict=True):
+        with line("compare", sys.stderr.isatty()) as say:
+            for some in comparison.rows(jobs, say):
                 for row in some:
                     append(table, row)
                 rows += some
-                advance(job)
     except KeyboardInterrupt:
         code = INTERRUPTED
     title = f"{name}, {' x '.join(map(str, comparison.data.shape))}"
@@ -66,18 +65,6 @@ def _prepared(folder: Path) -> Path:
     except OSError as problem:
         raise InvalidFile(f"cannot make the folder {folder}: {problem.strerror}.") from None
     return folder
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[Job], None]]:
-    """Show a bar on standard error if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as display:
-        task = display.add_task("starting", total=total)
-        yield lambda job: display.update(task, advance=1, description=f"{LABELS[job.method]}, {job.asked} parameters")
 
 
 def show(rows: Sequence[Row], title: str) -> None:

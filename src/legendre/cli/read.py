@@ -1,106 +1,110 @@
-"""Read a tensor from a .npy, .npz, .csv or .tns file."""
+"""Read a tensor from a file: by its ending, and by what the command line says of it."""
 
 from __future__ import annotations
 
-import csv
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-from legendre.core.errors import InvalidFile, LegendreError, unknown_name
+from legendre.cli.choose import Input, chosen
+from legendre.cli.csv_files import read_matrix, read_rows, read_wide
+from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
 from legendre.core.npz import Npz
-from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.archives import is_sparse, read_archive
 from legendre.data.readers.tns import read_tns
-from legendre.data.sparse_tensor import SparseTensor
 
-MISSING = {"", "na", "nan", "null", "none"}
-ENDINGS = ".npy, .npz, .csv or .tns (.tns.gz)"
+ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr, .h5 (.hdf5) or .mat"
 
 
-def read_input(path: Path, key: str | None = None) -> AnyArray | SparseTensor:
-    """Read X, dense or as a list of cells. `key` names the array of an .npz file that holds several."""
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says of a file."""
+
+    variable: str | None = None  # which of several arrays
+    columns: tuple[str, ...] | None = None  # the columns of a table that are modes
+    counts: str | None = None  # the column of a table that says how much a row counts
+    wide: bool = False  # the first columns of a CSV file are labels, the others numbers
+
+    @classmethod
+    def read(cls, variable: str | None, columns: str | None, counts: str | None, wide: bool) -> Asked:
+        """Check the options that a user gives."""
+        listed = None if columns is None else tuple(name.strip() for name in columns.split(","))
+        if listed is not None and not all(listed):
+            raise InvalidSetting(f"--columns {columns!r}: give names with commas between, e.g. carrier,dest,hour.")
+        if wide and counts is not None:
+            raise InvalidSetting("--counts names the column of a table with a row for each cell; --wide has none.")
+        return cls(variable, listed, counts, wide)
+
+    @property
+    def rows(self) -> bool:
+        """Whether the file is a table with a row for each event or cell."""
+        return not self.wide and (self.columns is not None or self.counts is not None)
+
+    def check(self, path: Path, *, arrays: bool = False, table: bool = False, wide: bool = False) -> None:
+        """Refuse an option that has no meaning for a kind of file."""
+        if self.variable is not None and not arrays:
+            raise InvalidFile(
+                f"{path} holds one tensor, without a name; --variable {self.variable!r} is for files of several "
+                "arrays. Leave it out."
+            )
+        given = [f"--{name}" for name in ("columns", "counts") if getattr(self, name) is not None]
+        if given and not table:
+            raise InvalidFile(f"{path} is no table; {given[0]} is for .csv and .parquet files. Leave it out.")
+        if self.wide and not wide:
+            raise InvalidFile(f"{path}: --wide is for .csv files. Leave it out.")
+
+
+def read_input(path: Path, asked: Asked | None = None) -> Input:
+    """Read X: an array, a `SparseTensor`, or an array with labels of xarray."""
+    asked = Asked() if asked is None else asked
     if not path.exists():
         raise InvalidFile(f"{path} does not exist.")
-    if path.is_dir():
+    if path.is_dir() and path.suffix.lower() != ".zarr":
         raise InvalidFile(f"{path} is a directory; give a {ENDINGS} file.")
-    if key is not None and path.suffix.lower() != ".npz":
-        raise InvalidFile(f"{path} holds one array, without a name; --key {key!r} is for .npz files. Leave it out.")
+    if path.suffix.lower() == ".csv":
+        asked.check(path, table=True, wide=True)
+        if asked.wide:
+            return read_wide(path, asked.columns)
+        return Input(read_rows(path, asked.columns, asked.counts) if asked.rows else read_matrix(path))
+    return Input(_tensor(path, asked))
+
+
+def _tensor(path: Path, asked: Asked) -> Any:
+    """Read a tensor with its labels, if any, from a file that is no CSV file."""
     if path.name.lower().endswith((".tns", ".tns.gz")):
+        asked.check(path)
         return read_tns(path, progress=sys.stderr.isatty())
     match path.suffix.lower():
-        case ".npy" | ".npz":
-            return _numpy(path, key)
-        case ".csv":
-            return _csv(path)
+        case ".npy":
+            asked.check(path)
+            return _numpy(path, asked.variable)
+        case ".npz":
+            asked.check(path, arrays=True)
+            return _numpy(path, asked.variable)
+        case ".parquet":
+            asked.check(path, table=True)
+            from legendre.cli.parquet_files import read_parquet
+
+            return read_parquet(path, asked.columns, asked.counts)
+        case ".nc" | ".zarr" | ".h5" | ".hdf5" | ".mat":
+            asked.check(path, arrays=True)
+            from legendre.cli.array_files import read_array_file
+
+            return read_array_file(path, asked.variable)
         case suffix:
             raise InvalidFile(f"{path}: cannot read {suffix or 'a file without an ending'}; give {ENDINGS}.")
 
 
-def _numpy(path: Path, key: str | None) -> AnyArray | SparseTensor:
+def _numpy(path: Path, variable: str | None) -> Any:
     with numpy_file(path) as content:
         if not isinstance(content, Npz):
             return content
-        if key is not None or not is_sparse(content.files):
-            return _member(path, content, key)
+        if variable is not None or not is_sparse(content.files):
+            return content[chosen(path, content.files, variable)]
         arrays = {name: content[name] for name in content.files}
     try:
         return read_archive(arrays)
     except LegendreError as problem:
         raise InvalidFile(f"{path} holds a sparse array that cannot be read: {problem}") from None
-
-
-def _member(path: Path, archive: Npz, key: str | None) -> AnyArray:
-    names = archive.files
-    if not names:
-        raise InvalidFile(f"{path} holds no array.")
-    if key is None and len(names) != 1:
-        raise InvalidFile(f"{path} holds {len(names)} arrays: {', '.join(names)}. Choose one with --key.")
-    if key is not None and key not in names:
-        raise InvalidFile(f"{path}: {unknown_name('key', key, names)}")
-    array: AnyArray = archive[names[0] if key is None else key]
-    return array
-
-
-def _csv(path: Path) -> FloatArray:
-    """Read a matrix; empty fields and NA are missing."""
-    rows: list[list[float]] = []
-    blank = 0
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream)
-            for fields in reader:
-                if not fields:
-                    blank = blank or reader.line_num
-                    continue
-                if blank:
-                    raise InvalidFile(f"{path}: line {blank} is blank. Write NA for a missing row of one field.")
-                rows.append([_number(path, text, reader.line_num, j + 1) for j, text in enumerate(fields)])
-                if len(rows[-1]) != len(rows[0]):
-                    raise InvalidFile(
-                        f"{path}: line {reader.line_num} has {len(rows[-1])} fields, the first has {len(rows[0])}."
-                    )
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
-    if not rows:
-        raise InvalidFile(f"{path} is empty.")
-    matrix = np.array(rows)
-    if np.isnan(matrix[:, -1]).all() and matrix.shape[1] > 1:
-        raise InvalidFile(f"{path}: the last column is empty in every line. Is there a comma too many?")
-    return matrix
-
-
-def _number(path: Path, text: str, line: int, column: int) -> float:
-    word = text.strip()
-    if word.lower() in MISSING:
-        return float("nan")
-    try:
-        if "_" in word:  # Python's float reads 1_0 as 10
-            raise ValueError
-        return float(word)
-    except ValueError:
-        hint = "Fields are separated by commas." if ";" in word or "\t" in word else "A header must be removed first."
-        hint = hint if line == 1 or "commas" in hint else "Write NA for a missing value."
-        raise InvalidFile(f"{path}: line {line}, column {column} holds {word!r}, not a number. {hint}") from None

@@ -99,6 +99,12 @@ MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
+FIRST_SIZE = 256  # parameters of a basis that nobody named, at most: as many as one can look through
+FIRST_WORK = 1 << 28
+"""Cells times parameters up to which such a basis grows: 65 parameters on 92 x 112 x 40 x 10 cells take 13 s."""
+FIRST_LEAST = 16  # parameters below which growing is not worth while: on more than 2^24 cells each round takes a second
+FIRST_PAIRS = 1_000  # parameters of all pairs of modes up to which they are the first basis where none can grow
+FIRST_PAIR_CELLS = 1 << 20  # cells of the grid up to which they are
 LARGEST_LEARNED = (
     1 << 24
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -16,21 +15,24 @@ from legendre.basis.parse import as_basis
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import memory_told
-from legendre.data.observation import Observation
+from legendre.core.progress import Say
+from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.adaptive.grow import Say, grow, rankings_while_growing
+from legendre.fitting.adaptive.grow import grow, rankings_while_growing
+from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
+from legendre.fitting.progress import seen, shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.rounds import Round
-from legendre.solvers.loop import Callback, Step
+from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 
 
 def decompose(
     X: TensorLike,
-    basis: Basis | str | ArrayLike,
+    basis: Basis | str | ArrayLike | None = None,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
@@ -41,7 +43,7 @@ def decompose(
     max_iter: int | None = None,
     start: ArrayLike | None = None,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float | None = None,
 ) -> Decomposition:
@@ -56,7 +58,9 @@ def decompose(
         stay on their device, and results go back there, in float64. A dask array is read block by block, by a
         distributed client where there is one; its sample space is the full grid.
     basis
-        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based).
+        A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
+        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors one grown to where the gain
+        flattens; `Decomposition.reason` and the summary say which it is and why.
     support
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
@@ -79,7 +83,7 @@ def decompose(
     callback
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
-        Show a line on the terminal while fitting.
+        Show a line on the terminal while fitting, from the third second on. ``None``: where no basis is named.
     checkpoint
         A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
         comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs
@@ -101,20 +105,28 @@ def decompose(
     >>> fit.tensor().round(6).tolist()
     [[1.2, 1.8], [2.8, 4.2]]
     """
-    settings, recipe = Settings.read(solver, tol, max_iter, callback), as_basis(basis)
-    growing = recipe.growing
-    if growing is not None and start is not None:
+    settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
+    if start is not None and (asked is None or asked.growing is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    unrecorded = checkpoint is None and checkpoint_every is None
+    shows, unrecorded = seen(progress, unasked=asked is None), checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
-    with memory_told("decompose"), opened as record, shown(settings.callback, progress) as (step, say):
+    with memory_told("decompose"), opened as record, shown(settings.callback, shows) as (step, say):
         settings = replace(settings, callback=step)
-        rankings = recipe.rankings if growing is None else rankings_while_growing(growing)
-        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
+        data = read(X, support, base, rankings=_rankings(asked), watch=say, names=names, levels=levels)
+        recipe = first_basis(data) if asked is None else asked
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
+        fit = explained(fit, recipe) if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
+
+
+def _rankings(recipe: Basis | None) -> Rankings | None:
+    """Name the slices of X that will be ranked; none where the basis is not known yet."""
+    growing = None if recipe is None else recipe.growing
+    if growing is not None:
+        return rankings_while_growing(growing)
+    return None if recipe is None else recipe.rankings
 
 
 def fit_recipe(
@@ -140,32 +152,6 @@ def fit_recipe(
     if (growing := recipe.growing) is not None:
         return _grown(data, growing, settings, say, record)
     return fit_on(data, recipe, settings, start=start, record=record)
-
-
-@contextmanager
-def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback | None, Say | None]]:
-    """Show on standard error how much of X has been read, then step and residual, while the block runs.
-
-    The block gets the function to call after each step, and one that shows any text.
-    """
-    if not progress:
-        yield callback, None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task("reading X", total=None)
-
-        def say(text: str) -> None:
-            display.update(task, description=text)
-
-        def show(step: Step) -> bool | None:
-            say(f"step {step.iteration}   max|eta - eta_hat| = {step.residual:.2e}")
-            return None if callback is None else callback(step)
-
-        yield show, say
 
 
 def _grown(

@@ -59,6 +59,8 @@ class Decomposition(ModelResult):
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
         For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
+    reason
+        Why this basis, where the caller named none: one sentence; else ``None``.
     recession
         A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
     labels, origin
@@ -98,6 +100,7 @@ class Decomposition(ModelResult):
     refit: Callable[[IntArray], Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
+    reason: str | None = None
     origin: Origin = PLAIN
 
     @cached_property

@@ -244,6 +244,7 @@ PLAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Archive, str], Any]]] = {
     "tuple[Step, ...]": (pack_history, Archive.history),
     # a field that older files do not have
     "bool": (int, lambda arrays, name: name in arrays and bool(arrays.whole(name))),
+    "str | None": (lambda x: x, lambda arrays, name: arrays.text(name) if name in arrays else None),
     "float | None": (lambda x: x, lambda arrays, name: arrays.number(name) if name in arrays else None),
 }
 """How a field of a dataclass is written and read, by its type."""

@@ -50,6 +50,8 @@ def summary(fit: Decomposition) -> str:
         ("KL above minimum", f"<= {fit.gap:.2e}"),
         ("status", f"{fit.status.name}: {fit.status.value}"),
     ]
+    if fit.reason is not None:
+        rows.insert(3, ("why this basis", fit.reason))
     if fit.n_vanishing:
         rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
     return named_values("Legendre decomposition", [*rows, *(("note", note) for note in fit.origin.notes)])

@@ -56,12 +56,16 @@ def draw_commands(rng: np.random.Generator) -> Args:
         "--basis",
         str(draw.basis_string(rng, X.shape) if chance(rng, 0.93) else pick(rng, "B9", "", "B1 +", "interactions(7)")),
     ]
+    if chance(rng, 0.1):
+        options = []  # left to the data
     for name, choices in {
         "--support": ("all", "nonzero", "some"),
         "--solver": ("auto", "natural", "newton"),
         "--tol": ("1e-8", "x", "-1", "nan", "0"),
         "--max-iter": ("0", "5", "-1", "1.5"),
-        "--key": ("X", "Y"),
+        "--variable": ("X", "Y"),
+        "--columns": ("a,b", "a", "a,,b"),
+        "--counts": ("b", "n"),
         "--checkpoint": ("state.npz", "missing/state.npz"),
     }.items():
         if chance(rng, 0.08):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from legendre.core.cells import find
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
+from legendre.core.progress import Say
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
@@ -25,8 +26,6 @@ from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import Ground, Grown
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
-
-Say = Callable[[str], None]  # shows a text on the terminal
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Of each fold at least; and of all together, since larger floating-point numbers are not exact counts."""
@@ -57,9 +56,18 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     if data.whole:
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
-    between = None if say is None else lambda text: say(text.replace("KL", "KL between boxes"))
+    between = None if say is None else _between_boxes(say)
     growth = _grow(coarse.recipe, coarse.data, record, between)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
+
+
+def _between_boxes(say: Say) -> Say:
+    """Say of KL on a coarser grid that it is of boxes."""
+
+    def between(text: str, share: float | None = None, /) -> None:
+        say(text.replace("KL", "KL between boxes"), share)
+
+    return between
 
 
 def rankings_while_growing(recipe: Adaptive) -> Rankings:
@@ -70,7 +78,7 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
 
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     """Grow, or go on from where the record stands, and keep it up to date."""
-    search = _search(recipe, data, record)
+    search = _search(recipe, data, record, say)
     found = None
     if record is not None:
         with record.reading():
@@ -175,9 +183,9 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
         )
 
 
-def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
+def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Search:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
-    most = recipe.size if isinstance(recipe.size, int) else None
+    most = recipe.size if isinstance(recipe.size, int) else recipe.most
     search = replace(Search.of(data, recipe.start, recipe.candidates, most), swaps=recipe.swaps)
     if record is not None:
         record.claim(
@@ -206,7 +214,7 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None) -> Search:
                 f"{LEAST_EVENTS} for each. Use adaptive('bic')."
             )
         folds = None if record is None else record.section("folds")
-        return replace(search, most=best_size(search, recipe.folds, folds))
+        return replace(search, most=best_size(search, recipe.folds, folds, say))
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from legendre.core import stored
 from legendre.core.checkpoint import Arrays, Record
+from legendre.core.progress import Say
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.search import Search
@@ -41,7 +42,7 @@ class Race(NamedTuple):
         return out
 
 
-def best_size(search: Search, folds: int, record: Record | None = None) -> int:
+def best_size(search: Search, folds: int, record: Record | None = None, say: Say | None = None) -> int:
     """Grow on all folds at once; return the number of parameters at which the mean held-out likelihood is largest."""
     with nullcontext() if record is None else record.reading():
         ended = None if record is None else record.result()
@@ -52,6 +53,9 @@ def best_size(search: Search, folds: int, record: Record | None = None) -> int:
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
             size, score = len(stage[0].fit.cells), sum(scored.score for scored in stage)
             race = Race((*race.sizes, size), (*race.scores, score), stage)
+            if say is not None:
+                best = race.sizes[int(np.argmax(race.scores))]
+                say(f"{folds} folds   {size} parameters   best so far {best}")
             if len(race.scores) - 1 - int(np.argmax(race.scores)) >= PATIENCE:
                 break
             if record is not None:

@@ -27,6 +27,7 @@ from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.plan import Settings
+from legendre.fitting.progress import shown
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import vanishing_cells
 from legendre.solvers.before.rank import independent
@@ -59,6 +60,7 @@ def balance(
     tol: float = 1e-10,
     max_iter: int | None = None,
     callback: Callback | None = None,
+    progress: bool = False,
 ) -> Balanced:
     """Find the tensor with prescribed margins that is nearest to X: ``Q(v) = X(v) exp(sum of theta_u, u <= v)``.
 
@@ -88,6 +90,8 @@ def balance(
         How many steps or cycles at most; by default the solver's own limit.
     callback
         Called with a `Step` at the start and after every step; a true return value stops.
+    progress
+        Show a line on the terminal from the third second on.
 
     Returns
     -------
@@ -108,8 +112,9 @@ def balance(
     >>> ld.balance([[1, 2], [3, 4]], {0: [30, 70], 1: [50, 50]}).tensor().sum(axis=1).round(8).tolist()
     [30.0, 70.0]
     """
-    with memory_told("balance"):
-        settings = Settings.read(solver, tol, max_iter, callback)
+    settings = Settings.read(solver, tol, max_iter, callback)
+    with memory_told("balance"), shown(callback, progress) as (step, _):
+        settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "

@@ -16,6 +16,7 @@ from legendre.basis.basis import Basis, empty
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.arguments import entries, expect, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.progress import Say, line, silent
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense, in_memory
@@ -23,7 +24,19 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Job, Row, masked, score
+from legendre.tasks.compare.rows import (
+    ADAPTIVE,
+    COMPARED,
+    LABELS,
+    MASKED,
+    NONZERO,
+    PAPER,
+    UNIFORM,
+    Job,
+    Row,
+    masked,
+    score,
+)
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
 Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
@@ -86,10 +99,11 @@ class Comparison:
             found += [Job(name, n, seed) for name, can in able.items() if can for seed in range(seeds)]
         return found
 
-    def rows(self, jobs: Sequence[Job]) -> Iterator[tuple[Row, ...]]:
+    def rows(self, jobs: Sequence[Job], say: Say = silent) -> Iterator[tuple[Row, ...]]:
         """Run the jobs."""
         warm: set[str] = set()
-        for job in jobs:
+        for done, job in enumerate(jobs):
+            say(f"fit {done + 1} of {len(jobs)}   {LABELS[job.method]}, {job.asked} parameters", done / len(jobs))
             yield self.warmed(job, warm)
 
     def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
@@ -160,6 +174,7 @@ def compare(
     peers: Sequence[str] | None = None,
     seeds: int = 3,
     effort: Effort | None = None,
+    progress: bool = False,
 ) -> list[Row]:
     """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
 
@@ -183,6 +198,8 @@ def compare(
         Random starts of each peer.
     effort
         When the peers stop; `legendre.tasks.compare.peers.Effort`.
+    progress
+        Show a line on the terminal from the third second on.
 
     Returns
     -------
@@ -198,7 +215,9 @@ def compare(
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
     comparison = Comparison.of(X, support, effort=effort)
-    return [row for rows in comparison.rows(comparison.checked_jobs(params, seeds, peers)) for row in rows]
+    jobs = comparison.checked_jobs(params, seeds, peers)
+    with line("compare", progress) as say:
+        return [row for rows in comparison.rows(jobs, say) for row in rows]
 
 
 def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:

@@ -22,9 +22,10 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
-from legendre.fitting.decompose import fit_recipe, shown
+from legendre.fitting.decompose import fit_recipe
 from legendre.fitting.fit import warned
 from legendre.fitting.plan import Settings
+from legendre.fitting.progress import shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.on_grid import box_values, grid_rows
 from legendre.results.tensor import merged_log_density
@@ -112,12 +113,12 @@ def complete(
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(solver, tol, max_iter)
         recipes = read_bases(basis, folds)
-        data, seen = read_gaps(X, support, base, "complete", names, levels)
-        recipe, table = recipes[0], None
-        if folds is not None:
-            folding = Folding.read(folds, hold_out, rng, len(data.shape))
-            recipe, table = select(data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0])
         with shown(None, progress) as (step, say):
+            data, seen = read_gaps(X, support, base, "complete", names, levels)
+            recipe, table = recipes[0], None
+            if folds is not None:
+                folding = Folding.read(folds, hold_out, rng, len(data.shape))
+                recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
             fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
         warned(fit, stacklevel=3)
         value, determined = extrapolate(fit, undetermined)
@@ -176,6 +177,11 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     if undetermined == "nan":
         value[~determined] = np.nan
     return value, determined
+
+
+def determined_values(fit: Decomposition) -> FloatArray:
+    """Compute the model's values, NaN where the support does not determine them."""
+    return extrapolate(fit)[0]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import generator_from, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
-from legendre.core.text_table import aligned
+from legendre.core.progress import Say
+from legendre.core.text_table import aligned, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.decompose import fit_recipe
@@ -182,6 +183,7 @@ def select(
     folding: Folding,
     criterion: str,
     values_of: Callable[[Decomposition], FloatArray],
+    say: Say | None = None,
 ) -> tuple[Basis, CrossValidation]:
     """Compare the candidates, and the sizes of those that grow; return the best one and the table.
 
@@ -199,7 +201,10 @@ def select(
         part, fits = observe(values, left, data.base), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
-            for recipe, sizes in offers:
+            for place, (recipe, sizes) in enumerate(offers):
+                if say is not None:
+                    done = (turn * len(offers) + place) / (folding.n_folds * len(offers))
+                    say(f"fold {turn + 1} of {folding.n_folds}   {shortened(repr(recipe), 60)}", done)
                 fit = fit_recipe(part, recipe, rough)
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):

@@ -19,6 +19,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSettin
 from legendre.core.labels import Labels
 from legendre.core.memory import memory_told
 from legendre.core.origin import Origin
+from legendre.core.progress import Say, line, silent
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
@@ -52,6 +53,7 @@ def hidden(
     rng: int | np.random.Generator | None = 0,
     tol: float = 1e-8,
     max_iter: int | None = None,
+    progress: bool = False,
 ) -> HiddenDecomposition:
     """Fit X by the visible marginal of a model with more modes than X has.
 
@@ -73,6 +75,8 @@ def hidden(
         A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
     max_iter
         How many steps a run may take; by default 5000.
+    progress
+        Show a line on the terminal from the third second on.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    with memory_told("hidden"):
+    with memory_told("hidden"), line("reading X", progress) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         if not is_whole(restarts, 1):
             raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")
@@ -111,7 +115,8 @@ def hidden(
         ties = (cells[:, n_visible:] > 0).any(axis=1)
         starts = [np.where(ties, generator.normal(size=len(cells)), 0.0) for generator in generators]
         steps = model.max_iter if settings.max_iter is None else settings.max_iter
-        runs, best = _race(model, starts, settings.tol, steps)
+        runs, best = _race(model, starts, settings.tol, steps, say)
+        say(f"the last fit, of the best start   KL {runs[best].kl:.4g}")
         runs[best], fit, met = _finished(model, data, even, cells, runs[best], settings.tol, steps)
         fit = replace(fit, origin=_with_hidden(data, fit.shape))
         kl, log_likelihood = _visible_fit(data, fit)
@@ -154,10 +159,14 @@ def _generators(rng: int | np.random.Generator | None, restarts: int) -> list[np
     return generator_from(rng, InvalidSetting).spawn(restarts)
 
 
-def _race(model: HiddenModel, starts: list[FloatArray], tol: float, steps: int) -> tuple[list[Run], int]:
+def _race(
+    model: HiddenModel, starts: list[FloatArray], tol: float, steps: int, say: Say = silent
+) -> tuple[list[Run], int]:
     """Follow all starts, round after round those that may still become the best, and the best to the end."""
-    allowed = min(ROUND, steps)
-    runs = [model.run(start, tol, allowed) for start in starts]
+    allowed, runs = min(ROUND, steps), list[Run]()
+    for start in starts:
+        say(f"start {len(runs) + 1} of {len(starts)}", len(runs) / len(starts))
+        runs.append(model.run(start, tol, allowed))
     going = list(range(len(runs)))
     while going and allowed < steps:
         lowest = min(run.kl for run in runs)
@@ -165,6 +174,7 @@ def _race(model: HiddenModel, starts: list[FloatArray], tol: float, steps: int) 
         going = [i for i in going if len(runs[i].history) > allowed and _may_win(runs[i], lowest, tol)]
         allowed = min(allowed + ROUND, steps)
         for i in going:
+            say(f"following {len(going)} of {len(starts)} starts to step {allowed}   lowest KL {lowest:.4g}")
             runs[i] = _continued(model, runs[i], tol, allowed)
     best = int(np.argmin([run.kl for run in runs]))
     runs[best] = _continued(model, runs[best], tol, steps)

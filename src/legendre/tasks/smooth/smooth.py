@@ -19,6 +19,7 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
 from legendre.core.memory import memory_told
+from legendre.core.progress import Say, line, silent
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -53,6 +54,7 @@ def smooth(
     rng: Rng = 0,
     tol: float = 1e-10,
     max_iter: int | None = None,
+    progress: bool = False,
 ) -> Smoothed:
     """Fill in the missing cells of X without choosing a basis.
 
@@ -76,6 +78,8 @@ def smooth(
         The largest entry that the gradient may have, for a total of 1 and coordinates of standard deviation 1.
     max_iter
         Newton steps of the last fit at most; by default 100.
+    progress
+        Show a line on the terminal from the third second on.
 
     Returns
     -------
@@ -91,7 +95,7 @@ def smooth(
     >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
     True
     """
-    with memory_told("smooth"):
+    with memory_told("smooth"), line("reading X", progress) as say:
         if criterion not in CRITERIA:
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(tol=tol, max_iter=max_iter)
@@ -101,7 +105,8 @@ def smooth(
         values: FloatArray = np.where(omega, entries, 0.0)
         folding = Folding.read(folds, hold_out, rng, len(data.shape))
         together = math.prod(data.shape[k] for k in folding.along)
-        tuned = tune(values, measure, folding.deal(omega), criterion, together)
+        tuned = tune(values, measure, folding.deal(omega), criterion, together, say)
+        say("the last fit, to all that was observed")
         observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
         limit = STEPS if settings.max_iter is None else settings.max_iter
         place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
@@ -174,7 +179,9 @@ class Tuned:
     n_folds: int
 
 
-def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, together: int = 1) -> Tuned:
+def tune(
+    values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, together: int = 1, say: Say = silent
+) -> Tuned:
     """Choose the variances that make the error on held-out cells least.
 
     X is 0 where it was not observed; `turns` has the fold of each observed cell, -1 elsewhere; `together` is the number
@@ -204,10 +211,16 @@ def tune(values: FloatArray, base: FloatArray, turns: IntArray, criterion: str, 
         value = float(np.log(total / held_out) + np.vdot(z, z) / held_out)
         return value, np.log(FACTOR) * (slope * tau)[waves.terms] / total + 2.0 * z / held_out
 
+    def watch(intermediate_result: Any) -> None:  # SciPy knows what to pass by this name
+        steps[0] += 1
+        say(f"variances: step {steps[0]} of at most {ITERATIONS}   held out: {intermediate_result.fun:.4g}")
+
+    steps = [0]
+    say(f"variances of {int(waves.terms.sum())} terms, by {held_out} cells of {len(folds)} folds")
     start = np.zeros(int(waves.terms.sum()))
     bounds = [tuple(np.log([LEAST / TYPICAL, MOST / TYPICAL]) / np.log(FACTOR))] * len(start)
     options: Any = {"maxiter": ITERATIONS, "ftol": SETTLED}
-    found = minimize(badness, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(badness, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=watch)
     error = float(np.exp(found.fun - np.vdot(found.x, found.x) / held_out))
     error = unit * (error if criterion == "deviance" else float(np.sqrt(error)))
     tau, terms = in_place(found.x), map(tuple, np.argwhere(waves.terms).tolist())

@@ -1,0 +1,161 @@
+"""`legendre fit X.npy` and no more; JSON; the Tab key; Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_cli import run
+
+import legendre as ld
+from legendre.cli.interrupt import Stop, stopping
+from legendre.solvers.status import Status
+
+
+def test_fit_without_a_basis_says_what_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X = ld.datasets.titanic().toarray()
+    np.save("titanic.npy", X)
+    code, out, err = run(monkeypatch, capsys, "fit", "titanic.npy")
+    fit = ld.decompose(X)
+    assert code == 0
+    assert err == f"no --basis was given: {fit.reason}\n"
+    assert out == f"{fit.summary()}\nwritten to titanic.fit.npz\n"
+    np.testing.assert_array_equal(ld.load("titanic.fit.npz").theta, fit.theta)
+
+
+def test_a_file_that_nobody_named_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("X.npy", np.ones((2, 2)))
+    Path("X.fit.npz").write_text("precious")
+    code, _, err = run(monkeypatch, capsys, "fit", "X.npy", "-b", "B1")
+    assert (code, err) == (
+        2,
+        "legendre: X.fit.npz is there already. To overwrite it, or to write elsewhere, give --output.\n",
+    )
+    assert Path("X.fit.npz").read_text() == "precious"
+    assert run(monkeypatch, capsys, "fit", "X.npy", "-b", "B1", "-o", "X.fit.npz")[0] == 0
+
+
+def shown(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    code, out, err = run(monkeypatch, capsys, "show", path, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, object] = json.loads(out)
+    return found
+
+
+def test_show_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fit.npz"
+    fit = ld.decompose([[18, 7, 3], [6, 19, 4]])
+    fit.save(path)
+    found = shown(path, monkeypatch, capsys)
+    assert found["kind"] == "Decomposition"
+    assert (found["status"], found["converged"], found["shape"]) == ("CONVERGED", True, [2, 3])
+    assert (found["kl"], found["theta"], found["basis"]) == (fit.kl, fit.theta.tolist(), fit.basis.tolist())
+    assert (found["recipe"], found["reason"]) == (fit.recipe, fit.reason)
+    assert found["path"][-1]["n_params"] == fit.n_params  # type: ignore[index]
+
+
+def test_json_of_other_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, gaps = tmp_path / "result.npz", np.array([[1, 2, np.nan], [2, np.nan, 6], [3, 6, 9.0]])
+    ld.balance([[3.0, 2.0], [1.0, 4.0]]).save(path)
+    assert shown(path, monkeypatch, capsys)["kind"] == "Balanced"
+    ld.complete(gaps, "B1").save(path)
+    assert shown(path, monkeypatch, capsys)["converged"] is True
+    ld.decompose([[1, 2], [3, 4]], "B1").inference().save(path)
+    assert "g2" in shown(path, monkeypatch, capsys)
+
+
+def completed(words: str, tmp_path: Path) -> list[str]:
+    """Ask for completions as bash does when the Tab key is pressed after some words."""
+    code = "import sys; sys.argv = ['legendre']; from legendre.cli import main; main()"
+    place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_LEGENDRE_COMPLETE": "complete_bash"}
+    path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | place | {"PYTHONPATH": path}, cwd=tmp_path, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_the_tab_key_completes_commands_options_bases_and_solvers(tmp_path: Path) -> None:
+    assert completed("legendre sh", tmp_path) == ["show"]
+    assert "--columns" in completed("legendre fit --c", tmp_path)
+    assert completed("legendre fit X.npy --basis inter", tmp_path) == ["interactions"]
+    assert completed("legendre fit X.npy --solver natural-", tmp_path) == ["natural-cg"]
+
+
+def test_help_names_the_installation_of_completion(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "--install-completion" in run(monkeypatch, capsys, "--help")[1]
+
+
+def test_ctrl_c_stops_after_the_step_under_way_and_at_once_the_second_time(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = Stop()
+    with pytest.raises(KeyboardInterrupt):
+        stop.pressed()  # no step has been taken yet: there is nothing to keep
+    assert stop(None) is False
+    stop.pressed()
+    assert "stopping after this step; Ctrl-C again ends at once." in capsys.readouterr().err
+    assert stop(None) is True
+    with pytest.raises(KeyboardInterrupt):
+        stop.pressed()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_usual_ctrl_c_comes_back(wanted: bool) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with stopping(wanted) as stop:
+        assert not stop.asked
+        ours = before is signal.default_int_handler and wanted
+        assert (signal.getsignal(signal.SIGINT) == stop.pressed) is ours
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+PRESSED = """
+import os, signal
+from legendre.cli import interrupt, main
+
+call = interrupt.Stop.__call__
+
+def press(self, step):
+    if step.iteration == 5:
+        os.kill(os.getpid(), signal.SIGINT)
+    return call(self, step)
+
+interrupt.Stop.__call__ = press
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+def test_an_interrupted_fit_is_written_as_it_stood(tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((8, 9)))
+    words = ["fit", "X.npy", "-b", "B3(4)", "--solver", "gradient", "--max-iter", "1000000000"]
+    path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", PRESSED, *words], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130
+    steps = ld.load(tmp_path / "X.fit.npz").n_iter
+    assert done.stderr == (
+        "legendre: stopping after this step; Ctrl-C again ends at once.\n"
+        f"legendre: interrupted after {steps} steps; X.fit.npz has the fit as it stood. "
+        "With --checkpoint FILE a fit can go on later.\n"
+    )
+    assert "STOPPED" in done.stdout
+    assert ld.load(tmp_path / "X.fit.npz").status is Status.STOPPED

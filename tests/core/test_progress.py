@@ -1,0 +1,121 @@
+"""The line on the terminal: late, on standard error, with an estimate where there is one."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core import progress
+from legendre.core.progress import line
+from legendre.fitting.progress import seen
+
+
+class Terminal(io.StringIO):
+    """Standard error that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Put it in place; not in a fixture, since pytest puts its own there between a fixture and its test."""
+    made = Terminal()
+    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    return made
+
+
+def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    with line("fitting") as say:
+        say("step 1")
+    assert "step" not in terminal.getvalue()
+    assert "fitting" not in terminal.getvalue()
+
+
+def test_a_long_block_shows_what_it_does_and_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    with line("reading X") as say:
+        time.sleep(0.05)
+        say("fold 2 of 5", 0.25)
+        time.sleep(0.25)
+    shown = terminal.getvalue()
+    assert "fold 2 of 5" in shown
+    assert "25 %, 0 s left" in shown
+
+
+def test_an_error_inside_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    with pytest.raises(KeyboardInterrupt), line("reading X"):
+        raise KeyboardInterrupt
+    assert "Traceback" not in terminal.getvalue()
+
+
+def test_progress_is_shown_where_asked_for_or_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_terminal(monkeypatch)
+    assert [seen(True, False), seen(False, True), seen(None, False), seen(None, True)] == [True, False, False, True]
+
+
+def test_progress_that_nobody_asked_for_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert not seen(None, True)
+
+
+GAPS = np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))
+SOME = np.random.default_rng(0).poisson(20.0, size=(3, 3, 3)) + 1.0
+LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
+    "complete": (
+        lambda: ld.complete(GAPS, ["B1", "interactions(1)"], folds=2, progress=True),
+        ["fold 1 of 2   B1()", "fold 2 of 2   interactions(1)", "step "],
+    ),
+    "smooth": (
+        lambda: ld.smooth(GAPS, progress=True),
+        ["variances: step 1 of at most 40   held out: ", "the last fit"],
+    ),
+    "hidden": (
+        lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
+        ["start 1 of 2", "start 2 of 2", "the last fit, of the best start   KL "],
+    ),
+    "compare": (
+        lambda: ld.compare(SOME, [4], peers=(), progress=True),
+        ["fit 1 of 3   uniform, 0 parameters", "fit 3 of 3   Legendre, adaptive, 4 parameters"],
+    ),
+    "balance": (lambda: ld.balance(SOME, progress=True), ["step 0   max|eta - eta_hat| = "]),
+    "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 9 parameters   KL = "]),
+    "cv": (lambda: ld.decompose(SOME, ld.adaptive("cv"), progress=True), ["5 folds   6 parameters   best so far "]),
+}
+
+
+@pytest.mark.parametrize("task", LONG)
+def test_every_long_task_says_how_far_it_is(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    class Display:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def add_task(self, text: str, **_: object) -> int:
+            said.append(text)
+            return 0
+
+        def update(self, _task: int, description: str, left: str) -> None:
+            del left
+            said.append(description)
+
+        def start(self) -> None: ...
+
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr("rich.progress.Progress", Display)
+    call, expected = LONG[task]
+    call()
+    for text in expected:
+        assert any(one.startswith(text) for one in said), (text, said)

@@ -1,0 +1,140 @@
+"""`decompose` without a basis: which one it takes, why, and that it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core import limits
+from legendre.core.types import AnyArray
+from legendre.fitting.first_choice import LITTLE, flat_size
+
+
+def smooth_tensor() -> AnyArray:
+    """Make a tensor without counts in which a few cells explain nearly everything."""
+    X = np.full((12, 10, 8), 0.5)
+    X[4:, 3:, :] *= 4.0
+    X[:, 6:, 5:] *= 3.0
+    return X * np.exp(0.01 * np.random.default_rng(0).normal(size=X.shape))
+
+
+def test_counts_are_grown_while_the_criterion_falls() -> None:
+    X = ld.datasets.titanic()
+    fit = ld.decompose(X)
+    assert fit.recipe == "adaptive('bic', most=256)"
+    same = ld.decompose(X, ld.adaptive("bic", most=256))
+    np.testing.assert_array_equal(fit.theta, same.theta)
+    np.testing.assert_array_equal(fit.theta, ld.decompose(X, ld.adaptive("bic")).theta)
+    said = f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
+    assert fit.reason == said
+    assert f"why this basis      {said}" in fit.summary()
+    assert same.reason is None
+    assert "why this basis" not in same.summary()
+
+
+def test_other_tensors_are_grown_to_where_the_gain_flattens() -> None:
+    X = smooth_tensor()
+    fit = ld.decompose(X)
+    whole = ld.decompose(X, ld.adaptive(240))
+    n = flat_size(whole.path)
+    assert 0 < n < 60
+    assert fit.recipe == f"adaptive(240).at({n})"
+    np.testing.assert_array_equal(fit.theta, whole.at(n).theta)
+    assert (fit.path[-1].n_params, fit.path[-1].kl) == (n, fit.kl)
+    assert fit.reason == (
+        f"grown to 240 parameters, then halved while that raised KL by less than 3 % of {whole.path[0].kl:.4g}, its "
+        f"value without parameters: {n} are left."
+    )
+    assert fit.kl - whole.kl < 0.1 * whole.path[0].kl
+    half = [step for step in fit.path if 2 * step.n_params <= n][-1]
+    assert half.kl - fit.kl >= LITTLE * fit.path[0].kl
+
+
+def test_images_of_whole_numbers_are_cut_where_the_gain_flattens_too() -> None:
+    X = np.rint(1e9 * smooth_tensor())
+    fit = ld.decompose(X)
+    assert fit.recipe.startswith("adaptive('bic', most=256).at(")
+    assert "then halved while that raised KL" in str(fit.reason)
+
+
+def test_a_tensor_that_goes_on_gaining_is_said_to() -> None:
+    fit = ld.decompose(np.random.default_rng(0).random((6, 6, 6)))
+    assert (fit.recipe, fit.n_params) == ("adaptive(54)", 54)
+    assert fit.reason == (
+        "grown to 54 parameters, the most for a first look at an X of this size; KL was still falling. "
+        "For more: adaptive(108)."
+    )
+    assert str(ld.decompose([[0.1, 0.2], [0.3, 0.4]]).reason).startswith("grown to 1 parameter, the most")
+
+
+@pytest.mark.parametrize("X", [np.full((4, 5), 0.1), np.where(np.eye(5) > 0, np.nan, 2.5)], ids=["all", "with gaps"])
+def test_a_constant_tensor_takes_no_parameter_and_no_warning(X: AnyArray) -> None:
+    fit = ld.decompose(X)
+    assert (fit.n_params, fit.status) == (0, ld.Status.CONVERGED)
+    assert fit.reason in (
+        "X is the same in every cell, which takes no parameter.",
+        "grown until no cell was left that lowers KL, at 0 parameters.",
+    )
+
+
+def test_high_orders_take_interactions() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (200, 100))
+    fit = ld.decompose(ld.from_rows(rows, levels=2))
+    assert (fit.recipe, fit.n_params) == ("interactions(1)", 100)
+    assert fit.reason == (
+        "X is too large to grow a basis on within a minute (1.3e30 cells, 100 modes): this one keeps the sum over each "
+        "level as it is."
+    )
+
+
+def test_grids_that_are_too_large_take_pairs_where_these_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((6, 5, 4))
+    monkeypatch.setattr(limits, "FIRST_WORK", 1000)
+    fit = ld.decompose(X)
+    assert (fit.recipe, "sum over each pair of levels as it is" in str(fit.reason)) == ("interactions(2)", True)
+    monkeypatch.setattr(limits, "FIRST_PAIRS", 58)
+    assert ld.decompose(X).recipe == "interactions(1)"
+    monkeypatch.setattr(limits, "FIRST_PAIRS", 59)
+    assert ld.decompose(X).recipe == "interactions(2)"
+    monkeypatch.setattr(limits, "FIRST_PAIR_CELLS", 119)
+    assert ld.decompose(X).recipe == "interactions(1)"
+
+
+def test_large_grids_grow_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "FIRST_WORK", 6**3 * 20)
+    assert ld.decompose(np.random.default_rng(0).random((6, 6, 6))).n_params == 20
+
+
+def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
+    fit = ld.decompose(smooth_tensor())
+    fit.save(tmp_path / "fit.npz")
+    again = ld.load(tmp_path / "fit.npz")
+    assert (again.reason, again.summary()) == (fit.reason, fit.summary())
+    named = ld.decompose([[1, 2], [3, 4]], "B1")
+    named.save(tmp_path / "named.npz")
+    assert ld.load(tmp_path / "named.npz").reason is None
+
+
+def test_a_first_fit_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    X, path = smooth_tensor(), tmp_path / "fit.ckpt"
+    fit, again = (ld.decompose(X, checkpoint=path, checkpoint_every=0) for _ in range(2))
+    assert (again.recipe, again.reason) == (fit.recipe, fit.reason)
+    np.testing.assert_array_equal(again.theta, fit.theta)
+
+
+def test_start_needs_a_basis() -> None:
+    with pytest.raises(ld.errors.InvalidSetting, match="start has no meaning while a basis grows"):
+        ld.decompose([[1, 2], [3, 4]], start=[0.0])
+
+
+def test_a_criterion_may_have_a_limit() -> None:
+    X = ld.datasets.social_mobility()
+    fit = ld.decompose(X, "adaptive('bic', most=7)")
+    assert (fit.n_params, fit.recipe) == (7, "adaptive('bic', most=7)")
+    with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(5, most=7\): most is the limit of a criterion; 5 is"):
+        ld.adaptive(5, most=7)
+    with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(\.\.\., most=0\): most must be an integer >= 1"):
+        ld.adaptive("bic", most=0)
