@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from legendre.core.files import write_arrays
+from legendre.core.html import fragment, sparklines
+from legendre.core.labels import Labels
 from legendre.core.npz import checksum
+from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
+from legendre.results.certificate import Certificate
+from legendre.results.effects import Effect
 from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
+from legendre.results.small_effects import effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -27,8 +33,16 @@ class Storable(ABC):
     format: ClassVar[str]  # the name of this kind of result in a file
 
     @abstractmethod
+    def tables(self) -> list[Table]:
+        """List the tables of the summary."""
+
     def summary(self) -> str:
-        """Return a table of what was found."""
+        """Return what was found as text: the tables, one below the other."""
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        return fragment(self.tables())
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
@@ -92,6 +106,18 @@ class Result(Storable):
     def tensor(self) -> Any:
         """Return the result as a tensor in X's units."""
 
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the result."""
+
+    def _repr_html_(self) -> str:
+        """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
+        return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels_of(self)))
+
+    @abstractmethod
+    def small_effects(self) -> list[Effect]:
+        """List effects of single modes and of pairs, for pictures; none where they would be too many."""
+
     @property
     def n_params(self) -> int:
         """The size of the basis."""
@@ -106,6 +132,13 @@ class Result(Storable):
     def converged(self) -> bool:
         """True when the residual is at most tol."""
         return self.status.converged
+
+
+def labels_of(result: Any) -> Labels:
+    """Return the labels of the modes that a result's effects are about."""
+    source = getattr(result, "fit", result)
+    found: Labels | None = getattr(source, "labels", None)
+    return Labels(source.shape) if found is None else found
 
 
 def of_fit(name: str, doc: str) -> property:
@@ -145,6 +178,10 @@ class ModelResult(Result):
     def shape(self) -> tuple[int, ...]:
         """The shape of X."""
         return self.model.support.shape
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to ``log(Q / base)``."""
+        return effects_for_pictures(self)
 
     @cached_property
     def residual(self) -> float:

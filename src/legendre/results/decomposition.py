@@ -16,12 +16,14 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.sums.blas_threads import dot
+from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
+from legendre.results.certificate import Certificate, certificate_of
 from legendre.results.check import fit_fields
 from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.file_model import pack_fit
@@ -288,9 +290,13 @@ class Decomposition(ModelResult):
         engine = engine_for(self.model.on_face(self.alive))
         return engine.fisher(engine.at(self.theta))
 
-    def summary(self) -> str:
-        """Return a table of the fit and its certificate."""
-        return report.summary(self)
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of Q."""
+        return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
+
+    def tables(self) -> list[Table]:
+        """List the problem, the fit and its certificate."""
+        return report.tables(self)
 
     def __repr__(self) -> str:
         return report.one_line(self)

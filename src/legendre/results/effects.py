@@ -19,9 +19,10 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, TooLarge
+from legendre.core.html import fragment, sparklines
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.sums.quotient import Quotient
-from legendre.core.text_table import aligned, shape_name
+from legendre.core.text_table import Columns, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -135,21 +136,29 @@ class Effects:
         kept = np.flatnonzero(~(self.fit.basis[:, wanted] > 0).all(axis=1))
         return max(self.fit.refitted(kept).kl - self.fit.kl, 0.0)
 
-    def summary(self) -> str:
-        """Return a table of the effects, with their shares of the variance."""
+    def tables(self) -> list[Table]:
+        """List the effects, with their shares of the variance."""
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
         rows = [("modes", "levels", "share of variance")]
         for effect in self:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
             rows.append((", ".join(map(str, effect.modes)), levels, f"{100 * effect.share:.1f} %"))
-        lines = [head, *aligned(rows, "<>>")]
+        notes = []
         if gone := self.fit.n_vanishing:
             subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
-            lines.append(f"{subject}: log Q is -inf there, whatever these effects say")
-        return "\n".join(lines)
+            notes.append(f"{subject}: log Q is -inf there, whatever these effects say")
+        return [Columns(head, rows, "<>>", notes=notes)]
+
+    def summary(self) -> str:
+        """Return a table of the effects, with their shares of the variance."""
+        return "\n\n".join(table.text() for table in self.tables())
 
     def __repr__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, with a line for each mode's effect."""
+        return fragment(self.tables(), (), sparklines(list(self), self.fit.labels))
 
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:

@@ -12,12 +12,13 @@ from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.memory import rows_of
 from legendre.core.sums.zeta import zeta
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.results.base import ModelResult
+from legendre.results.certificate import Certificate
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_model import pack_model, unpack_model, unpack_point
 from legendre.solvers.loop import Step
@@ -106,8 +107,18 @@ class Balanced(ModelResult):
         q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
         return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
 
-    def summary(self) -> str:
-        """Return a table of the result and its certificate."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the tensor."""
+        off = f"The margins are met to {self.margin_error:.1e} in their own units"
+        n = len(self.vanishing_cells)
+        gone = f"{n:,} cells with X > 0 are 0 in every tensor with these margins." if n else ""
+        if not self.converged:
+            return Certificate(False, "The margins are not met.", (f"{off}; tol is {self.tol:g}.", self.status.value))
+        unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
+        return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
+
+    def tables(self) -> list[Table]:
+        """List the result and its certificate."""
         wanted = ", ".join(str(key_of(modes)) for modes in self.margins.values)
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
@@ -119,7 +130,7 @@ class Balanced(ModelResult):
             ("vanishing cells", str(len(self.vanishing_cells))),
             ("status", f"{self.status.name}: {self.status.value}"),
         ]
-        return named_values("Balanced tensor", rows)
+        return [NamedValues("Balanced tensor", rows)]
 
     def to_arrays(self) -> Arrays:
         """List the result with X, which is its base measure."""

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from legendre.core.array_libraries import host
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
+from legendre.results.certificate import Certificate
 from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
+from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.report import rank_name
 from legendre.solvers.loop import Step
@@ -111,8 +113,23 @@ class HiddenDecomposition(Result):
             q = np.exp(log_q - peak)
         return np.asarray((q / q.sum(axis=1, keepdims=True)).reshape(len(visible), *hidden_shape))
 
-    def summary(self) -> str:
-        """Return a table of the fit and its runs."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
+        off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
+        why = (
+            "With hidden modes the problem is not convex: this is the best of "
+            f"{len(self.runs)} starts, and a better one may exist."
+        )
+        if not self.converged:
+            return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
+        return Certificate(True, "This is a stationary point.", (off, why))
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do, visible and hidden ones."""
+        return self.fit.small_effects()
+
+    def tables(self) -> list[Table]:
+        """List the fit and its runs."""
         kls = [run.kl for run in self.runs]
         same = sum(kl <= (1.0 + SAME) * kls[self.best] + self.tol for kl in kls)
         dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
@@ -127,7 +144,7 @@ class HiddenDecomposition(Result):
             ("max|gradient|", f"{self.residual:.2e}, tol {self.tol:g}"),
             ("runs", f"{len(kls)}, of which {same} reached this KL; the worst {max(kls):.6g}"),
         ]
-        return named_values("Legendre decomposition with hidden modes", rows)
+        return [NamedValues("Legendre decomposition with hidden modes", rows)]
 
     def to_arrays(self) -> Arrays:
         """List the fit and the runs, and what cannot be computed again without X."""

@@ -11,12 +11,15 @@ import numpy as np
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.sums.zeta import zeta, zeta_adjoint
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
+from legendre.results.certificate import Certificate
 from legendre.results.check import same
+from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.results.small_effects import effects_of_tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.smooth.penalised import Waves
@@ -87,8 +90,20 @@ class Smoothed(Result):
         q = np.where(self.observed, host(self.means), 0.0)
         return frozen(zeta_adjoint(q / q.sum()).ravel()[1:])
 
-    def summary(self) -> str:
-        """Return a table of what was filled in, how well held-out cells were, and which terms matter."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the model."""
+        off = f"The largest entry of the gradient is {self.residual:.1e}; {self.tol:g} was asked for."
+        why = "For the chosen variances the problem is convex; the variances were chosen by cells that were held out."
+        if not self.converged:
+            return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
+        return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
+        return effects_of_tensor(host(self.means))
+
+    def tables(self) -> list[Table]:
+        """List what was filled in, how well held-out cells were, and which terms matter."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
         largest = sorted(self.variances, key=lambda name: -self.variances[name])[:NAMED]
         rows = [
@@ -97,7 +112,7 @@ class Smoothed(Result):
             ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
-        return named_values("Smoothing", rows)
+        return [NamedValues("Smoothing", rows)]
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the model and how it was found."""
