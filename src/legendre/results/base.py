@@ -17,11 +17,14 @@ from legendre.core.labels import Labels
 from legendre.core.npz import checksum
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
 from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
+from legendre.results.page.subject import Subject
+from legendre.results.page.write import write_page
 from legendre.results.small_effects import effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -113,6 +116,34 @@ class Result(Storable):
     def _repr_html_(self) -> str:
         """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
         return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels_of(self)))
+
+    def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
+        """Write a page that tells all of the result: one HTML file, which loads nothing and opens in any browser.
+
+        What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
+        that grew, the parameters, and how to repeat it. It stays below 3 MB, whatever the size of X.
+
+        Parameters
+        ----------
+        path
+            Where to write it; a file that is there is replaced, whole or not at all.
+        data
+            X, for a decomposition that was read from a file, which does not hold it.
+
+        Examples
+        --------
+        >>> import legendre as ld, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = pathlib.Path(folder) / "report.html"
+        ...     ld.decompose([[1, 2], [3, 4]], "B1").report(page)
+        ...     "This is the minimum." in page.read_text(encoding="utf-8")
+        True
+        """
+        write_page(path, self.subject(data))
+
+    @abstractmethod
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells."""
 
     @abstractmethod
     def small_effects(self) -> list[Effect]:

@@ -19,6 +19,7 @@ from legendre.core.sums.blas_threads import dot
 from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
 from legendre.results import tensor as tensors
@@ -30,6 +31,7 @@ from legendre.results.file_model import pack_fit
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
+from legendre.results.page.subject import Subject, subject_of_fit
 from legendre.results.plots import Plots
 from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells
@@ -293,6 +295,10 @@ class Decomposition(ModelResult):
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of Q."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells, of X too where the fit holds it or it is given."""
+        return subject_of_fit(self, data)
 
     def tables(self) -> list[Table]:
         """List the problem, the fit and its certificate."""

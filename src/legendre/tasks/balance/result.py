@@ -14,13 +14,15 @@ from legendre.core.memory import rows_of
 from legendre.core.sums.zeta import zeta
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
-from legendre.results.base import ModelResult
+from legendre.results.base import ModelResult, labels_of
 from legendre.results.certificate import Certificate
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_model import pack_model, unpack_model, unpack_point
+from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.balance.check import check_face, check_tensor
@@ -116,6 +118,27 @@ class Balanced(ModelResult):
             return Certificate(False, "The margins are not met.", (f"{off}; tol is {self.tol:g}.", self.status.value))
         unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
+        labels, q = labels_of(self), host(self.values)
+        scaled = self.X.astype(np.float64) * (q.sum() / self.X.sum(dtype=np.float64))
+        return Subject(
+            title="Balanced tensor",
+            line=f"{shape_line(labels)}; X is shown with the sum of the margins",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=labels,
+            history=self.history,
+            tol=self.tol,
+            effects=self.small_effects(),
+            effect_labels=labels,
+            basis=self.basis,
+            theta=self.theta,
+            eta=self.eta,
+            pair=own_pair(scaled, q, data),
+            call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+        )
 
     def tables(self) -> list[Table]:
         """List the result and its certificate."""

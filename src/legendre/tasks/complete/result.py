@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -11,12 +11,14 @@ from legendre.core.array_libraries import host
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray
+from legendre.data.read import TensorLike
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.results.page.subject import Subject, own_pair, subject_of_fit
 from legendre.results.report import rank_name
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
@@ -96,6 +98,20 @@ class Completion(Result):
         else:
             more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
         return Certificate(known.good, known.verdict, (*known.words, more))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: the fit beside the observed cells, and what it fills in."""
+        known = np.where(self.observed, host(self.values), np.nan)
+        told = subject_of_fit(self.fit, None)
+        return replace(
+            told,
+            title="Completion",
+            line=f"{told.line}, {int((~self.observed).sum()):,} cells missing",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            pair=own_pair(known, host(self.fit.tensor(extend=True)), data),
+            call=told.call.partition("\n\n# or")[0].replace("fit = ld.decompose(", "fit = ld.complete("),
+        )
 
     def small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the fit."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from legendre.core.array_libraries import host
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.data.read import TensorLike, read
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
@@ -17,6 +19,8 @@ from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.page.pairs import ArrayPair
+from legendre.results.page.subject import Subject, check_shape, subject_of_fit
 from legendre.results.report import rank_name
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -123,6 +127,27 @@ class HiddenDecomposition(Result):
         if not self.converged:
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
         return Certificate(True, "This is a stationary point.", (off, why))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: effects and parameters of visible and hidden modes, X beside the visible sums."""
+        n = self.n_visible
+        if data is None:
+            x = None if self.fit.data is None else visible_sums(in_memory(self.fit.data, "report").values, n)
+        else:
+            check_shape(data, self.shape)
+            x = in_memory(read(data), "report").values.astype(np.float64)
+        told = subject_of_fit(self.fit, None)
+        return replace(
+            told,
+            title="Legendre decomposition with hidden modes",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=told.labels.part(range(n)),
+            history=self.history,
+            tol=self.tol,
+            pair=None if x is None else ArrayPair(x, host(self.tensor())),
+            call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
+        )
 
     def small_effects(self) -> list[Effect]:
         """List what single modes and pairs do, visible and hidden ones."""

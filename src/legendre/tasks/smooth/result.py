@@ -13,12 +13,14 @@ from legendre.core.cells import frozen
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
+from legendre.data.read import TensorLike
 from legendre.engines.rounding import EPS, SPREAD
-from legendre.results.base import Result
+from legendre.results.base import Result, labels_of
 from legendre.results.certificate import Certificate
 from legendre.results.check import same
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.small_effects import effects_of_tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -97,6 +99,26 @@ class Smoothed(Result):
         if not self.converged:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells; parameters, one for each cell, are not listed."""
+        labels = labels_of(self)
+        return Subject(
+            title="Smoothing",
+            line=f"{shape_line(labels)}, {int((~self.observed).sum()):,} cells filled in",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=labels,
+            history=self.history,
+            tol=self.tol,
+            effects=self.small_effects(),
+            effect_labels=labels,
+            basis=None,
+            theta=self.theta,
+            eta=self.eta,
+            pair=own_pair(np.where(self.observed, host(self.values), np.nan), host(self.means), data),
+            call="import legendre as ld\n\nsmoothed = ld.smooth(X)\nsmoothed.report('report.html')",
+        )
 
     def small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
