@@ -19,6 +19,7 @@ from legendre.cli.compare import run_compare
 from legendre.cli.demo import run_demo
 from legendre.cli.interrupt import INTERRUPTED
 from legendre.cli.read import read_input
+from legendre.cli.report import run_report
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
@@ -124,6 +125,20 @@ def show(
         with replacing(tensor) as stream:
             np.save(stream, result.tensor(extend=True) if extend else result.tensor())
     typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
+
+
+@app.command()
+def report(
+    result: Annotated[Path, typer.Argument(help="A file that 'legendre fit' or a result's save() wrote.")],
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="X, for slices and residuals.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
+    key: Key = None,
+) -> None:
+    """Write a page that tells all of a saved result: one HTML file, which opens in any browser."""
+    for source in (result, data):
+        if source is not None:
+            _check_output(output, source)
+    run_report(result, output, data, key)
 
 
 @contextmanager

@@ -395,7 +395,7 @@
     const least = Math.min(...residual.filter((v) => v > 0), tol > 0 ? tol : Infinity);
     const log = (v) => Math.log10(v > 0 ? v : least / 10);
     chart(place("history"), {
-      title: "Distance from the minimum by step",
+      title: "Residual after each step",
       x: step, y: residual.map(log), ticks: powerTicks, tickText: (v) => number(10 ** v, 2),
       limit: tol > 0 ? log(tol) : undefined, limitText: `asked for: ${number(tol, 2)}`,
       read: (i) => `after step ${step[i]}: ${number(residual[i], 3)}`,
@@ -485,7 +485,10 @@
     });
     const words = add(parent, "p", { class: "read", "aria-live": "polite", id: "reading" });
 
-    const left = x.map((v, i) => v - q[i]);
+    const left = x.map((v, i) => { // differences below what 16 bits resolve are none
+      const difference = v - q[i];
+      return Math.abs(difference) < 2e-4 * (Math.abs(v) + Math.abs(q[i])) ? 0 : difference;
+    });
     const known = (values) => values.filter((v) => Number.isFinite(v));
     const largest = (values) => known(values).reduce((a, b) => Math.max(a, b), 0);
     const robust = (values) => { // the size that all but one in 500 stay below

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_TABLE = 1 << 26  # cells of a table of Q over three modes that is formed for pictures (512 MiB)
 EVERY_CELL = 1 << 27  # cells of X up to which the worst residual is searched among all of them (seconds)
+ROUNDING = 1e-12  # terms of the deviance up to this share of x + q are rounding errors
 ZEROS_TOO = 1 << 22  # cells of a sparse X up to which its zeros are searched too
 
 
@@ -165,8 +166,8 @@ def _columns(found: Sequence[tuple[IntArray, FloatArray, FloatArray]]) -> Iterat
 
 
 def _largest(x: FloatArray, q: FloatArray, most: int) -> IntArray:
-    """List the places of the largest terms of the deviance that are not 0, the largest first."""
+    """List the places of the largest terms of the deviance that are more than rounding, the largest first."""
     terms = np.nan_to_num(deviances(x, q), nan=0.0, posinf=np.finfo(np.float64).max)
     places = np.argpartition(-terms, most)[:most] if len(terms) > most else np.arange(len(terms))
-    places = places[terms[places] > 0]
+    places = places[terms[places] > ROUNDING * (x[places] + q[places])]
     return np.asarray(places[np.argsort(-terms[places], kind="stable")], dtype=np.int64)

@@ -95,10 +95,8 @@ def parameters_data(basis: IntArray, theta: FloatArray, eta: FloatArray, labels:
         [i + 1, parameter_text(labels, basis[i]), rounded(float(theta[i])), rounded(float(eta[i]))]
         for i in shown.tolist()
     ]
-    note = ""
-    if len(rows) < len(theta):
-        note = f"The {len(rows):,} parameters with the largest |theta| of {len(theta):,} are listed."
-    return {"rows": rows, "note": note}
+    cut = f"The {len(rows):,} parameters with the largest |theta| of {len(theta):,} are listed."
+    return {"rows": rows, "notes": [cut] if len(rows) < len(theta) else []}
 
 
 def residuals_data(worst: Worst, labels: Labels) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def residuals_data(worst: Worst, labels: Labels) -> dict[str, Any]:
         [cell_text(labels, cell), rounded(x), rounded(q), rounded(term)]
         for cell, x, q, term in zip(worst.cells, worst.x.tolist(), worst.q.tolist(), terms.tolist(), strict=True)
     ]
-    return {"rows": rows, "note": worst.note}
+    return {"rows": rows, "notes": [worst.note] if worst.note else []}
 
 
 def path_data(path: Sequence[Round]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
+from legendre.results.page.names import mode_name
 from legendre.results.page.pairs import ArrayPair, FitPair, Pair
 from legendre.results.page.repeat import call_of_fit
 from legendre.results.rounds import Round
@@ -77,6 +78,8 @@ def shape_line(labels: Labels) -> str:
     """Write names and sizes of the modes."""
     if len(labels.shape) > MOST_NAMED:
         return f"order {len(labels.shape)}"
+    if len(labels.shape) == 1:
+        return f"{mode_name(labels, 0)} of {labels.shape[0]:,} levels"
     sizes = " × ".join(f"{n:,}" for n in labels.shape)
     return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
 

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -117,7 +117,11 @@ def page_data(subject: Subject, share: int = 1) -> tuple[dict[str, Any], dict[st
     except (LegendreError, MemoryError) as problem:
         notes["slices"] = f"Slices are not shown: {problem}"
     try:
-        data["residuals"] = residuals_data(subject.pair.worst(MOST_RESIDUALS), subject.labels)
+        worst = subject.pair.worst(MOST_RESIDUALS)
+        if len(worst.cells):
+            data["residuals"] = residuals_data(worst, subject.labels)
+        else:
+            notes["residuals"] = "X and Q agree in every cell, up to rounding."
     except (LegendreError, MemoryError) as problem:
         notes["residuals"] = f"Residuals are not listed: {problem}"
     return data, notes
@@ -137,23 +141,12 @@ def _sections(subject: Subject, data: dict[str, Any], notes: dict[str, str]) -> 
         Section("asked", "What was asked, what came out", _tables(subject.tables), "Summary"),
         Section("certificate", "Certificate", _certificate(subject.certificate)),
     ]
-    if "effects" in data:
-        found.append(Section("effects", "Effects", EFFECTS))
-    if "slices" in data:
-        notes_of = "".join(f"<p>{escape(note)}</p>" for note in data["slices"]["notes"])
-        found.append(Section("slices", "Slices", f'{SLICES}<div class="notes">{notes_of}</div>'))
-    elif "slices" in notes:
-        found.append(Section("slices", "Slices", _note(notes["slices"])))
-    if "residuals" in data:
-        found.append(
-            Section("residuals", "Worst residuals", f"{RESIDUALS}{_note(data['residuals']['note'])}", "Residuals")
-        )
-    elif "residuals" in notes:
-        found.append(Section("residuals", "Worst residuals", _note(notes["residuals"])))
-    if "path" in data:
-        found.append(Section("path", "Path", PATH))
-    if "parameters" in data:
-        found.append(Section("parameters", "Parameters", f"{PARAMETERS}{_note(data['parameters']['note'])}"))
+    for part in DRAWN:
+        if part.anchor in data:
+            said = "".join(map(_note, data[part.anchor].get("notes", ())))
+            found.append(replace(part, body=part.body + said))
+        elif part.anchor in notes:
+            found.append(replace(part, body=_note(notes[part.anchor])))
     repeat = f'<pre tabindex="0"><code>{escape(subject.call)}</code></pre>'
     return [*found, Section("repeat", "How to repeat it", repeat, "Repeat")]
 
@@ -172,6 +165,14 @@ PATH = """<p>The basis was grown, a few cells at a time. Each point is a stage; 
 <div id="path-charts" class="cards"></div>"""
 PARAMETERS = """<p>Each parameter multiplies the probability of every cell that meets its condition by its factor,
 exp(theta). eta is the probability that Q gives to these cells together.</p><div id="parameter-table"></div>"""
+DRAWN = (
+    Section("effects", "Effects", EFFECTS),
+    Section("slices", "Slices", SLICES),
+    Section("residuals", "Worst residuals", RESIDUALS, "Residuals"),
+    Section("path", "Path", PATH),
+    Section("parameters", "Parameters", PARAMETERS),
+)
+"""Sections whose data are drawn, or that say why they are not."""
 
 
 def _tables(tables: Sequence[Table]) -> str:
@@ -205,7 +206,8 @@ def _columns(table: Columns) -> str:
 
 def _certificate(certificate: Certificate) -> str:
     mark, kind = ("✓", "good") if certificate.good else ("!", "bad")
-    words = "".join(f"<p>{escape(word)}</p>" for word in certificate.words)
+    # a minus sign, unlike a hyphen, does not let a number break at the end of a line
+    words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)
     return (
         f'<div class="proof"><div class="verdict {kind}"><span class="mark" aria-hidden="true">{mark}</span><div>'
         f"<p><strong>{escape(certificate.verdict)}</strong></p>{words}</div></div>"
