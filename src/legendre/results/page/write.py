@@ -40,6 +40,7 @@ ASKED = (
     "margins",
     "solver",
 )  # rows of a summary that were asked for
+SCRIPTS = ("helpers", "colours", "maps", "charts", "tables", "viewer", "sections")  # in this order, one script
 UNSAFE = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}  # JSON in a script must not end it
 
 
@@ -72,7 +73,7 @@ def page(subject: Subject) -> str:
 def _page(subject: Subject, share: int) -> str:
     data, notes = page_data(subject, share)
     sections = _sections(subject, data, notes)
-    script = _part("page.js")
+    script = "\n".join(['"use strict";', "{", *(_part(f"script/{name}.js") for name in SCRIPTS), "}"])
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     links = "".join(
         f'<a href="#{section.anchor}">{escape(section.link or section.heading)}</a>' for section in sections

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -76,29 +75,31 @@ class Browser:
         return [event["request"]["url"] for event in sent if event["documentURL"] == page.as_uri()]
 
 
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    chromedriver = shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
+def programs() -> tuple[str, str]:
+    """Find chromium and its driver; skip the test where they are missing, and fail it in CI."""
+    chromium, driver = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
         said = "chromium and chromedriver are not installed (on Debian: apt-get install chromium chromium-driver)"
         if os.environ.get("LEGENDRE_CI") or os.environ.get("CI"):
             pytest.fail(said)
         pytest.skip(said)
+    return chromium, driver
+
+
+def started(profile: Path) -> Browser:
+    """Start chromium with a fresh profile."""
+    chromium, driver = programs()
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)  # type: ignore[no-untyped-call]
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(chromedriver))
-    yield Browser(driver)
-    driver.quit()
+    return Browser(webdriver.Chrome(options=options, service=Service(driver)))
 
 
-@pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Write pages of different kinds of results, once."""
-    folder, rng = tmp_path_factory.mktemp("pages"), np.random.default_rng(7)
+def written_pages(folder: Path) -> dict[str, Path]:
+    """Write pages of different kinds of results."""
+    rng = np.random.default_rng(7)
     rows, columns = np.arange(9)[:, None, None], np.arange(12)[:, None]
     X = rng.poisson(4.0 * np.exp(np.sin(rows / 3 + columns / 4) + np.arange(5) / 5))
     labels = Labels.read(X.shape, ["station", "hour", "day"], {"day": ["Mon", "Tue", "Wed", "Thu", NASTY]})

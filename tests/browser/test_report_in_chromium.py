@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from chromium import NASTY, Browser, programs, started, written_pages
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from conftest import NASTY, Browser  # type: ignore[attr-defined]
-
 PAGES = ["grown", "loaded", "completed", "balanced", "smoothed", "vector", "four"]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    found = started(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.driver.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return written_pages(tmp_path_factory.mktemp("pages"))
+
+
+def test_a_missing_browser_fails_only_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("LEGENDRE_CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="apt-get install chromium"):
+        programs()
+    monkeypatch.setenv("LEGENDRE_CI", "1")
+    with pytest.raises(pytest.fail.Exception, match="apt-get install chromium"):
+        programs()
 
 
 @pytest.mark.parametrize("name", PAGES)
