@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # modules are compiled to bytecode when they are first imported: most of these packages never are
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test compiling uncompiled small rest threads lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: demo test test-browser compiling uncompiled small rest threads lint fuzz fuzz-long fuzz-report fuzz-guided
 .PHONY: bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
@@ -29,6 +29,12 @@ test: $(VENV)/.dev
 	$(MAKE) --no-print-directory rest
 	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
 	$(BIN)/python -m coverage report
+
+# The report page in chromium, which is installed where that is possible; without it the tests are skipped, but fail
+# where LEGENDRE_CI is set.
+test-browser: $(VENV)/.dev
+	tools/chromium
+	$(PYTEST) tests/browser
 
 compiling: $(VENV)/.dev
 	$(PYTEST) $(COMPILING)

@@ -45,7 +45,9 @@ def test_hooks_look_at_the_whole_project_as_make_lint_does() -> None:
     assert text.count("pass_filenames: false") == text.count("language: system") == text.count("- id: ") == 3
 
 
-@pytest.mark.parametrize(("file", "targets"), [(WORKFLOW, ["test", "test"]), (SCRIPT, ["test", "demo"])], ids=str)
+@pytest.mark.parametrize(
+    ("file", "targets"), [(WORKFLOW, ["test", "test"]), (SCRIPT, ["test", "test-browser", "demo"])], ids=str
+)
 def test_targets_that_are_made_exist(file: Path, targets: list[str]) -> None:
     assert made(file.read_text()) == targets
     assert set(targets) <= recipes().keys()

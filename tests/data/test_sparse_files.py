@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.cli.read import read_input
+from legendre.cli.read import Asked
+from legendre.cli.read import read_input as read_with_labels
 from legendre.core import limits
 from legendre.core.types import AnyArray
 from legendre.data.readers import tns as blocks
@@ -233,6 +234,10 @@ def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
             ld.read_tns(file)
 
 
+def read_input(path: Path, asked: Asked | None = None) -> Any:
+    return read_with_labels(path, asked).X
+
+
 def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generator) -> None:
     dense = rng.integers(0, 3, (4, 5)).astype(float)
     dense[-1, -1] = 2.0
@@ -249,7 +254,7 @@ def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generato
         x = read_input(file)
         assert isinstance(x, SparseTensor), file
         assert_array_equal(x.toarray(), dense)
-    assert_array_equal(read_input(tmp_path / "coo.npz", key="data"), coo.data)
+    assert_array_equal(read_input(tmp_path / "coo.npz", Asked(variable="data")), coo.data)
     cube = scipy.sparse.coo_array(rng.integers(0, 2, (2, 3, 4)))
     scipy.sparse.save_npz(tmp_path / "cube.npz", cube)
     x = read_input(tmp_path / "cube.npz")

@@ -1,4 +1,4 @@
-"""The command line: ``legendre demo``, ``legendre fit``, ``legendre compare``, ``legendre show``."""
+"""The command line: ``legendre demo``, ``fit``, ``compare``, ``show`` and ``report``."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from legendre.cli.interrupt import INTERRUPTED, stopping
 from legendre.cli.json_text import described
 from legendre.cli.output import check_output
 from legendre.cli.read import ENDINGS, Asked, read_input
+from legendre.cli.report import run_report
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
@@ -158,6 +159,23 @@ def show(
         typer.echo(described(result))
     else:
         typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
+
+
+@app.command()
+def report(
+    result: Annotated[Path, typer.Argument(help="A file that 'legendre fit' or a result's save() wrote.")],
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="X, for slices and residuals.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
+    variable: Variable = None,
+    columns: Columns = None,
+    counts: Counts = None,
+    wide: Wide = False,
+) -> None:
+    """Write a page that tells all of a saved result: one HTML file, which opens in any browser."""
+    for source in (result, data):
+        if source is not None:
+            check_output(output, source)
+    run_report(result, output, data, Asked.read(variable, columns, counts, wide))
 
 
 @contextmanager

@@ -1,10 +1,48 @@
-"""Tables in plain text: names with their values under a title, and aligned columns."""
+"""Tables of a summary, and how they are written as plain text; `core.html` writes the same tables for notebooks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 BEYOND = 24  # by how many characters the rule under a title is longer than the column of names
+LEAD_RULE = 40  # characters of the rule between a title and the sentence that leads a table
+
+
+@dataclass(frozen=True)
+class NamedValues:
+    """A title, and below it a name and its value in each row."""
+
+    title: str
+    rows: Sequence[tuple[str, str]]
+    fit_rule: bool = False  # the rule under the title is as long as the longest line
+
+    def text(self) -> str:
+        """Write the table as plain text."""
+        return named_values(self.title, self.rows, fit_rule=self.fit_rule)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns with their names in the first row; see `aligned` for `sides`."""
+
+    title: str  # may be empty
+    rows: Sequence[Sequence[str]]
+    sides: str
+    lead: str = ""  # a sentence between title and columns
+    ruled: bool = False  # a rule under the names of the columns
+    notes: Sequence[str] = ()  # lines below the table
+
+    def text(self) -> str:
+        """Write the table as plain text."""
+        lines = aligned(self.rows, self.sides)
+        if self.ruled:
+            lines.insert(1, "-" * max(map(len, lines)))
+        lead = ["-" * LEAD_RULE, self.lead] if self.lead else []
+        return "\n".join([*([self.title] if self.title else []), *lead, *lines, *self.notes])
+
+
+Table = NamedValues | Columns
 
 
 def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:

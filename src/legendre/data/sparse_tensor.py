@@ -13,11 +13,14 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import LIMIT, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
+from legendre.core.html import fragment
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
+from legendre.core.text_table import NamedValues, shortened
 from legendre.core.types import AnyArray
 
+MOST_MODES, MOST_LEVELS = 12, 8  # that a notebook shows by name
 NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
 
 
@@ -170,12 +173,35 @@ class SparseTensor:
         full[tuple(self.cells.T)] = self.values
         return full
 
+    def _repr_html_(self) -> str:
+        """Return size, sum and modes for a notebook."""
+        cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
+        labels = Labels(self.shape, self.names, self.levels)
+        rows = [
+            ("entries > 0", f"{self.nnz:,} of {cells} cells, {self.values.dtype}"),
+            ("sum", f"{self.values.sum(dtype=np.float64):.10g}"),
+            *((labels.mode(k), _some_levels(labels, k)) for k in range(min(len(self.shape), MOST_MODES))),
+        ]
+        if more := len(self.shape) - MOST_MODES if len(self.shape) > MOST_MODES else 0:
+            rows.append(("...", f"{more:,} modes more"))
+        return fragment([NamedValues("Sparse tensor", rows)])
+
     def __repr__(self) -> str:
         entries = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
         cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
         shape = " x ".join(map(str, self.shape if len(self.shape) <= 6 else (*self.shape[:4], "...", self.shape[-1])))
         modes = "" if len(self.shape) <= 6 else f", {len(self.shape)} modes"
         return f"SparseTensor: {entries} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
+
+
+def _some_levels(labels: Labels, k: int) -> str:
+    """Count the levels of a mode, and name some where they have labels."""
+    n = labels.shape[k]
+    counted = "1 level" if n == 1 else f"{n:,} levels"
+    if labels.levels is None or labels.levels[k] is None:
+        return counted
+    named = ", ".join(labels.level(k, i) for i in range(min(n, MOST_LEVELS)))
+    return f"{counted}: {shortened(named, 200)}{', ...' if n > MOST_LEVELS else ''}"
 
 
 def assemble(

@@ -13,7 +13,9 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.errors import InvalidSetting
+from legendre.core.html import fragment
 from legendre.core.memory import size_name
+from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -93,23 +95,37 @@ class Plan:
         return rank_of(on_face, self.columns if searched else None)
 
     def __str__(self) -> str:
+        return "\n".join(line for _, line in self._rows())
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        rows = [(name, line.removeprefix(f"{name}:").removeprefix(name).strip()) for name, line in self._rows()]
+        return fragment([NamedValues("Plan", rows)])
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """List what is decided, each with a name."""
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
         names = [*(["scaling"] if self.whole is not None else []), *(solver.name for solver in self.solvers)]
-        lines = [
-            f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
-            f"{model.n_params:,} parameters, {self.rank} of them independent",
-            f"solver {', then '.join(names)} on the {engine} engine",
-            f"one sweep: {self.target.problem.model.space.additions:.1e} additions",
+        rows = [
+            (
+                "sample space",
+                f"{size_name(model.support.n_cells)} cells in the sample space, merged into {size_name(model.n_alive)}",
+            ),
+            ("parameters", f"{model.n_params:,} parameters, {self.rank} of them independent"),
+            ("solver", f"solver {', then '.join(names)} on the {engine} engine"),
+            ("one sweep", f"one sweep: {self.target.problem.model.space.additions:.1e} additions"),
         ]
         if model.space.form == "cliques":
             tree = model.space.tables.tree
-            lines.insert(3, f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells")
+            text = f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells"
+            rows.insert(3, ("cliques", text))
         if not self.face.certain:
-            lines.append("X has zeros: whether cells vanish in the limit is known after the fit")
+            rows.append(("note", "X has zeros: whether cells vanish in the limit is known after the fit"))
         if self.solvers[0].forms_fisher:
-            lines.append(f"one step: a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor")
-        return "\n".join(lines)
+            matrix = f"a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor"
+            rows.append(("one step", f"one step: {matrix}"))
+        return rows
 
 
 def plan(

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from legendre.core.files import write_arrays
+from legendre.core.html import fragment, sparklines
+from legendre.core.labels import Labels
 from legendre.core.npz import checksum
 from legendre.core.origin import PLAIN
+from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
+from legendre.results.certificate import Certificate
+from legendre.results.effects import Effect
 from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
+from legendre.results.page.subject import Subject
+from legendre.results.page.write import write_page
+from legendre.results.small_effects import effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -28,8 +37,16 @@ class Storable(ABC):
     format: ClassVar[str]  # the name of this kind of result in a file
 
     @abstractmethod
+    def tables(self) -> list[Table]:
+        """List the tables of the summary."""
+
     def summary(self) -> str:
-        """Return a table of what was found."""
+        """Return what was found as text: the tables, one below the other."""
+        return "\n\n".join(table.text() for table in self.tables())
+
+    def _repr_html_(self) -> str:
+        """Return the same for a notebook."""
+        return fragment(self.tables())
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
@@ -100,6 +117,46 @@ class Result(Storable):
             return cast(Self, replace(result, fit=result.fit.without_labels()))
         return cast(Self, replace(result, origin=PLAIN))
 
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the result."""
+
+    def _repr_html_(self) -> str:
+        """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
+        return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels_of(self)))
+
+    def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
+        """Write a page that tells all of the result: one HTML file, which loads nothing and opens in any browser.
+
+        What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
+        that grew, the parameters, and how to repeat it. It stays below 3 MB, whatever the size of X.
+
+        Parameters
+        ----------
+        path
+            Where to write it; a file that is there is replaced, whole or not at all.
+        data
+            X, for a decomposition that was read from a file, which does not hold it.
+
+        Examples
+        --------
+        >>> import legendre as ld, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = pathlib.Path(folder) / "report.html"
+        ...     ld.decompose([[1, 2], [3, 4]], "B1").report(page)
+        ...     "This is the minimum." in page.read_text(encoding="utf-8")
+        True
+        """
+        write_page(path, self.subject(data))
+
+    @abstractmethod
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells."""
+
+    @abstractmethod
+    def small_effects(self) -> list[Effect]:
+        """List effects of single modes and of pairs, for pictures; none where they would be too many."""
+
     @property
     def n_params(self) -> int:
         """The size of the basis."""
@@ -114,6 +171,13 @@ class Result(Storable):
     def converged(self) -> bool:
         """True when the residual is at most tol."""
         return self.status.converged
+
+
+def labels_of(result: Any) -> Labels:
+    """Return the labels of the modes that a result's effects are about."""
+    source = getattr(result, "fit", result)
+    found: Labels | None = getattr(source, "labels", None)
+    return Labels(source.shape) if found is None else found
 
 
 def of_fit(name: str, doc: str) -> property:
@@ -153,6 +217,10 @@ class ModelResult(Result):
     def shape(self) -> tuple[int, ...]:
         """The shape of X."""
         return self.model.support.shape
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to ``log(Q / base)``."""
+        return effects_for_pictures(self)
 
     @cached_property
     def residual(self) -> float:

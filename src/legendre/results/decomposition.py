@@ -17,12 +17,15 @@ from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.blas_threads import dot
+from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
 from legendre.results import file, query, report
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
+from legendre.results.certificate import Certificate, certificate_of
 from legendre.results.check import fit_fields
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effects, effects_of
@@ -30,6 +33,7 @@ from legendre.results.file_model import pack_fit
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
+from legendre.results.page.subject import Subject, subject_of_fit
 from legendre.results.parameters import Asked, Parameters, parameters_of
 from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
@@ -319,9 +323,17 @@ class Decomposition(ModelResult):
         engine = engine_for(self.model.on_face(self.alive))
         return engine.fisher(engine.at(self.theta))
 
-    def summary(self) -> str:
-        """Return a table of the fit and its certificate."""
-        return report.summary(self)
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of Q."""
+        return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells, of X too where the fit holds it or it is given."""
+        return subject_of_fit(self, data)
+
+    def tables(self) -> list[Table]:
+        """List the problem, the fit and its certificate."""
+        return report.tables(self)
 
     def __repr__(self) -> str:
         return report.one_line(self)

@@ -12,10 +12,11 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery
+from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.origin import Origin
-from legendre.core.text_table import aligned, listed_words, shape_name
+from legendre.core.text_table import Columns, Table, listed_words, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.effect_tables import Measure, Modes, tables_of, total_variance, variance_of, weights_of
 
@@ -147,14 +148,8 @@ class Effects:
         kept = np.flatnonzero(~(self.fit.basis[:, wanted] > 0).all(axis=1))
         return max(self.fit.refitted(kept).kl - self.fit.kl, 0.0)
 
-    def summary(self, *, kl_lost: bool = False) -> str:
-        """Return a table of the effects, with their shares of the variance.
-
-        Parameters
-        ----------
-        kl_lost
-            Also list by how much KL(P, Q) rises without each effect: one fit more for each of them.
-        """
+    def tables(self, *, kl_lost: bool = False) -> list[Table]:
+        """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
         names = self.fit.labels.names
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
         rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
@@ -163,14 +158,28 @@ class Effects:
             modes = ", ".join(str(k) if names is None else names[k] for k in effect.modes)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
             rows.append([modes, levels, f"{100 * effect.share:.1f} %", *lost])
-        lines = [head, *aligned(rows, "<>>")]
+        notes = []
         if gone := self.fit.n_vanishing:
             subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
-            lines.append(f"{subject}: log Q is -inf there, whatever these effects say")
-        return "\n".join(lines)
+            notes.append(f"{subject}: log Q is -inf there, whatever these effects say")
+        return [Columns(head, rows, "<>>", notes=notes)]
+
+    def summary(self, *, kl_lost: bool = False) -> str:
+        """Return a table of the effects, with their shares of the variance.
+
+        Parameters
+        ----------
+        kl_lost
+            Also list by how much KL(P, Q) rises without each effect: one fit more for each of them.
+        """
+        return "\n\n".join(table.text() for table in self.tables(kl_lost=kl_lost))
 
     def __repr__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, with a line for each mode's effect."""
+        return fragment(self.tables(), (), sparklines(list(self), self.fit.labels))
 
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:

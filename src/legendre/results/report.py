@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text_table import named_values, shape_name, shortened
+from legendre.core.text_table import NamedValues, Table, shape_name, shortened
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -33,7 +33,7 @@ def one_line(fit: Decomposition) -> str:
     )
 
 
-def summary(fit: Decomposition) -> str:
+def tables(fit: Decomposition) -> list[Table]:
     """Tabulate the problem, the fit and its certificate."""
     dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params or fit.rank_is_bound else ""
     rows = [
@@ -54,7 +54,7 @@ def summary(fit: Decomposition) -> str:
         rows.insert(3, ("why this basis", fit.reason))
     if fit.n_vanishing:
         rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
-    return named_values("Legendre decomposition", [*rows, *(("note", note) for note in fit.origin.notes)])
+    return [NamedValues("Legendre decomposition", [*rows, *(("note", note) for note in fit.origin.notes)])]
 
 
 def modes_row(labels: Labels) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
-from legendre.core.text_table import aligned, named_values, shape_name, shortened
+from legendre.core.text_table import Columns, NamedValues, Table, shape_name, shortened
 from legendre.results.inference.wald import INFINITE, OPEN
 from legendre.results.report import count_name, rank_name
 from legendre.solvers.status import Status
@@ -22,15 +22,14 @@ LARGE = 1e12  # statistics from here on are written with six digits
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
 
-def printout(tests: Inference, rows: int) -> str:
-    """Write the tests of fit, then the parameters."""
+def tables(tests: Inference, rows: int) -> list[Table]:
+    """List the tests of fit, then the parameters."""
     if not is_whole(rows, 1):
         raise InvalidQuery(f"summary(rows={rows!r}): rows must be an integer >= 1.")
-    table = _fit_table(tests)
-    return "\n".join([table, "", *_parameter_lines(tests, rows)]) if tests.fit.n_params else table
+    return [_fit_table(tests), *([_parameters(tests, rows)] if tests.fit.n_params else [])]
 
 
-def _fit_table(tests: Inference) -> str:
+def _fit_table(tests: Inference) -> NamedValues:
     fit = tests.fit
     vanishing = f", {fit.n_vanishing} vanish" if fit.n_vanishing else ""
     dependent = f" ({rank_name(fit)})" if fit.rank < fit.n_params else ""
@@ -49,7 +48,7 @@ def _fit_table(tests: Inference) -> str:
         entries.append(("note", "the data chose the basis: p-values are too small"))
     if fit.status is Status.UNDECIDED:
         entries.append(("note", "whether all theta are finite was not decided: standard errors may be far too large"))
-    return named_values("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
+    return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
 
 
 def _chi_square(statistic: float, df: int, p: float) -> str:
@@ -57,17 +56,16 @@ def _chi_square(statistic: float, df: int, p: float) -> str:
     return f"{value} on {count_name(df)} df" + (f", p = {shown(p)}".replace("= <", "< ") if df else "")
 
 
-def _parameter_lines(tests: Inference, rows: int) -> list[str]:
-    """Write all parameters, or those with the largest z, in the order of the basis."""
+def _parameters(tests: Inference, rows: int) -> Columns:
+    """List all parameters, or those with the largest z, in the order of the basis."""
     largest = np.argsort(-np.nan_to_num(np.abs(tests.z), nan=-1.0), kind="stable")
     chosen = np.sort(largest[:rows])
-    lines = aligned([("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())], "<>>>><")
-    lines.insert(1, "-" * max(map(len, lines)))
-    if left := tests.fit.n_params - len(chosen):
-        lines.append(f"... and {left} more with smaller |z|")
+    listed = [("cell", "theta", "s.e.", "z", "p", ""), *(_row(tests, i) for i in chosen.tolist())]
+    left = tests.fit.n_params - len(chosen)
+    more = [f"... and {left} more with smaller |z|"] if left else []
     counted = [(tests.reasons.count(reason), reason) for reason in (INFINITE, OPEN)]
     notes = [f"{count} without s.e.: {reason}." for count, reason in counted if count]
-    return [*lines, LEGEND, *notes]
+    return Columns("", listed, "<>>>><", ruled=True, notes=[*more, LEGEND, *notes])
 
 
 def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:

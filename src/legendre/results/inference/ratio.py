@@ -11,7 +11,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find, member, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text_table import named_values
+from legendre.core.text_table import NamedValues, Table
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.model import Model
@@ -39,12 +39,12 @@ class LikelihoodRatio(Storable):
     df: int
     p_value: float
 
-    def summary(self) -> str:
-        """Return the test as a table."""
+    def tables(self) -> list[Table]:
+        """List the statistic and its p-value."""
         rows = [("G2(small) - G2(large)", f"{self.statistic:.4f}"), ("df", count_name(self.df))]
         if self.df > 0:
             rows.append(("p", shown(self.p_value)))
-        return named_values("Likelihood ratio of nested models", rows)
+        return [NamedValues("Likelihood ratio of nested models", rows)]
 
     def to_arrays(self) -> Arrays:
         """List the three numbers."""

@@ -13,12 +13,13 @@ from legendre.core.arguments import is_real
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
+from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
-from legendre.results.inference.printout import printout
+from legendre.results.inference.printout import tables
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
 from legendre.results.on_grid import check_formed
 
@@ -167,9 +168,13 @@ class Inference(Storable):
             out[alive] /= _spread(leverages(self.fit, self.information, self.fit.model.quotient.boxes(cells)) * mu)
         return out
 
+    def tables(self, rows: int = 30) -> list[Table]:
+        """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
+        return tables(self, rows)
+
     def summary(self, rows: int = 30) -> str:
         """Return tests of fit and the table of parameters: those with the largest `z` where there are over `rows`."""
-        return printout(self, rows)
+        return "\n\n".join(table.text() for table in self.tables(rows))
 
     def __str__(self) -> str:
         return self.summary()

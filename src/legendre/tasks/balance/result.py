@@ -13,14 +13,17 @@ from legendre.core.labels import Labels
 from legendre.core.memory import rows_of
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.results.base import ModelResult
+from legendre.results.certificate import Certificate
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
+from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
 from legendre.results.report import modes_row
@@ -126,8 +129,39 @@ class Balanced(ModelResult):
         pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
         return Plots(self, pair)
 
-    def summary(self) -> str:
-        """Return a table of the result and its certificate."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the tensor."""
+        off = f"The margins are met to {self.margin_error:.1e} in their own units"
+        n = len(self.vanishing_cells)
+        gone = f"{n:,} cells with X > 0 are 0 in every tensor with these margins." if n else ""
+        if not self.converged:
+            return Certificate(False, "The margins are not met.", (f"{off}; tol is {self.tol:g}.", self.status.value))
+        unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
+        return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
+        labels, q = self.labels, self.values
+        scaled = self.X.astype(np.float64) * (q.sum() / self.X.sum(dtype=np.float64))
+        return Subject(
+            title="Balanced tensor",
+            line=f"{shape_line(labels)}; X is shown with the sum of the margins",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=labels,
+            history=self.history,
+            tol=self.tol,
+            effects=self.small_effects(),
+            effect_labels=labels,
+            basis=self.basis,
+            theta=self.theta,
+            eta=self.eta,
+            pair=own_pair(scaled, q, data),
+            call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+        )
+
+    def tables(self) -> list[Table]:
+        """List the result and its certificate."""
         wanted = ", ".join(str(key_of(modes)) for modes in self.margins.values)
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
@@ -140,7 +174,7 @@ class Balanced(ModelResult):
             ("vanishing cells", str(len(self.vanishing_cells))),
             ("status", f"{self.status.name}: {self.status.value}"),
         ]
-        return named_values("Balanced tensor", [*rows, *(("note", note) for note in self.origin.notes)])
+        return [NamedValues("Balanced tensor", [*rows, *(("note", note) for note in self.origin.notes)])]
 
     def to_arrays(self) -> Arrays:
         """List the result with X, which is its base measure."""

@@ -14,7 +14,7 @@ from legendre.basis.parse import as_basis
 from legendre.core.arguments import generator_from, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.progress import Say
-from legendre.core.text_table import aligned, shortened
+from legendre.core.text_table import Columns, Table, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.decompose import fit_recipe
@@ -70,9 +70,14 @@ class CrossValidation(Storable):
     scored: int
     criterion: str
 
-    def summary(self) -> str:
-        """Return the table under its title."""
-        return f"Cross-validation\n{'-' * 40}\n{self}"
+    def tables(self) -> list[Table]:
+        """List a row for each basis; the best has a star."""
+        rows = [("", "basis", "deviance per cell", "RMSE", "undetermined")]
+        for at, score in enumerate(self.scores):
+            errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
+            rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
+        lead = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
+        return [Columns("Cross-validation", rows, "<", lead)]
 
     def to_arrays(self) -> Arrays:
         """List the scores and what they are about."""
@@ -101,13 +106,7 @@ class CrossValidation(Storable):
         return found
 
     def __str__(self) -> str:
-        head = ("", "basis", "deviance per cell", "RMSE", "undetermined")
-        rows = [head]
-        for at, score in enumerate(self.scores):
-            errors = f"{score.deviance:.5g} +- {score.deviance_se:.2g}", f"{score.rmse:.5g} +- {score.rmse_se:.2g}"
-            rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
-        title = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
-        return "\n".join([title, *aligned(rows, "<")])
+        return "\n".join(self.summary().splitlines()[2:])  # without title and rule
 
 
 @dataclass(frozen=True)

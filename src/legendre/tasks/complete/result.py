@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from legendre.core.labels import Labels
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
+from legendre.data.read import TensorLike
 from legendre.results.base import Result, of_fit
+from legendre.results.certificate import Certificate
 from legendre.results.check import same
 from legendre.results.decomposition import Decomposition
+from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, packed_mask
+from legendre.results.page.subject import Subject, own_pair, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.report import rank_name
@@ -105,8 +109,37 @@ class Completion(Result):
 
         return FitPlots(self.fit, TensorPair(self.fit.labels, arrays=arrays), fit=self.fit)
 
-    def summary(self) -> str:
-        """Return a table of what was filled in, what could not be, and the fit."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
+        known = self.fit.certificate()
+        if self.determined is None:
+            more = "Whether the observed cells determine all that was filled in was too large a question to decide."
+        elif self.determined.all():
+            more = "The observed cells determine the value of every missing one."
+        else:
+            more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
+        return Certificate(known.good, known.verdict, (*known.words, more))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: the fit beside the observed cells, and what it fills in."""
+        known = np.where(self.observed, self.values, np.nan)
+        told = subject_of_fit(self.fit, None)
+        return replace(
+            told,
+            title="Completion",
+            line=f"{told.line}, {int((~self.observed).sum()):,} cells missing",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            pair=own_pair(known, model_tensor(self.fit, extend=True), data),
+            call=told.call.partition("\n\n# or")[0].replace("fit = ld.decompose(", "fit = ld.complete("),
+        )
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to the fit."""
+        return self.fit.small_effects()
+
+    def tables(self) -> list[Table]:
+        """List what was filled in, what could not be, the cross-validation and the fit."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
         rows = [
             ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
@@ -116,8 +149,8 @@ class Completion(Result):
         ]
         if self.status is Status.UNDECIDED:
             rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]
-        table = [] if self.cv is None else [self.cv.summary()]
-        return "\n\n".join([named_values("Completion", rows), *table, self.fit.summary()])
+        scores = [] if self.cv is None else self.cv.tables()
+        return [NamedValues("Completion", rows), *scores, *self.fit.tables()]
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the masks, the fit and the cross-validation."""

@@ -18,7 +18,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
-from legendre.core.text_table import aligned, shape_name, shortened
+from legendre.core.text_table import Columns, Table, shape_name, shortened
 from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
@@ -100,8 +100,8 @@ class Ladder(Storable):
         """KL(P, Q) on the top rung: what no rung explains."""
         return self.rungs[-1].kl
 
-    def summary(self) -> str:
-        """Return the table: a line for each rung, and what is left."""
+    def tables(self) -> list[Table]:
+        """List a row for each rung, the ground first."""
         # six digits of the whole, and as many decimals below it: a column to add up
         places = max(0, 5 - int(np.floor(np.log10(self.total_kl)))) if self.total_kl > NOTHING else 6
         counts = any(rung.g2 is not None for rung in self.rungs)
@@ -114,7 +114,7 @@ class Ladder(Storable):
                 row += [f"{rung.g2:.3f}", size_name(rung.df), shown(rung.p_value) if rung.df > 0 else ""]
             rows.append(row)
         title = f"KL ladder of {shape_name(self.shape)}, sum {self.total:.6g}"
-        return "\n".join([title, *aligned(rows, "<>")])
+        return [Columns(title, rows, "<>")]
 
     def to_arrays(self) -> Arrays:
         """List the rungs and what they stand on."""

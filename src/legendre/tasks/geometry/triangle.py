@@ -11,6 +11,8 @@ from legendre.core.arguments import expect
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
+from legendre.core.html import fragment
+from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_as
@@ -128,6 +130,13 @@ class Triangle:
         to Q in the Fisher metric at Q: the angle at Q is right when it is 0.
         """
         return self.kl_pr - self.kl_pq - self.kl_qr
+
+    def _repr_html_(self) -> str:
+        """Return the three divergences for a notebook."""
+        names = ("KL(P, R)", "KL(P, Q)", "KL(Q, R)", "defect")
+        values = (self.kl_pr, self.kl_pq, self.kl_qr, self.defect)
+        rows = [(name, f"{value:.6g}") for name, value in zip(names, values, strict=True)]
+        return fragment([NamedValues("Pythagorean triangle", rows)], [self.fit.certificate().text()])
 
     def __repr__(self) -> str:
         return (

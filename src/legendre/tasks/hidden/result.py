@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.data.read import TensorLike, read
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
+from legendre.results.certificate import Certificate
 from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
+from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.page.pairs import ArrayPair
+from legendre.results.page.subject import Subject, check_shape, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.report import rank_name
@@ -131,8 +137,44 @@ class HiddenDecomposition(Result):
         visible = self.fit.labels.part(range(self.n_visible))
         return FitPlots(self, TensorPair(visible, arrays=arrays), "largest entry of the gradient", fit=self.fit)
 
-    def summary(self) -> str:
-        """Return a table of the fit and its runs."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
+        off = f"The largest entry of the gradient of KL(P, Q) is {self.residual:.1e}; {self.tol:g} was asked for."
+        why = (
+            "With hidden modes the problem is not convex: this is the best of "
+            f"{len(self.runs)} starts, and a better one may exist."
+        )
+        if not self.converged:
+            return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
+        return Certificate(True, "This is a stationary point.", (off, why))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: effects and parameters of visible and hidden modes, X beside the visible sums."""
+        n = self.n_visible
+        if data is None:
+            x = None if self.fit.data is None else visible_sums(in_memory(self.fit.data, "report").values, n)
+        else:
+            check_shape(data, self.shape)
+            x = in_memory(read(data), "report").values.astype(np.float64)
+        told = subject_of_fit(self.fit, None)
+        return replace(
+            told,
+            title="Legendre decomposition with hidden modes",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=told.labels.part(range(n)),
+            history=self.history,
+            tol=self.tol,
+            pair=None if x is None else ArrayPair(x, visible_sums(tensor(self.fit, extend=False), n)),
+            call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
+        )
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do, visible and hidden ones."""
+        return self.fit.small_effects()
+
+    def tables(self) -> list[Table]:
+        """List the fit and its runs."""
         kls = [run.kl for run in self.runs]
         same = sum(kl <= (1.0 + SAME) * kls[self.best] + self.tol for kl in kls)
         dependent = f" ({rank_name(self.fit)})" if self.fit.rank < self.n_params else ""
@@ -147,7 +189,7 @@ class HiddenDecomposition(Result):
             ("max|gradient|", f"{self.residual:.2e}, tol {self.tol:g}"),
             ("runs", f"{len(kls)}, of which {same} reached this KL; the worst {max(kls):.6g}"),
         ]
-        return named_values("Legendre decomposition with hidden modes", rows)
+        return [NamedValues("Legendre decomposition with hidden modes", rows)]
 
     def to_arrays(self) -> Arrays:
         """List the fit and the runs, and what cannot be computed again without X."""

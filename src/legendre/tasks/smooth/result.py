@@ -12,16 +12,21 @@ from legendre.core.cells import frozen
 from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
-from legendre.core.text_table import named_values, shape_name
+from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
+from legendre.data.read import TensorLike
 from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
+from legendre.results.certificate import Certificate
 from legendre.results.check import same
+from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.results.file_model import pack_origin, unpack_origin
+from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
 from legendre.results.report import modes_row
+from legendre.results.small_effects import effects_of_tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.smooth.penalised import Waves
@@ -104,8 +109,40 @@ class Smoothed(Result):
         pair = TensorPair(self.labels, made="smoothed", arrays=lambda: (self.values, self.observed, self.means))
         return Plots(self, pair, "largest entry of the gradient")
 
-    def summary(self) -> str:
-        """Return a table of what was filled in, how well held-out cells were, and which terms matter."""
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the model."""
+        off = f"The largest entry of the gradient is {self.residual:.1e}; {self.tol:g} was asked for."
+        why = "For the chosen variances the problem is convex; the variances were chosen by cells that were held out."
+        if not self.converged:
+            return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
+        return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells; parameters, one for each cell, are not listed."""
+        labels = self.labels
+        return Subject(
+            title="Smoothing",
+            line=f"{shape_line(labels)}, {int((~self.observed).sum()):,} cells filled in",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=labels,
+            history=self.history,
+            tol=self.tol,
+            effects=self.small_effects(),
+            effect_labels=labels,
+            basis=None,
+            theta=self.theta,
+            eta=self.eta,
+            pair=own_pair(np.where(self.observed, self.values, np.nan), self.means, data),
+            call="import legendre as ld\n\nsmoothed = ld.smooth(X)\nsmoothed.report('report.html')",
+        )
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
+        return effects_of_tensor(self.means)
+
+    def tables(self) -> list[Table]:
+        """List what was filled in, how well held-out cells were, and which terms matter."""
         seen, missing = int(self.observed.sum()), int((~self.observed).sum())
         largest = sorted(self.variances, key=lambda name: -self.variances[name])[:NAMED]
         rows = [
@@ -115,7 +152,7 @@ class Smoothed(Result):
             ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
             *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
         ]
-        return named_values("Smoothing", [*rows, *(("note", note) for note in self.origin.notes)])
+        return [NamedValues("Smoothing", [*rows, *(("note", note) for note in self.origin.notes)])]
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the model and how it was found."""

@@ -1,0 +1,126 @@
+"""Effects, parameters, residuals, the path and the certificate as the data of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from legendre.core.labels import Labels
+from legendre.core.types import FloatArray, IntArray
+from legendre.results.effects import Effect
+from legendre.results.page.names import block_names, cell_text, mode_name, parameter_text
+from legendre.results.page.packed import packed, rounded
+from legendre.results.page.pairs import Worst, deviances
+from legendre.results.rounds import Round
+from legendre.solvers.loop import Step
+
+MOST_LINES, MOST_MAPS = 9, 6  # effects that are drawn: those with the largest shares
+MOST_SHARES = 24  # effects whose shares are listed
+POINTS, PIXELS = 400, 128  # levels of a line, and of each side of a map: of more, neighbours are averaged
+LEAST_SHARE = 5e-4  # effects with a smaller share of the variance are listed, not drawn
+LONG_HISTORY = 400  # steps that are drawn
+
+
+def effects_data(effects: Sequence[Effect], labels: Labels) -> dict[str, Any]:
+    """List lines for single modes and maps for pairs, the largest shares first, and the shares of all."""
+    order = sorted(effects, key=lambda effect: -effect.share)
+    alone = [e for e in order if len(e.modes) == 1 and e.share >= LEAST_SHARE][:MOST_LINES]
+    pairs = [e for e in order if len(e.modes) == 2 and e.share >= LEAST_SHARE][:MOST_MAPS]
+    shares = [[_name(effect, labels), rounded(effect.share)] for effect in order[:MOST_SHARES]]
+    rest = 1.0 - sum(effect.share for effect in order[:MOST_SHARES])
+    if rest > LEAST_SHARE:
+        shares.append(["everything else", rounded(rest)])
+    return {
+        "lines": [_line(effect, labels) for effect in alone],
+        "maps": [_map(effect, labels) for effect in pairs],
+        "shares": shares,
+    }
+
+
+def _name(effect: Effect, labels: Labels) -> str:
+    return " × ".join(mode_name(labels, k) for k in effect.modes)
+
+
+def _line(effect: Effect, labels: Labels) -> dict[str, Any]:
+    (k,) = effect.modes
+    values, cuts = _thinned(effect, 0, effect.merged, POINTS)
+    return {
+        "name": mode_name(labels, k),
+        "share": rounded(effect.share),
+        "ordered": _ordered(labels, k),
+        "levels": block_names(labels, k, cuts),
+        "values": [rounded(value) for value in values.tolist()],
+    }
+
+
+def _ordered(labels: Labels, k: int) -> bool:
+    """Whether levels follow each other: numbers and dates do, and texts that begin with a digit, such as times."""
+    own = labels.levels_of(k)
+    return own.dtype.kind not in "UO" or all(str(label)[:1].isdigit() for label in own)
+
+
+def _map(effect: Effect, labels: Labels) -> dict[str, Any]:
+    values, row_cuts = _thinned(effect, 0, effect.merged, PIXELS)
+    values, column_cuts = _thinned(effect, 1, values, PIXELS)
+    i, j = effect.modes
+    return {
+        "names": [mode_name(labels, i), mode_name(labels, j)],
+        "share": rounded(effect.share),
+        "levels": [block_names(labels, i, row_cuts), block_names(labels, j, column_cuts)],
+        "most": rounded(float(np.abs(values).max(initial=0.0))),
+        "values": packed(values),
+    }
+
+
+def _thinned(effect: Effect, axis: int, merged: FloatArray, most: int) -> tuple[FloatArray, IntArray]:
+    """Spread merged levels to levels along one mode, and average neighbours where there are more than `most`."""
+    lengths = effect.lengths[axis]
+    starts = np.cumsum(lengths) - lengths
+    n = min(int(lengths.sum()), most)
+    cuts = np.asarray((np.arange(n) * int(lengths.sum())) // n, dtype=np.int64)
+    ends = np.append(cuts[1:], lengths.sum())
+    common = np.maximum(
+        np.minimum.outer(ends, starts + lengths) - np.maximum.outer(cuts, starts), 0
+    )  # levels that each block shares with each interval
+    means = np.moveaxis(np.tensordot(common / (ends - cuts)[:, None], merged, axes=(1, axis)), 0, axis)
+    return means, cuts
+
+
+def parameters_data(basis: IntArray, theta: FloatArray, eta: FloatArray, labels: Labels, most: int) -> dict[str, Any]:
+    """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
+    shown = np.sort(np.argsort(-np.abs(theta), kind="stable")[:most])
+    rows = [
+        [i + 1, parameter_text(labels, basis[i]), rounded(float(theta[i])), rounded(float(eta[i]))]
+        for i in shown.tolist()
+    ]
+    cut = f"The {len(rows):,} parameters with the largest |theta| of {len(theta):,} are listed."
+    return {"rows": rows, "notes": [cut] if len(rows) < len(theta) else []}
+
+
+def residuals_data(worst: Worst, labels: Labels) -> dict[str, Any]:
+    """List the worst cells: name, X, Q, and the signed root of the term of the deviance."""
+    terms = np.sqrt(deviances(worst.x, worst.q)) * np.sign(worst.x - worst.q)
+    rows = [
+        [cell_text(labels, cell), rounded(x), rounded(q), rounded(term)]
+        for cell, x, q, term in zip(worst.cells, worst.x.tolist(), worst.q.tolist(), terms.tolist(), strict=True)
+    ]
+    return {"rows": rows, "notes": [worst.note] if worst.note else []}
+
+
+def path_data(path: Sequence[Round]) -> dict[str, Any]:
+    """List size and errors of each stage of growing; the last one is the fit."""
+    columns = {name: [rounded(getattr(step, name)) for step in path] for name in ("kl", "rmse", "aic", "bic")}
+    return {"n_params": [step.n_params for step in path], **columns}
+
+
+def history_data(history: Sequence[Step], tol: float) -> dict[str, Any]:
+    """List the residual after each step; of very many every n-th, and the last."""
+    step = -(-len(history) // LONG_HISTORY)
+    shown = [*history[:-1:step], history[-1]]
+    return {
+        "step": [at.iteration for at in shown],
+        "residual": [rounded(at.residual) for at in shown],
+        "tol": rounded(tol),
+    }

@@ -1,0 +1,113 @@
+"""What a page is about: the parts of a result that it tells, and X where that is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels
+from legendre.core.text_table import Table
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.results.certificate import Certificate
+from legendre.results.effects import Effect
+from legendre.results.page.names import mode_name
+from legendre.results.page.pairs import ArrayPair, FitPair, Pair
+from legendre.results.page.repeat import call_of_fit
+from legendre.results.rounds import Round
+from legendre.solvers.loop import Step
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+
+MOST_NAMED = 8  # modes that the title lists
+SAME_TOTAL = 1e-6  # share by which the sum of X may differ from that of the fit: X may have been stored as float32
+WITHOUT_X = "This result was read from a file, which does not hold X. Pass the data for slices and residuals."
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a page tells."""
+
+    title: str
+    line: str  # one sentence under the title
+    tables: Sequence[Table]
+    certificate: Certificate
+    labels: Labels  # of X
+    history: Sequence[Step]
+    tol: float
+    effects: Sequence[Effect]
+    effect_labels: Labels  # of the modes that effects and parameters are about
+    basis: IntArray | None  # None where parameters are not listed
+    theta: FloatArray
+    eta: FloatArray
+    call: str  # how to repeat it
+    path: Sequence[Round] = ()
+    pair: Pair | None = None
+    without: str = WITHOUT_X  # why there is no pair
+
+
+def subject_of_fit(fit: Decomposition, data: TensorLike | None) -> Subject:
+    """Tell of a decomposition; of X where the fit holds it or it is given."""
+    x = fit.data if data is None else read_again(fit, data)
+    return Subject(
+        title="Legendre decomposition",
+        line=f"{shape_line(fit.labels)}, {fit.n_params:,} parameters",
+        tables=fit.tables(),
+        certificate=fit.certificate(),
+        labels=fit.labels,
+        history=fit.history,
+        tol=fit.tol,
+        effects=fit.small_effects(),
+        effect_labels=fit.labels,
+        basis=fit.basis,
+        theta=fit.theta,
+        eta=fit.eta,
+        path=fit.path,
+        pair=None if x is None else FitPair(fit, x),
+        call=call_of_fit(fit, x),
+    )
+
+
+def shape_line(labels: Labels) -> str:
+    """Write names and sizes of the modes."""
+    if len(labels.shape) > MOST_NAMED:
+        return f"order {len(labels.shape)}"
+    if len(labels.shape) == 1:
+        return f"{mode_name(labels, 0)} of {labels.shape[0]:,} levels"
+    sizes = " × ".join(f"{n:,}" for n in labels.shape)
+    return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
+
+
+def own_pair(x: FloatArray, q: FloatArray, data: TensorLike | None) -> ArrayPair:
+    """Compare X with Q where a result holds both; X is then not taken from the caller."""
+    if data is not None:
+        raise InvalidQuery("report: this result holds X itself. Leave the data out.")
+    return ArrayPair(x, q)
+
+
+def check_shape(data: TensorLike, shape: tuple[int, ...]) -> None:
+    """Refuse data of another shape than that of the tensor that was fitted."""
+    found: Any = getattr(data, "shape", None)
+    given = tuple(np.shape(data) if found is None else found)
+    if given != shape:
+        raise InvalidQuery(f"report: data has shape {given}, but the fit is of a tensor of shape {shape}.")
+
+
+def read_again(fit: Decomposition, data: TensorLike) -> Observation:
+    """Read the X that a fit was made of; refuse another shape, or another sum."""
+    check_shape(data, fit.shape)
+    support = fit.model.support
+    space = "nonzero" if support.points is not None else "all" if support.mask is None else support.mask
+    found = read(data, space, fit.model.base)
+    if not abs(found.total - fit.total) <= SAME_TOTAL * fit.total:
+        raise InvalidQuery(
+            f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
+            "Pass the X that was fitted."
+        )
+    return found

@@ -1,0 +1,179 @@
+"""What a notebook shows: the tables of the summary, escaped and well-formed, with the certificate in words."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core.html import fragment, sparklines
+from legendre.core.labels import Labels
+from legendre.core.text_table import Columns, NamedValues, Table
+from legendre.results.decomposition import Decomposition
+from legendre.results.small_effects import effects_of_tensor
+
+VOID = {"meta", "link", "br", "input", "img"}
+
+
+class Reader(HTMLParser):
+    """Collects texts, and complains about tags that are not closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def parsed(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+COUNTS = np.random.default_rng(3).poisson(5.0, (3, 4, 5)) + 1
+GAPS = np.where(np.random.default_rng(4).random(COUNTS.shape) < 0.1, np.nan, COUNTS)
+
+
+def results() -> dict[str, Any]:
+    fit = ld.decompose(COUNTS, ld.interactions(2))
+    return {
+        "decomposition": fit,
+        "effects": fit.effects(),
+        "inference": fit.inference(),
+        "likelihood ratio": ld.likelihood_ratio(ld.decompose(COUNTS, "B1"), fit),
+        "ladder": ld.geometry.ladder(COUNTS),
+        "triangle": ld.geometry.pythagoras(fit),
+        "completion": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2),
+        "cross-validation": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2).cv,
+        "balanced": ld.balance(COUNTS),
+        "smoothed": ld.smooth(GAPS),
+        "hidden": ld.hidden(np.full((2, 2, 2), 3.0) + np.eye(2), ld.rbm(3, 1)),
+        "plan": ld.plan(COUNTS, "B1"),
+        "sparse tensor": ld.from_rows([["a", "x"], ["b", "<y>"]]),
+    }
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Any]:
+    return results()
+
+
+@pytest.mark.parametrize("name", list(results()))
+def test_every_result_is_a_table_in_a_notebook(shown: dict[str, Any], name: str) -> None:
+    reader = parsed(shown[name]._repr_html_())
+    assert "table" in reader.tags
+    assert not {"script", "style"} & set(reader.tags)
+
+
+@pytest.mark.parametrize("name", [name for name in results() if name not in ("triangle", "plan", "sparse tensor")])
+def test_the_notebook_shows_what_the_summary_says(shown: dict[str, Any], name: str) -> None:
+    told = " ".join(" ".join(parsed(shown[name]._repr_html_()).texts).split())
+    for line in shown[name].summary().splitlines():
+        for word in line.split():
+            assert word in told or set(word) == {"-"}, word
+
+
+def test_fits_say_their_certificate_and_draw_a_line_for_each_mode(shown: dict[str, Any]) -> None:
+    reader = parsed(shown["decomposition"]._repr_html_())
+    assert any("This is the minimum. On the basis the expectations of Q" in text for text in reader.texts)
+    assert reader.tags.count("polyline") == 3
+    assert "polyline" not in shown["ladder"]._repr_html_()
+
+
+def test_what_has_not_converged_is_said() -> None:
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose(COUNTS, ld.interactions(2), max_iter=1)
+    certificate = fit.certificate()
+    assert not certificate.good
+    assert certificate.verdict == "This is not yet the minimum."
+    assert "Raise max_iter" in certificate.text()
+    with pytest.warns(ld.ConvergenceWarning):
+        balanced = ld.balance(COUNTS, max_iter=1)
+    assert balanced.certificate().verdict == "The margins are not met."
+
+
+def test_limits_and_dependent_parameters_are_said() -> None:
+    words = ld.decompose([[0, 1], [2, 3]], ld.full()).certificate().text()
+    assert words.startswith("This is the minimum, reached in a limit.")
+    assert "1 cell has probability 0 in the limit." in words
+    gaps = [[1.0, np.nan], [np.nan, 2.0]]
+    assert "Of the 2 parameters 1 are independent" in ld.decompose(gaps, "interactions(1)").certificate().text()
+
+
+def test_labels_and_titles_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    nasty = "<script>alert('&')</script>"
+    monkeypatch.setattr(Decomposition, "labels", property(lambda fit: Labels.read(fit.shape, [nasty, "b", "c"])))
+    text = ld.decompose(COUNTS, "B1")._repr_html_()
+    assert "<script" not in text
+    assert nasty in "".join(parsed(text).texts)
+    tables: list[Table] = [
+        NamedValues(nasty, [(nasty, nasty)]),
+        Columns(nasty, [[nasty], [nasty]], "<", nasty, notes=[nasty]),
+    ]
+    text = fragment(tables, [nasty])
+    assert "<script" not in text
+    assert parsed(text).texts.count(nasty) == 9
+
+
+def test_many_modes_give_a_few_lines() -> None:
+    fit = ld.decompose(np.random.default_rng(0).random((2,) * 10) + 0.1, "B1")
+    text = fit._repr_html_()
+    assert text.count("<polyline") == 8
+    assert "and 2 modes more" in text
+
+
+def test_sparklines_go_through_the_levels() -> None:
+    effects = effects_of_tensor(np.outer([1.0, 2.0, 4.0], [1.0, 1.0]))
+    assert sparklines(effects, Labels((3, 2))).count('points="3.0,27.0 66.0,15.0 129.0,3.0"') == 1
+
+
+def test_effects_of_a_tensor_are_those_of_the_full_model() -> None:
+    X = np.random.default_rng(1).random((3, 4, 2)) + 0.1
+    wanted = ld.decompose(X, ld.full()).effects()
+    for effect in effects_of_tensor(X):
+        np.testing.assert_allclose(effect.values, wanted[effect.modes].values, atol=1e-9)
+        assert effect.share == pytest.approx(wanted[effect.modes].share, abs=1e-9)
+    assert effects_of_tensor(np.array([[0.0, 1.0], [1.0, 1.0]])) == []
+
+
+def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.limits.LARGEST_EFFECTS", 3)
+    fit = ld.decompose(COUNTS, ld.interactions(2))
+    assert fit.small_effects() == []
+    assert "<polyline" not in fit._repr_html_()
+
+
+def test_the_shares_of_a_large_model_come_from_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = ld.decompose(COUNTS, ld.full())
+    usual = [effect.share for effect in fit.small_effects()]
+    monkeypatch.setattr("legendre.results.small_effects.QUICK_PAIRS", 0)
+    np.testing.assert_allclose([effect.share for effect in fit.small_effects()], usual, rtol=1e-9)
+
+
+def test_a_sparse_tensor_names_modes_and_levels() -> None:
+    text = ld.from_coords([[0] * 20, [1] * 20], [1.0, 2.5])._repr_html_()
+    assert "8 modes more" in text
+    told = " ".join(parsed(ld.from_rows([["a", "x"], ["b", "<y>"]])._repr_html_()).texts)
+    assert "2 levels: a, b" in told
+    assert "<y>" in told
