@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Generator, Iterator
 
@@ -35,6 +36,15 @@ def one_thread() -> Iterator[None]:
     numba.set_num_threads(1)
     yield
     numba.set_num_threads(wanted)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run a test whose fixtures share a folder in one thread: each thread has a folder of its own only by `tmp_path`."""
+    for item in items:
+        function = getattr(item, "function", None)
+        named = () if function is None else inspect.signature(function).parameters
+        if "tmp_path" in getattr(item, "fixturenames", ()) and "tmp_path" not in named:
+            item.add_marker(pytest.mark.thread_unsafe(reason="its fixtures share a folder"))
 
 
 @pytest.hookimpl(wrapper=True)

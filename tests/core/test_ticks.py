@@ -58,9 +58,6 @@ def test_round_labels_are_preferred() -> None:
     days = [f"{i} Jan" for i in range(1, 26)]
     assert [days[i] for i in spaced(days, 5)] == ["1 Jan", "8 Jan", "15 Jan", "22 Jan"]
     assert spaced(["a", "b"], 8) == [0, 1]
-    many = spaced([str(i) for i in range(100_000)], 8)
-    assert 4 <= len(many) <= 8
-    assert {str(i)[-1] for i in many} == {"0"}
 
 
 def test_of_levels_in_no_order_the_largest_are_named() -> None:
@@ -86,6 +83,16 @@ def test_all_levels_are_named_where_they_have_room() -> None:
     level_ticks(ax, "x", Labels((4, 2000)), 1)
     assert ax.get_xlabel() == "level of mode 1"
     assert 3 <= len(ax.get_xticks()) <= 8
+
+
+def test_a_million_levels() -> None:
+    ax = Figure().add_subplot()
+    level_ticks(ax, "x", Labels((1_000_000,)), 0)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "200000", "400000", "600000", "800000"]
+    days = np.arange("2000-01-01", "2010-01-01", dtype="datetime64[D]")
+    level_ticks(ax, "y", of(days, "day"), 0)
+    assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["2000-01-01", "2002-09-27"]
+    assert ax.get_ylabel() == "day"
 
 
 def test_factors_are_plain_numbers() -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import legendre as ld
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def ticks(ax: Axes, axis: str) -> list[str]:
@@ -57,6 +48,18 @@ def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     assert by_title["day"].lines[-1].get_linestyle() == "-"
     assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
     assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
+
+
+def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
+    cells = [[0, 0], [2_000, 10], [9_000, 700_000], [9_999, 999_999], [100, 600_000], [9_000, 0]]
+    x = ld.from_coords(cells, [4.0, 3.0, 2.0, 1.0, 2.0, 1.0], (10_000, 1_000_000))
+    fit = ld.decompose(x, [[5_000, 0], [0, 500_000], [5_000, 500_000]])
+    ax = next(ax for ax in fit.plot.effects().axes if ax.images)
+    shown = np.asarray(ax.images[0].get_array(), dtype=float)
+    assert shown.shape == (2000, 2000)
+    np.testing.assert_array_equal(shown[[0, -1]][:, [0, -1]], fit.effects()[0, 1].merged)
+    assert ticks(ax, "x")[:2] == ["0", "200000"]
+    assert [round(end) for end in ax.get_xlim()] == [0, 1_000_000]
 
 
 def test_the_scale_of_a_map_tells_factors() -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 
 import legendre as ld
 from legendre.core.types import FloatArray
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    pyplot.close("all")
 
 
 def drawn(ax: Axes) -> FloatArray:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LETTER, LINE, GAP = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 0.12  # inches: of a letter, of a line, between two labels
 LONGEST = 14  # letters of a label; longer ones are cut
+LONG, FEW = 2_000, 5  # levels from which on a mode is long, and ticks that it has
 MOST = 8  # ticks on an axis whose levels do not all have room
 CLOCK, ISO_DATE = re.compile(r"\d{1,2}:\d\d(:\d\d)?"), re.compile(r"\d{4}-\d\d(-\d\d)?")
 
@@ -26,8 +27,14 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
 
     Of levels in no order those with the largest `sizes` are named, of others some at equal distances.
     """
-    texts, more = tick_texts(labels, k)
+    name = labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}"
     inches, along = room(ax, axis), ax.xaxis if axis == "x" else ax.yaxis
+    if labels.shape[k] > LONG:
+        some, texts, more = _far_apart(labels, k)
+        along.set_ticks(some, texts)
+        along.set_label_text(name + more)
+        return
+    texts, more = tick_texts(labels, k)
     width = LETTER * max(map(len, texts)) + GAP
     ordered, n = is_ordered(labels, k), len(texts)
     if axis == "x" and (n * width <= inches or (ordered and inches >= 3 * width)):
@@ -41,8 +48,18 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
     along.set_ticks(shown, [texts[i] for i in shown])
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
-    name = labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}"
     along.set_label_text(name + more)
+
+
+def _far_apart(labels: Labels, k: int) -> tuple[list[int], list[str], str]:
+    """Name a few levels of a mode with very many, without writing the others."""
+    n = labels.shape[k]
+    least, unit = -(-n // FEW), 10 ** (len(str(-(-n // FEW))) - 1)
+    step = next(times * unit for times in (1, 2, 5, 10) if times * unit >= least)
+    some = list(range(0, n, step))
+    own = labels.levels_of(k)[[*some, n - 1]]  # the last one for the years that the levels span
+    texts, more = tick_texts(Labels(own.shape, None, (own,)), 0)
+    return some, texts[:-1], more
 
 
 def named_level(labels: Labels, k: int, i: int) -> str:

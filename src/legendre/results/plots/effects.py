@@ -13,6 +13,7 @@ from legendre.core.figures import BLUE, DIVERGING, GREY, colour_bar, heading, pa
 from legendre.core.labels import Labels
 from legendre.core.text_table import shortened
 from legendre.core.ticks import factor_ticks, is_ordered, level_ticks, plain
+from legendre.core.types import FloatArray
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effect
 from legendre.results.plots.pair import vanishing_told
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 FEW_LEVELS = 31  # levels up to which every one gets a dot
+PIXELS = 2_000  # levels of a mode that a map shows at most
 ACROSS = 3  # pictures side by side
 LONGEST = 30  # letters of the modes' names in a title
 
@@ -63,10 +65,29 @@ def _line(ax: Axes, effect: Effect, labels: Labels) -> None:
 
 def _map(ax: Axes, effect: Effect, labels: Labels) -> None:
     """Draw the factor of each pair of levels beyond those of its modes."""
-    values = effect.values
-    most = float(np.abs(values).max()) or 1.0
-    image = ax.imshow(values, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto", interpolation="nearest")
+    values, (rows, columns) = _pixels(effect), effect.labels.shape
+    most = float(np.abs(effect.merged).max()) or 1.0
+    image = ax.imshow(
+        values,
+        cmap=DIVERGING,
+        vmin=-most,
+        vmax=most,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(-0.5, columns - 0.5, rows - 0.5, -0.5),
+    )
     bar = colour_bar(ax, image, ticks=[-most, 0, most])
     bar.ax.set_yticklabels([f"x {plain(float(f'{math.exp(v):.2g}'))}" for v in (-most, 0, most)])
-    level_ticks(ax, "x", labels, effect.modes[1], np.abs(values).max(axis=0))
-    level_ticks(ax, "y", labels, effect.modes[0], np.abs(values).max(axis=1))
+    for axis, along in (("x", 1), ("y", 0)):
+        sizes = np.repeat(np.abs(effect.merged).max(axis=1 - along), effect.lengths[along])
+        level_ticks(ax, axis, labels, effect.modes[along], sizes)
+
+
+def _pixels(effect: Effect) -> FloatArray:
+    """Return the values of a pair of modes; of long modes at levels at equal distances, as many as a picture shows."""
+    index = []
+    for lengths in effect.lengths:
+        ends, n = np.cumsum(lengths), int(lengths.sum())
+        levels = np.arange(n) if n <= PIXELS else np.linspace(0, n - 1, PIXELS).astype(np.int64)
+        index.append(np.searchsorted(ends, levels, side="right"))
+    return np.asarray(effect.merged[np.ix_(*index)])

@@ -1,0 +1,72 @@
+"""Draw the pictures of docs/effects.md and docs/figures.md: ``python docs/make_figures.py [folder]``.
+
+The tensors of real flights and passengers lie in the folder that LEGENDRE_DATA names; they are not part of the project,
+and pictures of them are skipped where it is not set. The hours of the example are drawn here, with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import legendre as ld
+
+FOLDER = Path(__file__).parent / "figures"
+
+
+def metro(data: Path) -> ld.Decomposition:
+    """Fit who left 80 stations of Hangzhou's metro, in slots of ten minutes from 6 to 24, 1 to 25 January 2019."""
+    X = np.load(data / "hangzhou_metro.npz")["flow"]
+    days = np.arange("2019-01-01", "2019-01-26", dtype="datetime64[D]")
+    clock = [f"{6 + slot // 6:02}:{slot % 6}0" for slot in range(108)]
+    levels = {"station": range(1, 81), "day": days, "time": clock}
+    return ld.decompose(X, ld.adaptive(50), names=["station", "day", "time"], levels=levels)
+
+
+def flights(data: Path) -> ld.Decomposition:
+    """Fit all flights that left New York in 2013."""
+    held = np.load(data / "flights.npz")
+    names = ["carrier", "dest", "hour"]
+    levels = {name: held[f"level_{name}"] for name in names}
+    return ld.decompose(held["flights3"], ld.adaptive(50), names=names, levels=levels)
+
+
+def example() -> ld.Decomposition:
+    """Fit the counts of docs/figures.md."""
+    rng = np.random.default_rng(0)
+    hours, lines = np.arange(6, 24), ["red", "green", "blue", "night"]
+    days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")
+    rush = 1 + 3 * np.exp(-((hours - 8) ** 2) / 4) + 2 * np.exp(-((hours - 17) ** 2) / 6)
+    X = rng.poisson(np.multiply.outer(np.outer([60, 30, 20, 4], np.ones(14)), rush))
+    X[:, [1, 2, 8, 9]] //= 3
+    X[3, :, -3:] += 40
+    return ld.decompose(X, ld.adaptive(25), names=["line", "day", "hour"], levels=[lines, days, hours])
+
+
+def save(picture: Any, folder: Path, name: str, dpi: int) -> None:
+    """Write a figure, or the figure of some axes."""
+    figure = picture if hasattr(picture, "savefig") else picture.figure
+    figure.savefig(folder / f"{name}.png", dpi=dpi)
+    print(f"{name}.png: {(folder / f'{name}.png').stat().st_size / 1000:.0f} kB")
+
+
+def main(folder: Path) -> None:
+    """Draw them all."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    folder.mkdir(parents=True, exist_ok=True)
+    if named := os.environ.get("LEGENDRE_DATA"):
+        save(metro(Path(named)).plot.effects(), folder, "metro_effects", 80)
+        save(flights(Path(named)).plot.effects(), folder, "flights_effects", 80)
+    plot = example().plot
+    for name in ("slices", "residuals", "margins", "graph", "path"):
+        save(getattr(plot, name)(), folder, name, 70)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
