@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import legendre as ld
 import legendre.cli.demo
 from legendre.cli import main
+from legendre.cli.demo_flights import busy_fit, draw
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
 
@@ -293,6 +295,26 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
     np.testing.assert_allclose(drawn[0]["Legendre, paper's basis\n183 parameters"], fit.tensor(), atol=1e-9)
     assert all((images[X == 0] == 0).all() for images in drawn[0].values())
     assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "336,776 flights by carrier, dest, hour: a 16 x 105 x 20 tensor" in out
+    assert "ld.decompose(X), without a basis: grown to 256 parameters" in out
+    assert (tmp_path / "demo" / "flights.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_of_flights_has_names_on_its_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("legendre.cli.demo_flights.save", lambda made, _: figures.append(made))
+    fit = busy_fit(ld.datasets.flights())
+    draw(fit, tmp_path / "flights.png")
+    left, right = figures[0].axes[:2]
+    assert fit.status is ld.Status.CONVERGED
+    assert {tick.get_text() for tick in left.get_yticklabels()} == {"AA", "B6", "DL", "EV", "MQ", "UA", "US"}
+    assert [tick.get_text() for tick in right.get_xticklabels()] == [str(hour) for hour in range(6, 21)]
+    assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("hour", "carrier", "dest")
+    assert left.get_title().startswith("carrier and hour: 11 % of the variance of log Q")
+    rows = [tick.get_text() for tick in left.get_yticklabels()]
+    values = fit.effects()[0, 2].values
+    shown = np.asarray(left.images[0].get_array())
+    np.testing.assert_array_equal(shown[rows.index("US")], values[-1])
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])
