@@ -15,7 +15,7 @@ import pytest
 import legendre as ld
 import legendre.cli.demo
 from legendre.cli import main
-from legendre.cli.demo_flights import busy_fit, draw
+from legendre.cli.demo_flights import busy_fit, run_flights
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
 
@@ -303,18 +303,16 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
 def test_the_picture_of_flights_has_names_on_its_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures: list[Any] = []
     monkeypatch.setattr("legendre.cli.demo_flights.save", lambda made, _: figures.append(made))
+    run_flights(tmp_path)
+    axes = {ax.get_title(): ax for ax in figures[0].axes}
+    carriers = axes["carrier: 24.6 %"]
+    assert [tick.get_text() for tick in carriers.get_xticklabels()] == ["AA", "B6", "DL", "EV", "MQ", "UA", "US"]
+    assert axes["carrier and hour: 10.6 %"].get_xlabel() == "hour"
+
+
+def test_the_busiest_flights_have_a_finite_fit() -> None:
     fit = busy_fit(ld.datasets.flights())
-    draw(fit, tmp_path / "flights.png")
-    left, right = figures[0].axes[:2]
-    assert fit.status is ld.Status.CONVERGED
-    assert {tick.get_text() for tick in left.get_yticklabels()} == {"AA", "B6", "DL", "EV", "MQ", "UA", "US"}
-    assert [tick.get_text() for tick in right.get_xticklabels()] == [str(hour) for hour in range(6, 21)]
-    assert (left.get_xlabel(), left.get_ylabel(), right.get_ylabel()) == ("hour", "carrier", "dest")
-    assert left.get_title().startswith("carrier and hour: 11 % of the variance of log Q")
-    rows = [tick.get_text() for tick in left.get_yticklabels()]
-    values = fit.effects()[0, 2].values
-    shown = np.asarray(left.images[0].get_array())
-    np.testing.assert_array_equal(shown[rows.index("US")], values[-1])
+    assert (fit.status, fit.shape) == (ld.Status.CONVERGED, (7, 16, 15))
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])

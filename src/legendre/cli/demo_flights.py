@@ -7,22 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from legendre.basis.interactions import interactions
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import AnyArray
 from legendre.data.datasets import flights
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.decompose import decompose
 from legendre.results.decomposition import Decomposition
-from legendre.tasks.compare.plots import figure, save
+from legendre.tasks.compare.plots import save
 
 CARRIERS, DESTINATIONS = 7, 16
 """How many of them, the busiest, are drawn; with the hours of the day every pair has flights, so that Q is positive."""
 FIRST, LAST = 6, 20
 """The hours that are drawn."""
-MOST = 4
-"""The factor from which on colours are the same: a few pairs that hardly ever fly would leave the rest pale."""
 REMARK = """\
 Half of all flights: carriers and destinations, each tied to the hour. The picture shows
-by what factor each flies more (or less) at an hour than its own and the hour's average."""
+by what factor a carrier, a destination or an hour has more flights than the average,
+and a pair of them more than its two parts tell."""
 
 
 def run_flights(folder: Path) -> None:
@@ -33,7 +32,7 @@ def run_flights(folder: Path) -> None:
     print(f"ld.decompose(X), without a basis: {first.reason}")
     fit = busy_fit(X)
     print(f"{fit!r}\n{fit.effects()}\n{REMARK}")
-    draw(fit, folder / "flights.png")
+    save(fit.plot.effects(), folder / "flights.png")
     print(f"The picture is in {folder / 'flights.png'}")
     # Here the report page is written, once results have one: fit.report(folder / "flights.html").
 
@@ -51,25 +50,3 @@ def busiest(counts: AnyArray, mode: int, n: int) -> AnyArray:
     """List the levels of a mode with the most flights, in their own order."""
     totals = counts.sum(axis=tuple(k for k in range(counts.ndim) if k != mode))
     return np.sort(np.argsort(-totals, kind="stable")[:n])
-
-
-def draw(fit: Decomposition, path: Path) -> None:
-    """Draw two maps: carrier and destination against the hour, early risers on top."""
-    made, labels = figure(11, 5.2), fit.labels
-    effects, hours = fit.effects(), labels.levels_of(2)
-    left, right = made.subplots(1, 2)
-    for ax, mode in ((left, 0), (right, 1)):
-        values: FloatArray = effects[mode, 2].values
-        together = np.asarray(fit.marginal((mode, 2)))
-        order = np.argsort(together @ np.arange(len(hours)) / together.sum(axis=1), kind="stable")  # by the mean hour
-        image = ax.imshow(values[order], cmap="PuOr_r", vmin=-np.log(MOST), vmax=np.log(MOST), aspect="auto")
-        ax.set_yticks(range(len(order)), [labels.level(mode, int(i)) for i in order])
-        ax.set_xticks(range(len(hours)), [labels.level(2, j) for j in range(len(hours))])
-        ax.set(xlabel=labels.mode(2), ylabel=labels.mode(mode))
-        ax.set_title(
-            f"{labels.mode(mode)} and {labels.mode(2)}: {100 * effects[mode, 2].share:.0f} % of the variance of log Q"
-        )
-    ticks = [1 / MOST, 1 / 2, 1, 2, MOST]
-    bar = made.colorbar(image, ax=[left, right], label="factor", extend="both")
-    bar.set_ticks(np.log(ticks), labels=[f"x {tick:g}" for tick in ticks])
-    save(made, path)
