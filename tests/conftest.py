@@ -39,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a test whose fixtures share a folder in one thread: each thread has a folder of its own only by `tmp_path`."""
+    """Run a test whose fixtures share a folder in one thread: only a test's own `tmp_path` is one for each thread."""
     for item in items:
         function = getattr(item, "function", None)
         named = () if function is None else inspect.signature(function).parameters

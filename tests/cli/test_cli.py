@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import legendre as ld
 import legendre.cli.demo
 from legendre.cli import main
+from legendre.cli.demo_flights import busy_fit, run_flights
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
 
@@ -293,6 +295,24 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
     np.testing.assert_allclose(drawn[0]["Legendre, paper's basis\n183 parameters"], fit.tensor(), atol=1e-9)
     assert all((images[X == 0] == 0).all() for images in drawn[0].values())
     assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
+    assert "336,776 flights by carrier, dest, hour: a 16 x 105 x 20 tensor" in out
+    assert "ld.decompose(X), without a basis: grown to 256 parameters" in out
+    assert (tmp_path / "demo" / "flights.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_picture_of_flights_has_names_on_its_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr("legendre.cli.demo_flights.save", lambda made, _: figures.append(made))
+    run_flights(tmp_path)
+    axes = {ax.get_title(): ax for ax in figures[0].axes}
+    carriers = axes["carrier: 24.6 %"]
+    assert [tick.get_text() for tick in carriers.get_xticklabels()] == ["AA", "B6", "DL", "EV", "MQ", "UA", "US"]
+    assert axes["carrier and hour: 10.6 %"].get_xlabel() == "hour"
+
+
+def test_the_busiest_flights_have_a_finite_fit() -> None:
+    fit = busy_fit(ld.datasets.flights())
+    assert (fit.status, fit.shape) == (ld.Status.CONVERGED, (7, 16, 15))
 
 
 @pytest.mark.parametrize("package", ["no_such_package", "numpy"], ids=["not installed", "fails"])

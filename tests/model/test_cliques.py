@@ -436,7 +436,8 @@ def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> 
     assert fit.most_probable() == tuple(reversed(path))
 
 
-def test_solvers_agree_at_order_100(rng: np.random.Generator) -> None:
+def test_solvers_agree_at_order_100() -> None:
+    rng = np.random.default_rng(20180317)
     edges = partial_tree(100, 2, rng, 0.7)
     model = model_of((2,) * 100, pairwise(100, edges))
     truth = OnCliques(model, 0.3 * rng.normal(size=model.n_params))

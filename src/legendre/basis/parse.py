@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 from collections.abc import Callable
 
 from numpy.typing import ArrayLike
@@ -15,6 +16,8 @@ from legendre.core.errors import InvalidBasis, unknown_name
 
 _EVERY: tuple[Callable[..., Basis], ...] = (B1, B2, B3, adaptive, boltzmann, cells, empty, full, interactions, rbm)
 BUILDERS = {builder.__name__: builder for builder in _EVERY}
+
+_PARSING = threading.Lock()  # Python 3.11 counts the depth of all trees in one place: two threads confuse it
 
 
 def as_basis(basis: Basis | str | ArrayLike) -> Basis:
@@ -31,7 +34,8 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     if not isinstance(basis, str):
         return basis if is_basis(basis) else cells(basis)
     try:
-        tree = ast.parse(basis.strip(), mode="eval")
+        with _PARSING:
+            tree = ast.parse(basis.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidBasis(f"cannot read the basis {basis!r}. Write it like 'B1 + B2(10) + B3(10)'.") from None
     return _build(tree.body, basis)

@@ -53,9 +53,9 @@ def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help
 
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
 ) -> None:
-    """Decompose images of handwritten digits at several basis sizes; print a table and write a picture."""
+    """Decompose images of digits, and flights by carrier, destination and hour; print and draw the answers."""
     run_demo(output)
 
 

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from legendre.cli.compare import over_seeds, show
+from legendre.cli.demo_flights import run_flights
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
+from legendre.data.datasets import digits as labelled_digits
 from legendre.tasks.compare.peers import Effort
 from legendre.tasks.compare.plots import figure, save
 from legendre.tasks.compare.rows import Row
@@ -52,15 +54,12 @@ def run_demo(folder: Path) -> None:
     best = [min(same, key=lambda row: row.rmse or 0.0) for same in scored if same]
     draw(X, {f"{row.label}\n{row.n_params} parameters": images[row] for row in best}, folder / "digits.png")
     print(f"\nThe picture is in {folder / 'digits.png'}")
+    run_flights(folder)
 
 
 def digits() -> FloatArray:
     """Return row x column x image: the first images of each digit in scikit-learn's own data."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    chosen = np.concatenate([np.flatnonzero(data.target == digit)[:PER_DIGIT] for digit in range(10)])
-    images: FloatArray = np.moveaxis(data.images[chosen], 0, -1).astype(np.float64)
+    images: FloatArray = labelled_digits(PER_DIGIT).toarray().astype(np.float64)
     return images
 
 

@@ -89,7 +89,7 @@ def _why_criterion(fit: Decomposition) -> str:
 def _why_all(fit: Decomposition, growing: Adaptive) -> str:
     if isinstance(growing.size, int) and fit.n_params < growing.size:
         return f"grown until no cell was left that lowers KL, at {_parameters(fit.n_params)}."
-    more = "'bic'" if isinstance(growing.size, str) else str(2 * growing.size)
+    more = f"'bic', most={2 * fit.n_params}" if isinstance(growing.size, str) else str(2 * growing.size)
     return (
         f"grown to {_parameters(fit.n_params)}, the most for a first look at an X of this size; KL was still falling. "
         f"For more: adaptive({more})."
