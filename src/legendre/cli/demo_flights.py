@@ -34,7 +34,8 @@ def run_flights(folder: Path) -> None:
     print(f"{fit!r}\n{fit.effects()}\n{REMARK}")
     save(fit.plot.effects(), folder / "flights.png")
     print(f"The picture is in {folder / 'flights.png'}")
-    # Here the report page is written, once results have one: fit.report(folder / "flights.html").
+    fit.report(folder / "flights.html")
+    print(f"Effects, slices, residuals and parameters are on one page, {folder / 'flights.html'}: open it in a browser")
 
 
 def busy_fit(X: SparseTensor) -> Decomposition:

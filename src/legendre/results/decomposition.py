@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from legendre.core.arguments import is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidBasis, InvalidSetting
-from legendre.core.labels import Labels, Mode
+from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.blas_threads import dot
 from legendre.core.text_table import Table
@@ -22,9 +20,8 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
-from legendre.results import file, query, report
+from legendre.results import file, report
 from legendre.results import tensor as tensors
-from legendre.results.base import ModelResult
 from legendre.results.certificate import Certificate, certificate_of
 from legendre.results.check import fit_fields
 from legendre.results.effect_tables import Measure
@@ -37,6 +34,7 @@ from legendre.results.page.subject import Subject, subject_of_fit
 from legendre.results.parameters import Asked, Parameters, parameters_of
 from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
+from legendre.results.questions import Questions
 from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells
 from legendre.solvers.loop import Step
@@ -44,7 +42,7 @@ from legendre.solvers.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(ModelResult):
+class Decomposition(Questions):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 
     Attributes
@@ -178,90 +176,6 @@ class Decomposition(ModelResult):
         if self.refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
         return replace(self.refit(columns), origin=self.origin)
-
-    def log_prob(self, cells: ArrayLike) -> FloatArray:
-        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
-        return self.distribution.log_prob(tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape))
-
-    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
-        """Return Q summed over all other modes: probabilities over some modes, in the order given.
-
-        Parameters
-        ----------
-        modes
-            One mode or several, by name or counted from 0.
-        given
-            ``{mode: level, ...}``: modes that are fixed rather than summed over, for conditional probabilities. A level
-            is named by its label, or by its index where the mode has no labels.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
-        [0.3, 0.7]
-        """
-        kept, at = query.asked(self.labels, modes, given)
-        return self.origin.give(query.marginal(self.distribution, self.labels, kept, at), kept, "probability")
-
-    def condition(self, given: Mapping[Any, Any]) -> Any:
-        """Return Q given that some modes have certain levels, ``{mode: level, ...}``: over the other modes.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
-        [0.428571428571, 0.571428571429]
-        """
-        at = query.event(self.labels, given)
-        left = [k for k in range(len(self.shape)) if k not in at]
-        return self.origin.give(query.marginal(self.distribution, self.labels, left, at), left, "probability")
-
-    def expectation(
-        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
-    ) -> float:
-        """Return the sum of ``q f`` over all cells of positive probability.
-
-        Parameters
-        ----------
-        f
-            An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
-            function that is called with one array of levels per mode (their labels, or indices where there are none),
-            the k-th along the k-th axis, and returns what broadcasts to the grid.
-        modes
-            The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
-        >>> round(fit.expectation(lambda i, j: i + j), 12)
-        1.3
-        """
-        return query.expectation(self.distribution, self.labels, f, modes)
-
-    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
-        """Draw n cells from Q; the same integer `rng` gives the same cells.
-
-        An array of indices, n x N; of a labelled X a data frame with a column of labels for each mode.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
-        [[1, 1], [1, 1], [0, 0]]
-        """
-        return self.origin.give_cells(query.sample(self.distribution, n, rng))
-
-    def most_probable(self) -> tuple[Any, ...]:
-        """Return the most probable cell, by labels where there are some; of several (equal to 1e-12), the first.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
-        (1, 1)
-        """
-        return self.labels.values_at(self.distribution.most_probable())
 
     def inference(self) -> Inference:
         """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.

@@ -38,9 +38,10 @@ from legendre.solvers.natural_cg import NaturalCG
 from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.tasks.balance.factors import POLISH, log_factors, polished
 from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
 from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
-from legendre.tasks.balance.result import POLISH, Balanced, log_factors, polished
+from legendre.tasks.balance.result import Balanced
 from legendre.tasks.balance.tempered import annealed
 
 SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")

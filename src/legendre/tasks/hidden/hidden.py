@@ -32,6 +32,7 @@ from legendre.results.tensor import tensor
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
+from legendre.tasks.hidden.visible import visible_fit
 
 TIGHTER = (1.0, 0.1, 0.01)  # shares of tol to which the best run is followed, until the last fit meets tol as well
 M_TOL = 1e-12  # how closely the last fit meets the completed data
@@ -119,7 +120,7 @@ def hidden(
         say(f"the last fit, of the best start   KL {runs[best].kl:.4g}")
         runs[best], fit, met = _finished(model, data, even, cells, runs[best], settings.tol, steps)
         fit = replace(fit, origin=_with_hidden(data, fit.shape))
-        kl, log_likelihood = _visible_fit(data, fit)
+        kl, log_likelihood = visible_fit(data, fit)
         cut_short = Status.OUT_OF_STEPS if len(runs[best].history) > steps else Status.STALLED
         result = HiddenDecomposition(
             fit=fit,
@@ -219,26 +220,6 @@ def _gradient(data: Dense, fit: Decomposition) -> float:
     visible = visible_sums(q, len(data.shape), keepdims=True)
     excess = zeta_adjoint(q - q * np.divide(p, visible, out=np.zeros_like(visible), where=visible > 0))
     return float(np.abs(excess[tuple(fit.basis.T)]).max(initial=0.0))
-
-
-def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
-    """Compute KL(P, Q) and the log-likelihood of the visible marginal of Q."""
-    means = visible_sums(tensor(fit, extend=False), len(data.shape))
-    inside = data.values > 0 if data.support.mask is None else data.support.mask & (data.values > 0)
-    p = data.values[inside] / np.float64(data.total)  # in float64, whatever the type of X is
-    q = means[inside] / data.total
-    lost = np.minimum(q, means[inside]) < np.finfo(np.float64).tiny  # as with a base measure of 1e-200 beside 1
-    log_q = np.log(np.where(lost, 1.0, q))
-    if lost.any():
-        log_q[lost] = _log_visible(fit, np.argwhere(inside)[lost])
-    return max(float(p @ (np.log(p) - log_q)), 0.0), data.total * float(p @ log_q)  # rounding may leave -1e-17
-
-
-def _log_visible(fit: Decomposition, cells: IntArray) -> FloatArray:
-    """Sum Q over the hidden levels of some visible cells by logarithms."""
-    levels = np.indices(fit.shape[cells.shape[1] :]).reshape(len(fit.shape) - cells.shape[1], -1).T
-    joint = np.hstack([np.repeat(cells, len(levels), axis=0), np.tile(levels, (len(cells), 1))])
-    return np.asarray(np.logaddexp.reduce(fit.log_prob(joint).reshape(len(cells), -1), axis=1))
 
 
 def _shared(data: Dense, share: FloatArray) -> Dense:
