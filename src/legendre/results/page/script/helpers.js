@@ -4,8 +4,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = document.querySelector("svg").namespaceURI;
 const redraw = []; // what is drawn again when the colours change
 
-
-
 function add(parent, tag, attributes = {}, text = null) {
   const svg = parent.namespaceURI === SVG || tag === "svg";
   const node = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
