@@ -35,6 +35,11 @@ function number(value, digits = 4) {
   return text.replace("-", "−");
 }
 
+function short(value) { // for the ticks of an axis: 1.5M
+  if (Math.abs(value) < 1e4 || Math.abs(value) >= 1e15) return number(value, 3);
+  return new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 }).format(value).replace("-", "−");
+}
+
 function percent(share) {
   return (100 * share).toFixed(1) + " %";
 }
