@@ -15,8 +15,6 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
 
 import legendre as ld
-from legendre.core.labels import Labels
-from legendre.results.decomposition import Decomposition
 
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -101,16 +99,14 @@ def written_pages(folder: Path) -> dict[str, Path]:
     """Write pages of different kinds of results."""
     rng = np.random.default_rng(7)
     rows, columns = np.arange(9)[:, None, None], np.arange(12)[:, None]
-    X = rng.poisson(4.0 * np.exp(np.sin(rows / 3 + columns / 4) + np.arange(5) / 5))
-    labels = Labels.read(X.shape, ["station", "hour", "day"], {"day": ["Mon", "Tue", "Wed", "Thu", NASTY]})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Decomposition, "labels", property(lambda _: labels))
-        fit = ld.decompose(X, "adaptive(24)")
-        fit.report(folder / "grown.html")
-        fit.save(folder / "fit.npz")
-        ld.load(folder / "fit.npz").report(folder / "loaded.html")
-        gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
-        ld.complete(gaps, "interactions(2)").report(folder / "completed.html")
+    X = rng.poisson(4000.0 * np.exp(np.sin(rows / 3 + columns / 4) + np.arange(5) / 5))
+    named: Any = {"names": ["station", "hour", "day"], "levels": {"day": ["Mon", "Tue", "Wed", "Thu", NASTY]}}
+    fit = ld.decompose(X, "adaptive(24)", **named)
+    fit.report(folder / "grown.html")
+    fit.save(folder / "fit.npz")
+    ld.load(folder / "fit.npz").report(folder / "loaded.html")
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    ld.complete(gaps, "interactions(2)").report(folder / "completed.html")
     ld.balance(X + 1.0).report(folder / "balanced.html")
     ld.smooth(np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))).report(folder / "smoothed.html")
     ld.decompose([1.0, 2.0, 4.0], "full").report(folder / "vector.html")

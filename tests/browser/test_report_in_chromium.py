@@ -216,3 +216,13 @@ def test_cells_that_were_not_observed_are_grey(browser: Browser, pages: dict[str
         return n"""
     )
     assert 0 < grey < 40
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_text_of_a_chart_is_cut_off(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    browser.open(pages[name])
+    outside = """return [...document.querySelectorAll("main svg text")].filter((text) => {
+        const box = text.getBBox(), view = text.ownerSVGElement.viewBox.baseVal;
+        return box.x < -1 || box.x + box.width > view.width + 1;
+    }).map((text) => text.textContent)"""
+    assert browser.run(outside) == []

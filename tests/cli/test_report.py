@@ -73,3 +73,17 @@ def test_what_cannot_be_done_is_a_sentence(
     code, out, err = run(monkeypatch, capsys, "report", *words)
     assert (code, out, err) == (2, "", f"legendre: {sentence}\n")
     assert not (folder / "report.html").exists()
+
+
+def test_a_table_of_rows_is_read_as_fit_reads_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{a},{b}" for a in ("BOS", "SFO") for b in ("early", "late") for _ in range(3 + len(a + b) % 4)]
+    (folder / "rows.csv").write_text("\n".join(["dest,hour", *lines]) + "\n")
+    table = ["rows.csv", "--columns", "dest,hour"]
+    assert run(monkeypatch, capsys, "fit", *table, "-b", "B1", "-o", "rows.npz")[0] == 0
+    code, _, err = run(monkeypatch, capsys, "report", "rows.npz", "--data", *table)
+    assert (code, err) == (0, "")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "dest × hour (2 × 2)" in page
+    assert '"levels":[[""],["BOS","SFO"],["early","late"]]' in page

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from test_notebook import parsed
@@ -111,12 +112,10 @@ def test_the_worst_residuals_are_the_largest_terms_of_the_deviance(fit: Decompos
     assert np.sign(roots.ravel()[order]).tolist() == np.sign([row[3] for row in rows]).tolist()
 
 
-def test_labels_reach_every_part_and_are_escaped(
-    fit: Decomposition, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_reach_every_part_and_are_escaped(tmp_path: Path) -> None:
     nasty = "</script><script>alert(1)</script>"
-    labels = Labels.read(fit.shape, ["line", "hour", nasty], {"line": ["A", "B", "C", "<b>D</b>", "E"]})
-    monkeypatch.setattr(Decomposition, "labels", property(lambda _: labels))
+    levels = {"line": ["A", "B", "C", "<b>D</b>", "E"]}
+    fit = ld.decompose(COUNTS, "adaptive(12)", names=["line", "hour", nasty], levels=levels)
     page = written(fit, tmp_path)
     assert page.count("<script") == 2
     data = data_of(page)
@@ -136,6 +135,15 @@ def test_a_fit_from_a_file_needs_x_for_slices(fit: Decomposition, tmp_path: Path
     assert "does not hold X" in page
     assert {"slices", "residuals"}.isdisjoint(data_of(page))
     assert data_of(written(loaded, tmp_path, COUNTS)) == data_of(written(fit, tmp_path))
+
+
+def test_data_with_labels_are_taken_in_the_form_of_x(tmp_path: Path) -> None:
+    series = pd.DataFrame({"a": list("xxyyz"), "b": list("pqpqp"), "n": [3, 1, 4, 1, 5]}).set_index(["a", "b"])["n"]
+    fit = ld.decompose(series, "B1")
+    fit.save(tmp_path / "fit.npz")
+    data = data_of(written(ld.load(tmp_path / "fit.npz"), tmp_path, series))
+    assert data["slices"]["levels"][1:] == [["x", "y", "z"], ["p", "q"]]
+    assert data == data_of(written(fit, tmp_path))
 
 
 def test_other_data_are_refused(fit: Decomposition, tmp_path: Path) -> None:
@@ -231,8 +239,8 @@ def test_a_sparse_x_gives_the_page_of_the_dense_one(support: str, tmp_path: Path
     dense, listed = (ld.decompose(x, "interactions(2)", support=support) for x in (X, as_sparse(X)))
     one, other = (data_of(written(fit, tmp_path)) for fit in (dense, listed))
     for name in "xq":
-        mine, theirs = (unpacked(data["slices"][name], data["slices"]["shape"]) for data in (one, other))
-        assert_allclose(mine, theirs, rtol=1e-3, atol=1e-6)
+        x, y = (unpacked(data["slices"][name], data["slices"]["shape"]) for data in (one, other))
+        assert_allclose(x, y, rtol=1e-3, atol=1e-6)
     assert [row[:2] for row in one["residuals"]["rows"][:5]] == [row[:2] for row in other["residuals"]["rows"][:5]]
 
 

@@ -59,7 +59,7 @@ def column_table(table: Columns) -> str:
 def _table(title: str, rows: str, lead: str = "") -> str:
     head = f'<div style="font-weight: 600; margin: 8px 0 2px;">{escape(title)}</div>' if title else ""
     lead = f"<div>{escape(lead)}</div>" if lead else ""
-    style = f"border-collapse: collapse; border-top: {RULE}; border-bottom: {RULE}; margin: 0 0 6px;"
+    style = f"font-size: inherit; border-collapse: collapse; border-top: {RULE}; border-bottom: {RULE};"
     return f'{head}{lead}<table style="{style}"><tbody>{rows}</tbody></table>'
 
 

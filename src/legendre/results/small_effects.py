@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import LegendreError
-from legendre.core.origin import PLAIN
+from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import FloatArray
 from legendre.results.effects import Effect, effects_of
 
@@ -29,7 +29,7 @@ def effects_for_pictures(fit: Any) -> list[Effect]:
     return [effect for effect in found if len(effect.modes) <= 2]
 
 
-def effects_of_tensor(q: FloatArray) -> list[Effect]:
+def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
     """List effects of at most two modes on the logarithm of a tensor; none where an entry is 0.
 
     >>> [round(effect.share, 12) for effect in effects_of_tensor(np.outer([1.0, 2.0], [1.0, 1.0, 1.0]))]
@@ -49,5 +49,5 @@ def effects_of_tensor(q: FloatArray) -> list[Effect]:
     for modes, table in tables.items():
         variance = float(np.square(table).mean())
         lengths = tuple(np.ones(n, dtype=np.int64) for n in table.shape)
-        found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, PLAIN))
+        found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, origin.part(modes)))
     return found

@@ -15,6 +15,7 @@ from legendre.core.memory import rows_of, size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.results.page.blocks import block_sums
 from legendre.results.tensor import FittedTensor
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class FitPair:
         fit, model = self.fit, self.fit.model
         if model.space.form == "grid" and model.measure is None and model.n_merged <= limits.LARGEST_GRID:
             q = np.exp(fit.distribution.log_density())  # type: ignore[union-attr]  # it is on a grid
-            for k in range(q.ndim):
-                q = np.moveaxis(np.tensordot(q, _overlaps(model.quotient, quotient, k), axes=(k, 0)), -1, k)
+            for k, length in enumerate(quotient.shape):
+                q = block_sums(q, k, model.quotient.cuts[k], quotient.cuts[k], length)
             return np.asarray(q * fit.total)
         if (size := math.prod(quotient.shape[k] for k in modes)) > LARGEST_TABLE:
             raise InvalidQuery(f"a table of Q over the modes {modes} has {size_name(size)} cells, which is not formed.")
@@ -138,14 +139,6 @@ def deviances(x: FloatArray, q: FloatArray) -> FloatArray:
 
     with np.errstate(invalid="ignore"):
         return np.asarray(2.0 * (rel_entr(x, q) - x + q), dtype=np.float64)
-
-
-def _overlaps(fine: Quotient, coarse: Quotient, k: int) -> FloatArray:
-    """Count the levels of mode k that each pair of intervals, one of each quotient, has in common."""
-    ends = [np.append(quotient.cuts[k][1:], quotient.shape[k]) for quotient in (fine, coarse)]
-    first = np.maximum.outer(fine.cuts[k], coarse.cuts[k])
-    last = np.minimum.outer(*ends)
-    return np.asarray(np.maximum(last - first, 0), dtype=np.float64)
 
 
 def _worst_of(blocks: Iterator[tuple[slice, FloatArray, FloatArray]], most: int) -> Worst:

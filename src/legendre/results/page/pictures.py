@@ -10,6 +10,7 @@ import numpy as np
 from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.effects import Effect
+from legendre.results.page.blocks import block_sums, blocks
 from legendre.results.page.names import block_names, cell_text, mode_name, parameter_text
 from legendre.results.page.packed import packed, rounded
 from legendre.results.page.pairs import Worst, deviances
@@ -77,15 +78,11 @@ def _map(effect: Effect, labels: Labels) -> dict[str, Any]:
 def _thinned(effect: Effect, axis: int, merged: FloatArray, most: int) -> tuple[FloatArray, IntArray]:
     """Spread merged levels to levels along one mode, and average neighbours where there are more than `most`."""
     lengths = effect.lengths[axis]
-    starts = np.cumsum(lengths) - lengths
-    n = min(int(lengths.sum()), most)
-    cuts = np.asarray((np.arange(n) * int(lengths.sum())) // n, dtype=np.int64)
-    ends = np.append(cuts[1:], lengths.sum())
-    common = np.maximum(
-        np.minimum.outer(ends, starts + lengths) - np.maximum.outer(cuts, starts), 0
-    )  # levels that each block shares with each interval
-    means = np.moveaxis(np.tensordot(common / (ends - cuts)[:, None], merged, axes=(1, axis)), 0, axis)
-    return means, cuts
+    length = int(lengths.sum())
+    cuts = blocks(length, most)
+    sums = block_sums(merged, axis, np.cumsum(lengths) - lengths, cuts, length)
+    sizes = np.diff(cuts, append=length).reshape((-1,) + (1,) * (merged.ndim - 1 - axis))
+    return sums / sizes, cuts
 
 
 def parameters_data(basis: IntArray, theta: FloatArray, eta: FloatArray, labels: Labels, most: int) -> dict[str, Any]:

@@ -9,8 +9,9 @@ import numpy as np
 
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.results.effects import Effect
+from legendre.results.page.blocks import blocks
 from legendre.results.page.names import block_names, mode_name
 from legendre.results.page.packed import packed
 from legendre.results.page.pairs import Pair, deviances
@@ -31,7 +32,7 @@ def slices(pair: Pair, labels: Labels, effects: Sequence[Effect], budget: int) -
     cuts = [np.zeros(1, dtype=np.int64) for _ in shape]
     for k, most in zip(modes, (MOST_SLICES, PIXELS, PIXELS), strict=True):
         if k is not None:
-            cuts[k] = _blocks(shape[k], most)
+            cuts[k] = blocks(shape[k], most)
     quotient = Quotient(shape, tuple(cuts))
     x, q = (
         _arranged(table, modes, quotient) for table in pair.box(quotient, sorted(k for k in modes if k is not None))
@@ -68,12 +69,6 @@ def _modes(shape: tuple[int, ...], effects: Sequence[Effect]) -> tuple[int | Non
     slider = min(kept, key=lambda k: (shape[k], -k))
     rows, columns = (k for k in kept if k != slider)
     return slider, rows, columns
-
-
-def _blocks(length: int, most: int) -> IntArray:
-    """Cut a mode into intervals of about equal lengths, at most `most`."""
-    n = min(length, most)
-    return np.asarray((np.arange(n) * length) // n, dtype=np.int64)
 
 
 def _arranged(table: FloatArray, modes: Sequence[int | None], quotient: Quotient) -> FloatArray:

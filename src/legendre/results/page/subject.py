@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
@@ -91,23 +89,22 @@ def own_pair(x: FloatArray, q: FloatArray, data: TensorLike | None) -> ArrayPair
     return ArrayPair(x, q)
 
 
-def check_shape(data: TensorLike, shape: tuple[int, ...]) -> None:
-    """Refuse data of another shape than that of the tensor that was fitted."""
-    found: Any = getattr(data, "shape", None)
-    given = tuple(np.shape(data) if found is None else found)
-    if given != shape:
-        raise InvalidQuery(f"report: data has shape {given}, but the fit is of a tensor of shape {shape}.")
-
-
 def read_again(fit: Decomposition, data: TensorLike) -> Observation:
     """Read the X that a fit was made of; refuse another shape, or another sum."""
-    check_shape(data, fit.shape)
-    support = fit.model.support
-    space = "nonzero" if support.points is not None else "all" if support.mask is None else support.mask
-    found = read(data, space, fit.model.base)
+    support, base, found = fit.model.support, fit.model.base, read_shaped(data, fit.shape)
+    if support.points is not None or support.mask is not None or base is not None:
+        found = read(data, "nonzero" if support.mask is None and not support.full else support.on_grid(), base)
     if not abs(found.total - fit.total) <= SAME_TOTAL * fit.total:
         raise InvalidQuery(
             f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
             "Pass the X that was fitted."
         )
+    return found
+
+
+def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
+    """Read the X that a caller gives for a fit; refuse one of another shape."""
+    found = read(data)
+    if found.shape != shape:
+        raise InvalidQuery(f"report: data has shape {found.shape}, but the fit is of a tensor of shape {shape}.")
     return found

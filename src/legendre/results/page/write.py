@@ -31,15 +31,8 @@ LARGEST_PAGE = 2_900_000  # bytes
 SLICE_CELLS = 230_000  # cells of X, and of Q, that slices are cut from: about 1.2 MB
 MOST_PARAMETERS = 4_000  # rows of the table of parameters
 MOST_RESIDUALS = 50  # rows of the table of residuals
-ASKED = (
-    "tensor",
-    "visible",
-    "hidden",
-    "support",
-    "basis",
-    "margins",
-    "solver",
-)  # rows of a summary that were asked for
+# rows of a summary that were asked for
+ASKED = ("tensor", "visible", "modes", "hidden", "support", "basis", "why this basis", "margins", "solver")
 SCRIPTS = ("helpers", "colours", "maps", "charts", "tables", "viewer", "sections")  # in this order, one script
 UNSAFE = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}  # JSON in a script must not end it
 

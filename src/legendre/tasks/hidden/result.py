@@ -11,7 +11,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
-from legendre.data.read import TensorLike, read
+from legendre.data.read import TensorLike
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
@@ -20,7 +20,7 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.page.pairs import ArrayPair
-from legendre.results.page.subject import Subject, check_shape, subject_of_fit
+from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.report import rank_name
@@ -154,8 +154,7 @@ class HiddenDecomposition(Result):
         if data is None:
             x = None if self.fit.data is None else visible_sums(in_memory(self.fit.data, "report").values, n)
         else:
-            check_shape(data, self.shape)
-            x = in_memory(read(data), "report").values.astype(np.float64)
+            x = in_memory(read_shaped(data, self.shape), "report").values.astype(np.float64)
         told = subject_of_fit(self.fit, None)
         return replace(
             told,

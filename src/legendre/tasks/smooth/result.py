@@ -139,7 +139,7 @@ class Smoothed(Result):
 
     def small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
-        return effects_of_tensor(self.means)
+        return effects_of_tensor(self.means, self.origin)
 
     def tables(self) -> list[Table]:
         """List what was filled in, how well held-out cells were, and which terms matter."""

@@ -22,10 +22,10 @@ function rgb(lightness, chroma, hue) { // from OKLCH, in which equal steps look 
   });
 }
 
-function ramp(stops) { // 256 colours through (lightness, chroma, hue)
+function ramp(stops, n = 256) { // n colours through (lightness, chroma, hue)
   const out = [];
-  for (let i = 0; i < 256; i++) {
-    const at = (i / 255) * (stops.length - 1);
+  for (let i = 0; i < n; i++) {
+    const at = (i / (n - 1)) * (stops.length - 1);
     const k = Math.min(Math.floor(at), stops.length - 2);
     out.push(rgb(...stops[k].map((v, j) => v + (at - k) * (stops[k + 1][j] - v))));
   }
@@ -33,8 +33,14 @@ function ramp(stops) { // 256 colours through (lightness, chroma, hue)
 }
 
 const RISING = ramp([[0.17, 0.06, 290], [0.36, 0.12, 268], [0.56, 0.11, 225], [0.77, 0.12, 165], [0.97, 0.11, 108]]);
-const SIGNED_LIGHT = ramp([[0.38, 0.17, 300], [0.68, 0.12, 300], [0.985, 0, 300], [0.985, 0, 62], [0.78, 0.13, 62], [0.5, 0.14, 48]]);
-const SIGNED_DARK = ramp([[0.84, 0.12, 300], [0.58, 0.14, 300], [0.25, 0, 300], [0.25, 0, 58], [0.62, 0.13, 58], [0.88, 0.12, 75]]);
+const SIGNED_LIGHT = [ // purple, white, orange
+  ...ramp([[0.36, 0.17, 300], [0.7, 0.12, 300], [0.99, 0, 300]], 128),
+  ...ramp([[0.99, 0, 62], [0.8, 0.13, 62], [0.48, 0.14, 48]], 128),
+];
+const SIGNED_DARK = [
+  ...ramp([[0.86, 0.11, 300], [0.56, 0.14, 300], [0.24, 0, 300]], 128),
+  ...ramp([[0.24, 0, 58], [0.6, 0.13, 58], [0.9, 0.11, 80]], 128),
+];
 
 const signed = () => (dark() ? SIGNED_DARK : SIGNED_LIGHT);
 const nothing = () => (dark() ? [58, 64, 74] : [214, 212, 206]); // cells without a number

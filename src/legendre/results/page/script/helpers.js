@@ -4,8 +4,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = document.querySelector("svg").namespaceURI;
 const redraw = []; // what is drawn again when the colours change
 
-
-
 function add(parent, tag, attributes = {}, text = null) {
   const svg = parent.namespaceURI === SVG || tag === "svg";
   const node = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
@@ -35,6 +33,11 @@ function number(value, digits = 4) {
     text = Number(value.toFixed(Math.min(places, 20))).toLocaleString("en", { maximumFractionDigits: 20 });
   }
   return text.replace("-", "−");
+}
+
+function short(value) { // for the ticks of an axis: 1.5M
+  if (Math.abs(value) < 1e4 || Math.abs(value) >= 1e15) return number(value, 3);
+  return new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 2 }).format(value).replace("-", "−");
 }
 
 function percent(share) {

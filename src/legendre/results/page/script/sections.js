@@ -63,7 +63,7 @@ function path() {
     const values = data.path[name];
     if (values.every((v) => v === null)) continue;
     chart(place("path-charts"), {
-      title, x: sizes, y: values, ticks: niceTicks, tickText: (v) => number(v, 3), chosen: sizes.length - 1,
+      title, x: sizes, y: values, ticks: niceTicks, tickText: short, chosen: sizes.length - 1,
       caption: `chosen: ${sizes[sizes.length - 1].toLocaleString("en")} parameters, ${number(values[values.length - 1])}`,
       read: (i) => `${sizes[i].toLocaleString("en")} parameters: ${number(values[i], 5)}`,
     });
