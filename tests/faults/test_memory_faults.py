@@ -87,6 +87,7 @@ def test_blas_is_loaded_while_there_is_room_where_memory_is_limited(monkeypatch:
 
     called: list[bool] = []
     monkeypatch.setattr(memory, "_load_blas", lambda: called.append(True))
+    monkeypatch.setattr(memory, "_of_the_process", lambda: 1e12)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1 << 40, resource.RLIM_INFINITY))
     with memory_told("decompose"):
         assert called == [True]
@@ -100,3 +101,16 @@ def test_the_first_use_of_a_name_imports_and_may_run_out_of_memory(monkeypatch: 
     monkeypatch.delitem(vars(ld), "complete", raising=False)
     with pytest.raises(ld.errors.TooLarge, match=r"^import of legendre\.complete: memory ran out \(an allocation"):
         _ = ld.complete
+
+
+def test_nothing_is_begun_where_the_stack_could_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit with 4 MiB of addresses left once ended by signal 11."""
+    from legendre.core import memory
+
+    monkeypatch.setattr(memory, "_limited", lambda: True)
+    monkeypatch.setattr(memory, "_of_the_process", lambda: 4.0 * 2**20)
+    with (
+        pytest.raises(ld.errors.TooLarge, match=r"^decompose: memory ran out \(4\.0 MiB are left to this process\)\. "),
+        memory_told("decompose"),
+    ):
+        raise AssertionError

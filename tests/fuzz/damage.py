@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.cli.read import read_input
+from legendre.cli.read import read_input as read_with_labels
 from legendre.core.npz import checksum
 
 Arrays = dict[str, Any]
@@ -35,6 +35,11 @@ SKEWED = np.random.default_rng(4).lognormal(sigma=2.0, size=(4, 3, 3))
 COUNTS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
 EVENTS = np.random.default_rng(5).poisson(np.where(np.indices((4, 3)).sum(axis=0) > 3, 60.0, 3.0))
 GAPS = np.where(np.eye(4, dtype=bool)[::-1], np.nan, np.add.outer(np.arange(1.0, 5.0), [1.0, 2.0, 4.0, 3.0]))
+
+
+def read_input(path: Path) -> Any:
+    """Read X as the command line does."""
+    return read_with_labels(path).X
 
 
 # ---- what is damaged

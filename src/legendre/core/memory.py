@@ -14,6 +14,7 @@ from legendre.core.errors import TooLarge
 LOADING = ("failed to map segment", "cannot allocate memory")
 """What the errors say that the loader of shared libraries raises where there is no room left for one."""
 BLAS_ROOM = 1 << 27  # bytes that both copies of OpenBLAS, NumPy's and SciPy's, take for themselves when first called
+LEAST_ROOM = 1 << 23  # bytes (8 MiB) below which nothing is begun: a stack that cannot grow ends the process
 BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
 NO_QUESTION = 1 << 26  # bytes (64 MiB) that are taken without looking at how many are free
 CGROUPS = Path("/sys/fs/cgroup")
@@ -140,6 +141,8 @@ def memory_told(what: str, *, computes: bool = True) -> Iterator[None]:
     try:
         if computes and _limited():
             _load_blas()
+            if (room := _of_the_process()) < LEAST_ROOM:
+                raise MemoryError(f"{room / 2**20:.1f} MiB are left to this process")
         yield
     except TooLarge:
         raise
