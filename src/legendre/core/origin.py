@@ -7,7 +7,7 @@ with a row for each cell. Arrays of NumPy, torch, JAX and CuPy stay arrays of th
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -144,28 +144,41 @@ class Origin:
             "library": self.library,
             "notes": list(self.notes),
         }
-        arrays: dict[str, Any] = {}
-        if self.labels is not None:
-            about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
-            for k, level in enumerate(self.labels.levels or ()):
-                if level is not None:
-                    texts = level.dtype.kind == "O"
-                    arrays[f"levels.{k}"] = np.array([level_text(v) for v in level]) if texts else level
-        return {"about": json.dumps(about), **arrays}
+        if self.labels is None:
+            return {"about": json.dumps(about)}
+        own = [None if level is None else _stored(level) for level in self.labels.levels or ()]
+        about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
+        about["levels"] = [None if level is None else _group(level) for level in own]
+        groups: dict[str, list[AnyArray]] = {}
+        for level in own:
+            if level is not None:
+                groups.setdefault(_group(level), []).append(level)
+        return {"about": json.dumps(about), **{f"levels.{name}": np.concatenate(g) for name, g in groups.items()}}
+
+
+def _stored(level: AnyArray) -> AnyArray:
+    """Make labels an array that a file can hold: objects become texts."""
+    return np.array([level_text(value) for value in level]) if level.dtype.kind == "O" else level
+
+
+def _group(level: AnyArray) -> str:
+    """Name the array of a file that holds labels of a type: those of all its modes, one after the other."""
+    return "text" if level.dtype.kind == "U" else str(level.dtype)
 
 
 PLAIN = Origin()  # an array of NumPy without labels
 
 
-def read_origin(about: str, shape: tuple[int, ...], levels: dict[int, AnyArray]) -> Origin:
-    """Make an origin of what a file holds; ValueError or KeyError where that cannot be one."""
+def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArray]) -> Origin:
+    """Make an origin of what a file holds; ValueError, KeyError or TypeError where that cannot be one."""
     found = json.loads(about)
     if not isinstance(found, dict) or found["form"] not in FORMS:
-        raise ValueError("no origin")
+        raise ValueError("no form of X is named")
     names, own = found.get("names"), found.get("own_names")
-    labels = Labels.read(shape, names, [levels.get(k) for k in range(len(shape))]) if names or levels else None
+    levels = _cut(found.get("levels") or [], shape, stored)
+    labels = Labels.read(shape, names, levels) if names or levels else None
     if (found["form"] != "array" and labels is None) or (own is not None and len(own) != len(shape)):
-        raise ValueError("no labels")
+        raise ValueError("names are missing")
     return Origin(
         labels,
         form=found["form"],
@@ -174,6 +187,19 @@ def read_origin(about: str, shape: tuple[int, ...], levels: dict[int, AnyArray])
         own_names=None if own is None else tuple(own),
         notes=tuple(map(str, found["notes"])),
     )
+
+
+def _cut(groups: list[str | None], shape: tuple[int, ...], stored: Mapping[str, AnyArray]) -> list[AnyArray | None]:
+    """Share out among the modes what the arrays of a file hold for all of them."""
+    used = dict.fromkeys(stored, 0)
+    levels: list[AnyArray | None] = []
+    for name, size in zip(groups, shape, strict=bool(groups)):
+        levels.append(None if name is None else stored[name][used[name] : used[name] + size])
+        if name is not None:
+            used[name] += size
+    if any(len(stored[name]) != count for name, count in used.items()):
+        raise ValueError("there are labels of no mode")
+    return levels
 
 
 def _plain(name: Hashable) -> Any:

@@ -90,10 +90,10 @@ def unpack_origin(arrays: Archive, shape: tuple[int, ...]) -> Origin:
     part = arrays.part("origin")
     if "about" not in part:
         return PLAIN
-    names = [name for name in part.names() if name.startswith("levels.")]
-    levels = {int(name.removeprefix("levels.")): part.array(name, "OUiufMmb", (None,)) for name in names}
+    held = part.part("levels")
+    stored = {name: held.array(name, "UiufMmb", (None,)) for name in held.names()}
     try:
-        return read_origin(part.text("about"), shape, levels)
+        return read_origin(part.text("about"), shape, stored)
     except (ValueError, KeyError, TypeError) as problem:
         raise arrays.unfit(f"its labels are none of a tensor of shape {shape} ({problem})") from None
 
