@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 
 import numpy as np
@@ -47,14 +48,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thread_unsafe(reason="its fixtures share a folder"))
 
 
+TRACED = 2  # cases of a parametrized test that coverage sees: the others mostly reach the same lines
+_seen: Counter[str] = Counter()  # cases of each test so far
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Run property tests without coverage's tracer, which doubles their time; single cases reach the same lines.
+    """Run property tests, and further cases of a test, without coverage's tracer, which takes a third of their time.
 
-    Those that run with the compiler off are there to be traced.
+    Tests that run with the compiler off are there to be traced.
     """
-    tracer = sys.gettrace()
-    if is_hypothesis_test(getattr(item, "obj", None)) and not item.get_closest_marker("uncompiled"):
+    tracer, name = sys.gettrace(), item.nodeid.partition("[")[0]
+    _seen[name] += 1
+    many = _seen[name] > TRACED or is_hypothesis_test(getattr(item, "obj", None))
+    if many and not item.get_closest_marker("uncompiled"):
         sys.settrace(None)
     try:
         return (yield)
