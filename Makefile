@@ -11,49 +11,44 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test test-browser compiling uncompiled small rest threads lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: demo test test-browser traced untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
 .PHONY: bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# One core runs the tests that compile most, in one process, so that nothing is compiled twice, and those that start
-# processes of their own, which coverage does not see; the other checks the source, runs the tests marked "uncompiled"
-# with the compiler off, which shows coverage the lines of compiled code, and then tests that compile nothing. Both
-# share the rest.
+# Two processes, one for each core. The first checks the source, runs the tests marked "uncompiled" with the compiler off,
+# which shows coverage the lines of compiled code, and then all tests that are not named here. The second runs without
+# coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start processes
+# of their own, which coverage does not see, and some that reach no lines that others do not.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-COMPILING := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_sparse_files.py \
-	tests/fitting/test_determinism.py tests/faults
-SMALL := tests/basis tests/model tests/paper tests/results tests/solvers
+UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_sparse_files.py \
+	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
+	tests/tasks/test_every_kind_of_x.py tests/core/test_checkpoint.py tests/solvers/test_faces.py docs README.md
 PYTEST := $(BIN)/python -m pytest --quiet
-# coverage's tracer would slow the compiler down by a third
 WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
 
 test: $(VENV)/.dev
 	rm -rf .coverage-parts
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target small compiling
-	$(MAKE) --no-print-directory rest
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target traced untraced
 	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
 	$(BIN)/python -m coverage report
+
+untraced: $(VENV)/.dev
+	$(PYTEST) $(UNTRACED)
+
+uncompiled: lint
+	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
+		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
+
+traced: uncompiled
+	$(WITH_COVERAGE) $(UNTRACED:%=--ignore=%)
 
 # The report page in chromium, which is installed where that is possible; without it the tests are skipped, but fail
 # where LEGENDRE_CI is set.
 test-browser: $(VENV)/.dev
 	tools/chromium
 	$(PYTEST) tests/browser
-
-compiling: $(VENV)/.dev
-	$(PYTEST) $(COMPILING)
-
-uncompiled: lint
-	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
-		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
-
-small: uncompiled
-	$(WITH_COVERAGE) $(SMALL)
-
-rest: $(VENV)/.dev
-	$(WITH_COVERAGE) --numprocesses 2 $(COMPILING:%=--ignore=%) $(SMALL:%=--ignore=%)
 
 # Generated calls of everything public, judged by brute force (docs/reliability.md): a fresh seed unless SEED= is given.
 # make fuzz takes minutes; make fuzz-long CASES=500000 takes hours. Cases that fail are kept in fuzz-failures/.
