@@ -22,9 +22,10 @@ demo: $(VENV)/.demo
 # coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start processes
 # of their own, which coverage does not see, and some that reach no lines that others do not.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
-UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_sparse_files.py \
+UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
 	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
-	tests/tasks/test_every_kind_of_x.py tests/core/test_checkpoint.py tests/solvers/test_faces.py docs README.md
+	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/core/test_checkpoint.py tests/solvers/test_faces.py \
+	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md
 PYTEST := $(BIN)/python -m pytest --quiet
 WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
 
