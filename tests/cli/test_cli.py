@@ -324,7 +324,7 @@ def test_the_demo_names_the_reason_where_nonnegative_cp_cannot_run(
 
     monkeypatch.setitem(PEERS, "cp-hals", replace(PEERS["cp-hals"], package=package, fit=trouble))
     monkeypatch.setattr("legendre.cli.demo.SIZES", (1,))
-    monkeypatch.setattr("legendre.cli.demo.run_flights", lambda folder: None)  # the demo's other part
+    monkeypatch.setattr("legendre.cli.demo.run_flights", lambda _: None)  # the demo's other part
     code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
     assert code == 0
     assert "NN-CP HALS x mask" not in out
