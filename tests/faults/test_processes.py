@@ -141,8 +141,8 @@ def loop(n, out):
 
 kernel, out = ParallelKernel(loop), np.empty(8)
 kernel(1e9, 10, out)
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 begin = time.monotonic()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     kernel(1e9, 10**11, out)  # some minutes
 except KeyboardInterrupt:
