@@ -7,16 +7,17 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import index_type
-from legendre.core.errors import InvalidFile, InvalidSetting
+from legendre.core.errors import InvalidFile, InvalidLabels, InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_entry, read_layout, read_value
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
@@ -104,7 +105,13 @@ def _compiled(layout: LineFormat, line: int, text: bytes) -> Block:
 
 
 def read_tns(
-    path: str | os.PathLike[str], shape: Sequence[int] | None = None, *, start: int = 1, progress: bool = False
+    path: str | os.PathLike[str],
+    shape: Sequence[int] | None = None,
+    *,
+    start: int = 1,
+    names: Sequence[str] | None = None,
+    levels: Sequence[Sequence[Any] | str | os.PathLike[str] | None] | None = None,
+    progress: bool = False,
 ) -> SparseTensor | FloatArray:
     r"""Read a tensor from a text file, compressed by gzip or not.
 
@@ -121,6 +128,9 @@ def read_tns(
         The grid; ``None`` is what the header says, or else the smallest that holds the cells.
     start
         The first index of each mode: 1, as is the custom, or 0.
+    names, levels
+        What the modes are called; and for each mode the labels of its levels in order: a list, a text file with one in
+        each line, as FROSTT has them, or ``None``. Not for a ``tensor`` file, which gives an array.
     progress
         Show on standard error how much has been read.
 
@@ -154,7 +164,32 @@ def read_tns(
         if sizes is not None and layout.sizes is not None and sizes != layout.sizes:
             text = f"the file says that its shape is {layout.sizes}; shape={sizes} was asked for."
             fail(name, layout.first_line, text)
-        return _dense(layout, source) if layout.dense else _listed(layout, source.blocks(again=bool(first)))
+        if layout.dense and names is None and levels is None:
+            return _dense(layout, source)
+        if layout.dense:
+            raise InvalidSetting(f"{name} is a dense tensor: pass names and levels to decompose, with the array.")
+        found = _listed(layout, source.blocks(again=bool(first)))
+    return found if names is None and levels is None else _labelled(found, names, levels)
+
+
+def _labelled(x: SparseTensor, names: Sequence[str] | None, levels: Sequence[Any] | None) -> SparseTensor:
+    """Give modes and levels their names; a list of labels that is longer than the largest index tells the size."""
+    if levels is not None and len(levels) != len(x.shape):
+        raise InvalidLabels(
+            f"levels has {len(levels)} items, the file has {len(x.shape)} modes: one for each, or None."
+        )
+    read = [_level_file(given) if isinstance(given, (str, os.PathLike)) else given for given in levels or ()]
+    shape = tuple(max(n, 0 if not read or read[k] is None else len(read[k])) for k, n in enumerate(x.shape))
+    labels = Labels.read(shape, names, read or None)
+    return replace(x, shape=shape, names=labels.names, levels=labels.levels)
+
+
+def _level_file(path: str | os.PathLike[str]) -> list[str]:
+    """Read the labels of a mode, one in each line."""
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidFile(f"cannot read the levels in {os.fspath(path)}: {problem}.") from None
 
 
 def _listed(layout: LineFormat, texts: Iterator[tuple[int, bytes]]) -> SparseTensor:

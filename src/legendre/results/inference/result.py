@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -122,8 +122,8 @@ class Inference(Storable):
         half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
-    def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> FloatArray:
-        """Return residuals as an array of X's shape, NaN outside the support; or those of some cells.
+    def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> Any:
+        """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
 
         Parameters
         ----------
@@ -150,12 +150,12 @@ class Inference(Storable):
         if counts.alive is None:
             index = support.cells()
             out[tuple(index.T)] = self._residuals_at(kind, index)
-            return out
+            return self.fit.origin.give(out, what="residual")
         out[support.on_grid()] = np.nan if kind == "adjusted" else 0.0
         out[counts.alive] = _raw(kind, counts.n, counts.mu, counts.log_mu)
         if kind == "adjusted":
             out[counts.alive] /= _spread(leverage_grid(self.fit, self.information)[counts.alive] * counts.mu)
-        return out
+        return self.fit.origin.give(out, what="residual")
 
     def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
         log_mu = self.fit.log_prob(cells) + float(np.log(self.fit.total))
