@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY, LIGHT = "#0072b2", "#d55e00", "0.45", "0.82"  # told apart by all readers (Okabe and Ito's palette)
-DIVERGING = "PuOr"  # purple for more, orange for less, white in the middle
+DIVERGING = "PuOr_r"  # orange for more, purple for less, white in the middle, as on the report page
 RISING = "cividis"  # from dark to light, the same for colour-blind readers
 SMALL, MEDIUM, LARGE = 11, 12, 13  # sizes of letters in points: ticks and notes, names of axes, titles
 PANEL = (4.6, 3.6)  # inches of one picture among several
