@@ -88,17 +88,22 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     counts, others = counts_of(small), counts_of(large)
     _check_same_table(small, large, counts, others)
     _check_nested(small, large)
+    df = added_parameters(small, large.basis)
+    statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
+    return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+
+
+def added_parameters(small: Decomposition, basis: IntArray) -> int:
+    """Count the parameters that a larger basis adds to a fit, on the cells to which the fit gives probability."""
     degrees_of_freedom(small)  # refuses a rank that is only a bound
-    more = _rank_on_face(large.basis, small)
+    more = _rank_on_face(basis, small)
     if not more.exact:
         raise InvalidQuery(
-            f"the degrees of freedom are not known: of {large.n_params:,} parameters at most {more.n:,} are "
+            f"the degrees of freedom are not known: of {len(basis):,} parameters at most {more.n:,} are "
             f"independent where small has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is was not "
             "counted. Compare smaller bases, or merge levels."
         )
-    df = more.n - small.rank
-    statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
-    return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+    return more.n - small.rank
 
 
 def _rank(basis: IntArray, support: Support) -> Rank:

@@ -25,8 +25,9 @@ from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
+from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.printout import shown
+from legendre.results.inference.ratio import added_parameters
 
 NAMED = 60
 """Characters of a basis' name in the table; longer ones lose their middle."""
@@ -53,8 +54,8 @@ class Rung:
     g2
         For counts ``2 N explained``, the likelihood ratio statistic against the rung below; otherwise ``None``.
     df
-        Its degrees of freedom: the independent parameters that this rung adds. At the boundary a cell whose probability
-        vanishes counts as one.
+        Its degrees of freedom: the independent parameters that this rung adds on the cells to which the rung below
+        gives probability, as in `likelihood_ratio`.
     """
 
     basis: str
@@ -183,15 +184,15 @@ def ladder(
     cells = [recipe.select(data) for recipe in recipes]
     _check_nested(recipes, cells)
     ground = decompose(data, "empty")
-    kl, free, rungs = ground.kl, degrees_of_freedom(ground), []
+    kl, small, rungs = ground.kl, ground, []
     for recipe, index in zip(recipes, cells, strict=True):
         fit = decompose(data, Cells(index))
         below, kl = kl, min(fit.kl, kl)  # the projection below is in this model too: only rounding can raise KL
         explained = below - kl
         share = explained / ground.kl if ground.kl > NOTHING else float("nan")
-        g2, df = 2.0 * data.total * explained if data.counts else None, free - degrees_of_freedom(fit)
+        g2, df = 2.0 * data.total * explained if data.counts else None, added_parameters(small, index)
         rungs.append(Rung(repr(recipe), len(index), kl, explained, share, g2, df))
-        free -= df
+        small = fit
     return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))
 
 

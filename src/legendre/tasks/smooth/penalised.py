@@ -180,7 +180,7 @@ class PenalisedPoint:
         The preconditioner is the Hessian's diagonal where cells are evenly spread.
         """
         unit = float(np.abs(right).max())
-        if LARGE < unit < np.inf:
+        if 0.0 < unit < np.inf and not 1.0 / LARGE <= unit <= LARGE:  # squares would leave the range of float64
             return unit * self.solve(right / unit, accuracy)
         scale = 1.0 / (1.0 + self.spread**2 * (self.observed.n_cells / self.q.size))
         found, left = np.zeros_like(right), right.copy()
