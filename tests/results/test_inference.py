@@ -225,7 +225,8 @@ def test_a_model_without_parameters() -> None:
 
 
 def test_notes_in_the_summary() -> None:
-    assert "the data chose the basis" in ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
+    said = ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
+    assert "the data chose the basis: p-values of fit are too large, those of parameters too small" in said
     undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
     for rows in (0, True):
@@ -382,3 +383,12 @@ def test_leverages_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ld.decompose(DRUGS, "B1").inference().residuals("adjusted")
     monkeypatch.setattr("legendre.results.inference.wald.ROWS", 7)
     assert_allclose(ld.decompose(DRUGS, "B1").inference().residuals("adjusted"), whole, rtol=1e-13)
+
+
+def test_a_basis_that_the_data_chose_fits_too_well() -> None:
+    """Under a true null half of all p-values are below 0.5; of grown bases next to none is, as the note says."""
+    rng = np.random.default_rng(1)
+    tables = [rng.multinomial(2000, np.full(36, 1 / 36)).reshape(6, 6) for _ in range(15)]
+    grown = [ld.decompose(X, ld.adaptive(10)).inference() for X in tables]
+    assert np.median([found.g2_p_value for found in grown]) > 0.8
+    assert np.median([np.median(found.p_values) for found in grown]) < 0.2

@@ -45,7 +45,9 @@ def _fit_table(tests: Inference) -> NamedValues:
         ("BIC", f"{tests.bic:.3f}"),
     ]
     if fit.path:
-        entries.append(("note", "the data chose the basis: p-values are too small"))
+        entries.append(
+            ("note", "the data chose the basis: p-values of fit are too large, those of parameters too small")
+        )
     if fit.status is Status.UNDECIDED:
         entries.append(("note", "whether all theta are finite was not decided: standard errors may be far too large"))
     return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
