@@ -211,11 +211,12 @@ def box_values(model: Model, log_density: FloatArray, unit: float = 1.0) -> Floa
 
 
 def in_units(log_q: FloatArray, unit: float) -> FloatArray:
-    """Compute ``unit * exp(log_q)``, also where exp(log_q) alone is below the range of float64."""
-    if unit == 1.0:
-        return np.exp(log_q)
-    root = np.exp(0.5 * log_q)
-    return root * unit * root
+    """Compute ``unit * exp(log_q)``, also where exp(log_q) alone is below the range of float64; beyond it inf."""
+    with np.errstate(over="ignore"):
+        if unit == 1.0:
+            return np.exp(log_q)
+        root = np.exp(0.5 * log_q)
+        return root * unit * root
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0) -> FloatArray:
