@@ -24,7 +24,7 @@ demo: $(VENV)/.demo
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
 UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
 	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
-	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/core/test_checkpoint.py tests/solvers/test_faces.py \
+	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/solvers/test_faces.py \
 	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md
 # plugins that read the source of every test, or import a library, before the first test runs
 PYTEST := $(BIN)/python -m pytest --quiet -p no:run-parallel -p no:zarr

@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.thread_unsafe(reason="its fixtures share a folder"))
 
 
-TRACED = 2  # cases of a parametrized test that coverage sees: the others mostly reach the same lines
+TRACED = 4  # cases of a parametrized test that coverage sees: the others mostly reach the same lines
 _seen: Counter[str] = Counter()  # cases of each test so far
 
 
