@@ -174,10 +174,9 @@ class Result(Storable):
 
 
 def labels_of(result: Any) -> Labels:
-    """Return the labels of the modes that a result's effects are about."""
-    source = getattr(result, "fit", result)
-    found: Labels | None = getattr(source, "labels", None)
-    return Labels(source.shape) if found is None else found
+    """Return the labels of the modes that a result's effects are about: those of its fit, hidden modes among them."""
+    labels: Labels = getattr(result, "fit", result).labels
+    return labels
 
 
 def of_fit(name: str, doc: str) -> property:

@@ -15,6 +15,7 @@ from legendre.core.memory import rows_of, size_name
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.results.deviance import deviances
 from legendre.results.page.blocks import block_sums
 from legendre.results.tensor import FittedTensor
 
@@ -131,14 +132,6 @@ class ArrayPair:
     def worst(self, most: int) -> Worst:
         """Search the observed cells."""
         return _worst_of(((rows, self.x[rows], self.q[rows]) for rows in rows_of(self.x.shape)), most)
-
-
-def deviances(x: FloatArray, q: FloatArray) -> FloatArray:
-    """Terms of the deviance, ``2 (x log(x / q) - x + q)``: 0 where x = q; NaN where x is not known."""
-    from scipy.special import rel_entr
-
-    with np.errstate(invalid="ignore"):
-        return np.asarray(2.0 * (rel_entr(x, q) - x + q), dtype=np.float64)
 
 
 def _worst_of(blocks: Iterator[tuple[slice, FloatArray, FloatArray]], most: int) -> Worst:

@@ -9,11 +9,12 @@ import numpy as np
 
 from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.deviance import signed_roots
 from legendre.results.effects import Effect
 from legendre.results.page.blocks import block_sums, blocks
 from legendre.results.page.names import block_names, cell_text, mode_name, parameter_text
 from legendre.results.page.packed import packed, rounded
-from legendre.results.page.pairs import Worst, deviances
+from legendre.results.page.pairs import Worst
 from legendre.results.rounds import Round
 from legendre.solvers.loop import Step
 
@@ -98,7 +99,7 @@ def parameters_data(basis: IntArray, theta: FloatArray, eta: FloatArray, labels:
 
 def residuals_data(worst: Worst, labels: Labels) -> dict[str, Any]:
     """List the worst cells: name, X, Q, and the signed root of the term of the deviance."""
-    terms = np.sqrt(deviances(worst.x, worst.q)) * np.sign(worst.x - worst.q)
+    terms = signed_roots(worst.x, worst.q)
     rows = [
         [cell_text(labels, cell), rounded(x), rounded(q), rounded(term)]
         for cell, x, q, term in zip(worst.cells, worst.x.tolist(), worst.q.tolist(), terms.tolist(), strict=True)

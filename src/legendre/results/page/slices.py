@@ -10,11 +10,12 @@ import numpy as np
 from legendre.core.labels import Labels
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray
+from legendre.results.deviance import deviances
 from legendre.results.effects import Effect
 from legendre.results.page.blocks import blocks
 from legendre.results.page.names import block_names, mode_name
 from legendre.results.page.packed import packed
-from legendre.results.page.pairs import Pair, deviances
+from legendre.results.page.pairs import Pair
 
 PIXELS = 128  # rows and columns of a picture at most: more levels are averaged
 FEW = 6  # modes that are named one by one

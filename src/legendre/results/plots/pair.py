@@ -20,6 +20,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.data.support import Support
+from legendre.results.deviance import signed_roots
 from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:
@@ -84,12 +85,8 @@ class Pair(ABC):
         """Return X - Q; of counts in standard deviations, by signed square roots of the terms of the deviance."""
         if not self.counts:
             return np.asarray(x - q)
-        from scipy.special import xlogy
-
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = 2.0 * (xlogy(x, x / np.where(q > 0, q, np.nan)) - (x - q))
-            roots = np.sign(x - q) * np.sqrt(np.maximum(terms, 0.0))
-        return np.where((q == 0) & (x == 0), 0.0, roots)
+        roots = signed_roots(x, q)
+        return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: outside every scale
 
     @property
     def units(self) -> tuple[str, str]:

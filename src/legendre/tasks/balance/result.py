@@ -117,10 +117,14 @@ class Balanced(ModelResult):
         """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
 
         def arrays() -> tuple[AnyArray, None, Any]:
-            return self.X * (self.margins.total / self.X.sum(dtype=np.float64)), None, self.values
+            return self._scaled_X(), None, self.values
 
         pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
         return Plots(self, pair)
+
+    def _scaled_X(self) -> FloatArray:
+        """Return X with the sum of the margins, to be compared with the balanced tensor."""
+        return np.asarray(self.X * (self.margins.total / self.X.sum(dtype=np.float64)), dtype=np.float64)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the tensor."""
@@ -134,8 +138,7 @@ class Balanced(ModelResult):
 
     def subject(self, data: TensorLike | None = None) -> Subject:
         """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
-        labels, q = self.labels, self.values
-        scaled = self.X.astype(np.float64) * (q.sum() / self.X.sum(dtype=np.float64))
+        labels = self.labels
         return Subject(
             title="Balanced tensor",
             line=f"{shape_line(labels)}; X is shown with the sum of the margins",
@@ -149,7 +152,7 @@ class Balanced(ModelResult):
             basis=self.basis,
             theta=self.theta,
             eta=self.eta,
-            pair=own_pair(scaled, q, data),
+            pair=own_pair(self._scaled_X(), self.values, data),
             call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
         )
 
