@@ -62,12 +62,12 @@ class Browser:
 
     def complaints(self) -> list[dict[str, Any]]:
         """List what the console said since it was last asked."""
-        found: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        found: list[dict[str, Any]] = self.driver.get_log("browser")
         return found
 
     def requests(self, page: Path) -> list[str]:
         """List the addresses that a page asked for since this was last asked."""
-        entries: list[dict[str, Any]] = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
+        entries: list[dict[str, Any]] = self.driver.get_log("performance")
         events = [json.loads(entry["message"])["message"] for entry in entries]
         sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
         return [event["request"]["url"] for event in sent if event["documentURL"] == page.as_uri()]

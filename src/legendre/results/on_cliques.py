@@ -81,7 +81,7 @@ class OnCliques:
         coupled, tree = {k for k in modes if self.model.quotient.merged_shape[k] > 1}, self.tables.tree
         if not coupled:
             return -1
-        home = int(tree.home[min(coupled, key=lambda k: int(tree.turn[k]))])
+        home = tree.home_of(coupled)
         return home if coupled <= set(tree.cliques[home].modes) else None
 
     def _given(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
@@ -119,7 +119,7 @@ class OnCliques:
                     "the basis couples them through many others. Ask for fewer modes, or count them in samples."
                 )
             beliefs = propagate(tables, self.theta)[1]
-            home = int(tables.tree.home[min(modes, key=lambda k: int(tables.tree.turn[k]))])
+            home = tables.tree.home_of(modes)
         clique = tables.tree.cliques[home]
         others = tuple(axis for axis, k in enumerate(clique.modes) if k not in modes)
         sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)

@@ -8,7 +8,7 @@ stands in every clique between them (Lauritzen and Spiegelhalter 1988).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -62,6 +62,11 @@ class CliqueTree:
         """Find for each cell of B the clique that holds the modes it concerns."""
         found: IntArray = self.home[np.where(positions > 0, self.turn, len(self.turn)).argmin(axis=1)]
         return found
+
+    def home_of(self, modes: Iterable[int]) -> int:
+        """Find the clique that holds these modes if they interact: the home of the one eliminated first."""
+        first = min(modes, key=lambda k: int(self.turn[k]))
+        return int(self.home[first])
 
     def trouble(self) -> str:
         """Say why the tables are too large."""
@@ -152,7 +157,8 @@ def _tree(order: list[int], neighbours: list[list[int]], levels: Sequence[int]) 
     shared: list[set[int]] = []
     parents: list[int] = []
     for k, around in zip(reversed(order), reversed(neighbours), strict=True):
-        above = int(home[min(around, key=lambda j: int(turn[j]))]) if around else -1
+        first = min(around, key=lambda j: int(turn[j]), default=-1)
+        above = int(home[first]) if around else -1
         if above >= 0 and len(members[above]) == len(around):
             members[above].append(k)
             home[k] = above

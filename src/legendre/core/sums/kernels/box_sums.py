@@ -11,7 +11,7 @@ from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel
 from legendre.core.sums.kernels import memory_walk
 from legendre.core.sums.kernels.rectangle import BLOCKS
 from legendre.core.sums.kernels.top import join_blocks
@@ -28,18 +28,14 @@ class BoxSums(NamedTuple):
     largest: IntArray | None = None  # by level of the last mode, the first row of its largest entry, on request
 
 
-@compiled(nogil=True)
-def _sum_block(b, x, walk, bounds, out, lows, best, at):
-    """Add the rows of one block to its target."""
-    line = np.zeros(0 if walk.straight else walk.shape[-1])
-    memory_walk.add_rows(x, walk, bounds[b], bounds[b + 1], out[b % len(out)], line, lows[b], best[b], at[b])
-
-
 @ParallelKernel
 def _sum_blocks(x, walk, bounds, out, lows, best, at):
     """Blocks of rows in parallel, into one target each, or into a shared one that they cut without overlap."""
+    base, shape, strides, tables, starts, straight = walk
     for b in prange(len(bounds) - 1):
-        _sum_block(b, x, walk, bounds, out, lows, best, at)
+        line = np.zeros(0 if straight else shape[-1])
+        target = out[b % len(out)], line, lows[b], best[b], at[b]
+        memory_walk.add_rows(x, base, shape, strides[0], tables, starts, straight, bounds[b], bounds[b + 1], *target)
 
 
 @ParallelKernel
@@ -97,7 +93,7 @@ def sums_over_boxes_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> Flo
     bounds = np.array([0, int(np.prod(walk.shape[:-1]))], np.int64)
     sums = np.zeros(m)
     lows, nothing = np.full((1, memory_walk.LANES), np.inf), _first_rows(x, bounds, 0)
-    _sum_block(0, memory_walk.flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
+    _sum_blocks.alone(memory_walk.flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
     return sums
 
 

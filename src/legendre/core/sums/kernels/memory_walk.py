@@ -118,10 +118,13 @@ def _spill(line, inner, out, target):
 
 
 @compiled()
-def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first, last, out, line, low, best, where):
-    """Loop for `add_rows`, apart from it: here numba counts no references, on which threads would queue."""
-    n, step = shape[-1], steps[-1]
-    current = -1
+def add_rows(x, base, shape, steps, tables, starts, straight, first, last, out, line, low, best, where):
+    """Add rows first..last-1 of X to out, and rank columns as `keep_larger` does where `best` is not empty.
+
+    It takes the parts of a `MemoryWalk` one by one: numba then counts no references here, on which threads would queue.
+    """
+    n, step, inner = shape[-1], steps[-1], tables[starts[-1] :]
+    current = np.int64(-1)  # a type, not a literal, for which numba would compile the callees once more
     for r in range(first, last):
         source, target = locate(r, base, shape, steps, tables, starts)
         if len(best) > 0:
@@ -132,14 +135,6 @@ def _add_each_row(x, base, shape, steps, tables, starts, inner, straight, first,
         if target != current and current >= 0:  # rows with one target are summed before they are merged
             _spill(line, inner, out, current)
         current = target
-        _add(x, source, step, line, 0, n, low)
+        _add(x, source, step, line, np.int64(0), n, low)
     if current >= 0:
         _spill(line, inner, out, current)
-
-
-@compiled()
-def add_rows(x, walk, first, last, out, line, low, best, where):
-    """Add rows first..last-1 of X to out, and rank columns as `keep_larger` does where `best` is not empty."""
-    base, shape, strides, tables, starts, straight = walk
-    inner = tables[starts[-1] :]
-    _add_each_row(x, base, shape, strides[0], tables, starts, inner, straight, first, last, out, line, low, best, where)

@@ -73,14 +73,14 @@ def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
     Returns how many; `out` lists them. `rows` is the pivoted Cholesky factor of the covariance, one row per choice;
     row m tracks the covariance with feature n given the choices so far.
     """
-    cov = rows[m]
-    _covariance(n, 0, n + 1, place, mean, eta, at, cov)
+    cov, zero = rows[m], np.int64(0)  # for a literal 0 numba would compile the callees once more
+    _covariance(n, zero, n + 1, place, mean, eta, at, cov)
     for a in range(n):
         var[a] = mean[a] * (1.0 - mean[a])
     left = cov[n]
     floor = DEPENDENT * mean[n]
     for s in range(min(m, n)):
-        best, b = 0.0, -1
+        best, b = 0.0, np.int64(-1)
         for a in range(n):
             if var[a] > 0.0 and cov[a] * cov[a] > best * var[a]:
                 best, b = cov[a] * cov[a] / var[a], a
@@ -89,8 +89,8 @@ def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
         left -= best
         out[s] = b
         row = rows[s]
-        _covariance(b, 0, n, place, mean, eta, at, row)
-        _eliminate(rows, s, b, 0, n)
+        _covariance(b, zero, n, place, mean, eta, at, row)
+        _eliminate(rows, s, b, zero, n)
         scale = 1.0 / math.sqrt(var[b])
         c = cov[b] * scale
         for a in range(n):
@@ -115,7 +115,7 @@ def select(start, near, rank, m, gain, corner, eta, ref, chosen, count):
         rows = np.empty((m + 1, width + 1))
         out = np.empty(m, np.int64)
         for r in range(task * total // TASKS, (task + 1) * total // TASKS):
-            n = 0
+            n = np.int64(0)
             for u in near[r]:
                 if rank[u] < rank[start + r]:
                     ids[n] = u

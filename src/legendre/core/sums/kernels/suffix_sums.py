@@ -11,33 +11,9 @@ from numpy.typing import NDArray
 
 from legendre.core import limits
 from legendre.core.compiled import ParallelKernel, compiled
-from legendre.core.sums.kernels import rectangle
-from legendre.core.sums.kernels.memory_walk import LANES, SHORT, add_rows, flat_memory, memory_order, plain, plan_walk
+from legendre.core.sums.kernels import memory_walk, rectangle
+from legendre.core.sums.kernels.memory_walk import LANES, SHORT, flat_memory, memory_order, plain, plan_walk
 from legendre.core.types import FloatArray
-
-
-@compiled(nogil=True)
-def _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
-    """Walk the planes of one block down, add them up in one merged slab, look up cells as they come."""
-    rows = 1
-    for axis in range(1, len(walk.shape) - 1):
-        rows *= walk.shape[axis]
-    slab, work = slabs[b], np.empty(slabs.shape[1])
-    line = np.zeros(0 if walk.straight else walk.shape[-1])
-    corner = np.empty_like(extents)
-    unranked = np.empty(0, x.dtype), np.empty(0, np.int64)
-    p = first[b + 1] - 1
-    for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
-        add_rows(x, walk, plane * rows, (plane + 1) * rows, slab, line, lows[b], *unranked)
-        end = p
-        while p >= first[b] and starts[p] == plane:
-            p -= 1
-        if p < end:
-            for d in range(len(extents)):
-                corner[d] = scaled[d, p + 1 : end + 1].min() // strides[d]
-            rectangle.sum_down(slab, work, extents, strides, corner, False)
-            for u in range(p + 1, end + 1):
-                eta[u] = rectangle.sum_tail(work, scaled, u, extents)
 
 
 @compiled()
@@ -53,11 +29,45 @@ def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
             eta[u] += rectangle.sum_tail(work, scaled, u, extents)
 
 
+@compiled()
+def _look_up(slab, work, scaled, extents, strides, begin, end, eta):
+    """Sum a merged slab above the cells begin..end-1, which begin in this plane."""
+    corner = np.empty_like(extents)
+    for d in range(len(extents)):
+        least = scaled[d, begin]
+        for u in range(begin + 1, end):
+            least = min(least, scaled[d, u])
+        corner[d] = least // strides[d]
+    rectangle.sum_down(slab, work, extents, strides, corner, False)
+    for u in range(begin, end):
+        eta[u] = rectangle.sum_tail(work, scaled, u, extents)
+
+
 @ParallelKernel
 def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
-    """Sum X above each cell p of B, which begins at plane starts[p]; blocks are independent until the end."""
+    """Sum X above each cell p of B, which begins at plane starts[p]; blocks are independent until the end.
+
+    A block walks its planes down, adds them up in one merged slab and looks up cells as they come.
+    """
+    base, shape, steps, tables, begins, straight = walk
+    rows = 1
+    for axis in range(1, len(shape) - 1):
+        rows *= shape[axis]
     for b in prange(len(bounds) - 1):
-        _sum_block_above(b, x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta)
+        slab, work = slabs[b], np.empty(slabs.shape[1])
+        line = np.zeros(0 if straight else shape[-1])
+        target = slab, line, lows[b], np.empty(0, x.dtype), np.empty(0, np.int64)  # nothing is ranked
+        end = first[b + 1]
+        for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
+            memory_walk.add_rows(
+                x, base, shape, steps[0], tables, begins, straight, plane * rows, (plane + 1) * rows, *target
+            )
+            begin = end
+            while begin > first[b] and starts[begin - 1] == plane:
+                begin -= 1
+            if begin < end:
+                _look_up(slab, work, scaled, extents, strides, begin, end, eta)
+                end = begin
     _add_blocks_above(first, scaled, extents, strides, slabs, eta)
 
 
@@ -106,7 +116,7 @@ def suffix_sums(
     lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
     arrays = flat_memory(x), walk, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
     if alone:
-        _sum_block_above(0, *arrays)
+        _sum_blocks_above.alone(*arrays)
     else:
         _sum_blocks_above(x.size, *arrays)
     sums = np.empty_like(eta)
