@@ -32,8 +32,8 @@ def at_the_boundary() -> Any:
 
 
 def a_list() -> Any:
-    cells = [[0, 0, 0], [3, 999_999, 5], [7, 12, 5], [3, 12, 0], [7, 999_999, 0], [0, 12, 5]]
-    return ld.from_coords(cells, [4, 1, 2, 6, 3, 5], (10, 10**6, 6))
+    cells = [[0, 0, 0], [3, 99_999, 5], [7, 12, 5], [3, 12, 0], [7, 99_999, 0], [0, 12, 5]]
+    return ld.from_coords(cells, [4, 1, 2, 6, 3, 5], (10, 10**5, 6))
 
 
 def order_100() -> Any:
@@ -258,7 +258,7 @@ FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
     "empty_support": ("completion", {"fit.support": np.zeros(2, np.uint8)}, r"the support is empty"),
     "points_out_of_order": (
         "decomposition_of_a_list",
-        {"points": [[0, 0, 0], [7, 12, 5], [3, 12, 0], [3, 12, 0], [7, 999_999, 0], [0, 12, 5]]},
+        {"points": [[0, 0, 0], [7, 12, 5], [3, 12, 0], [3, 12, 0], [7, 99_999, 0], [0, 12, 5]]},
         r"points of the support are repeated, or not in order",
     ),
     "other_path": ("decomposition_grown", {"path": np.ones((2, 5))}, r"path does not lead to 3 parameters"),
