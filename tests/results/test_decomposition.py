@@ -414,6 +414,6 @@ def test_all_forms_in_which_x_is_compared_with_q_agree(with_base: bool, rng: np.
 
 
 def test_the_error_of_a_grid_with_more_cells_than_float64_counts() -> None:
-    """1100 modes of two levels: 2^1100 cells, of which two hold data."""
-    X = ld.from_rows(np.array([[0] * 1100, [1] * 1100]))
+    """2100 modes of two levels: 2^2100 cells, of which two hold data."""
+    X = ld.from_rows(np.array([[0] * 2100, [1] * 2100]))
     assert 0 <= ld.decompose(X, "B1").rmse < 1e-300

@@ -115,7 +115,7 @@ def test_the_worst_residuals_are_the_largest_terms_of_the_deviance(fit: Decompos
 def test_labels_reach_every_part_and_are_escaped(tmp_path: Path) -> None:
     nasty = "</script><script>alert(1)</script>"
     levels = {"line": ["A", "B", "C", "<b>D</b>", "E"]}
-    fit = ld.decompose(COUNTS, "adaptive(12)", names=["line", "hour", nasty], levels=levels)
+    fit = ld.decompose(COUNTS, "adaptive(12)", names=["line", "hour", nasty], levels=levels, unordered=())
     page = written(fit, tmp_path)
     assert page.count("<script") == 2
     data = data_of(page)

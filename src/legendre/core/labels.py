@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unk
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
+MOST_TOGETHER = 3  # levels of an arranged mode that are listed where several are meant
 MOST_NAMED = 12  # valid names that an error lists
 
 
@@ -32,6 +33,9 @@ class Labels:
         The name of each mode; ``None`` where they have none.
     levels
         For each mode the labels of its levels in order; ``None`` for a mode whose levels are 0, 1, ...
+    order
+        Where levels were arranged: for each mode the index in X of the level at each place; ``None`` for a mode whose
+        levels stand as in X. `levels` stand as arranged.
 
     Examples
     --------
@@ -45,6 +49,7 @@ class Labels:
     shape: tuple[int, ...]
     names: tuple[str, ...] | None = None
     levels: tuple[AnyArray | None, ...] | None = None
+    order: tuple[IntArray | None, ...] | None = None
 
     @classmethod
     def read(
@@ -86,23 +91,43 @@ class Labels:
     def levels_of(self, k: int) -> AnyArray:
         """List the labels of a mode's levels: 0, 1, ... where they have none."""
         own = None if self.levels is None else self.levels[k]
-        return np.arange(self.shape[k]) if own is None else own
+        return own if own is not None else np.arange(self.shape[k]) if (by := self.order_of(k)) is None else by
 
     def level(self, k: int, i: int) -> str:
         """Name a level of a mode."""
+        return level_text(self._label(k, int(i)))
+
+    def _label(self, k: int, i: int) -> Any:
         own = None if self.levels is None else self.levels[k]
-        return str(int(i)) if own is None else level_text(own[i])
+        return own[i] if own is not None else i if (by := self.order_of(k)) is None else int(by[i])
+
+    def order_of(self, k: int) -> IntArray | None:
+        """Return the index in X of the level at each place of a mode; ``None`` where that is the place itself."""
+        return None if self.order is None else self.order[k]
+
+    def from_on(self, k: int, i: int, sign: str = ">=") -> str:
+        """Name the levels of a mode from one on: by that one, or one by one where they were arranged.
+
+        >>> labels = Labels.read((4,), ["dest"], [["BOS", "LAX", "ORD", "SFO"]])
+        >>> labels.from_on(0, 1), labels.from_on(0, 3), labels.arranged([np.array([2, 0, 3, 1])]).from_on(0, 2)
+        ('dest >= LAX', 'dest = SFO', 'dest in SFO, LAX')
+        """
+        last = self.shape[k] - 1
+        if i == last or self.order_of(k) is None:
+            return f"{self.mode(k)} {'=' if i == last else sign} {self.level(k, i)}"
+        shown = range(i, min(last + 1, i + MOST_TOGETHER))
+        more = f" and {last + 1 - shown.stop} more" if shown.stop <= last else ""
+        return f"{self.mode(k)} in {', '.join(self.level(k, j) for j in shown)}{more}"
 
     def cell(self, cell: Sequence[int] | IntArray) -> str:
         """Name a cell: each mode with its level, or the indices where there are no labels."""
         if not self.given:
-            return cell_name(cell)
+            return cell_name([self._label(k, int(i)) for k, i in enumerate(cell)])
         return ", ".join(f"{self.mode(k)} {self.level(k, int(i))}" for k, i in enumerate(cell))
 
     def values_at(self, cell: Sequence[int] | IntArray) -> tuple[Any, ...]:
         """Return the labels of a cell; indices where there are none."""
-        own = self.levels or (None,) * len(self.shape)
-        return tuple(int(i) if level is None else _key(level[i]) for level, i in zip(own, cell, strict=True))
+        return tuple(_key(self._label(k, int(i))) for k, i in enumerate(cell))
 
     def part(self, modes: Sequence[int]) -> Labels:
         """Return the labels of some modes, in the order given."""
@@ -110,7 +135,34 @@ class Labels:
             tuple(self.shape[k] for k in modes),
             None if self.names is None else tuple(self.names[k] for k in modes),
             None if self.levels is None else tuple(self.levels[k] for k in modes),
+            None if self.order is None else tuple(self.order[k] for k in modes),
         )
+
+    def arranged(self, order: Sequence[IntArray | None]) -> Labels:
+        """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
+        return replace(self, levels=_taken(self.levels, order), order=tuple(order))
+
+    def straight(self) -> Labels:
+        """Return the labels in the order of X."""
+        if self.order is None:
+            return self
+        return replace(self, levels=_taken(self.levels, [_inverse(by) for by in self.order]), order=None)
+
+    def arrange(self, array: AnyArray) -> AnyArray:
+        """Put an array over all modes in the order of these labels."""
+        return _along_modes(array, self.order)
+
+    def straighten(self, array: AnyArray) -> AnyArray:
+        """Put an array over all modes in the order of X."""
+        return _along_modes(array, None if self.order is None else [_inverse(by) for by in self.order])
+
+    def places(self, cells: IntArray) -> IntArray:
+        """Find the cells (k x N) of X that a caller names, by indices in X."""
+        return _mapped(cells, None if self.order is None else [_inverse(by) for by in self.order])
+
+    def indices(self, cells: IntArray) -> IntArray:
+        """Return the indices in X of some cells (k x N)."""
+        return _mapped(cells, self.order)
 
     def find_mode(self, key: object, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the number of a mode that a caller names, or counts from 0; `door` begins the error."""
@@ -132,7 +184,7 @@ class Labels:
         places, size, start = self._places[k], self.shape[k], f"{door}: " if door else ""
         if places is None:
             if is_whole(value, 0) and value < size:
-                return int(value)
+                return self._place(k, int(value))
             name = f"mode {k}" if self.names is None else f"mode {self.names[k]!r}"
             raise error(f"{start}{name} has no index {value!r}; its indices are integers from 0 to {size - 1}.")
         key = _date(value, self.levels_of(k)) if self.levels_of(k).dtype.kind == "M" else _key(value)
@@ -140,8 +192,12 @@ class Labels:
             return found
         numbers = any(isinstance(label, (int, float)) for label in places)
         if is_whole(value, 0) and value < size and not numbers:
-            return int(value)
+            return self._place(k, int(value))
         raise error(f"{start}{self._no_such_level(k, value)}")
+
+    def _place(self, k: int, i: int) -> int:
+        """Find the level of a mode with an index in X."""
+        return i if (by := self.order_of(k)) is None else int(np.flatnonzero(by == i)[0])
 
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
@@ -163,6 +219,33 @@ class Labels:
         some = ", ".join(texts[:MOST_NAMED]) + (", ..." if len(texts) > MOST_NAMED else "")
         ask = f" {hint[0].upper()}{hint[1:]}{'?' if hint.startswith('did') else '.'}" if hint else ""
         return f"{self.mode(k)} has no level {value!r}.{ask} Its levels: {some}."
+
+
+def _inverse(order: IntArray | None) -> IntArray | None:
+    return None if order is None else np.argsort(order)
+
+
+def _taken(
+    levels: tuple[AnyArray | None, ...] | None, order: Sequence[IntArray | None]
+) -> tuple[AnyArray | None, ...] | None:
+    """Put the labels of every mode in an order."""
+    if levels is None:
+        return None
+    pairs = zip(levels, order, strict=True)
+    return tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
+
+
+def _along_modes(array: AnyArray, order: Sequence[IntArray | None] | None) -> AnyArray:
+    for k, by in enumerate(order or ()):
+        array = array if by is None else array.take(by, axis=k)
+    return array
+
+
+def _mapped(cells: IntArray, tables: Sequence[IntArray | None] | None) -> IntArray:
+    if tables is None:
+        return cells
+    columns = [cells[:, k] if table is None else table[cells[:, k]] for k, table in enumerate(tables)]
+    return np.column_stack(columns).astype(np.int64)
 
 
 def level_text(label: Any) -> str:

@@ -43,6 +43,8 @@ class Origin:
         The names of the modes as that library has them, where some have none.
     notes
         Sentences about how X was read, for summaries.
+    ranked
+        Modes whose labels have an order of their own: ordered categories of pandas.
     """
 
     labels: Labels | None = None
@@ -52,6 +54,7 @@ class Origin:
     library: str = "pandas"
     own_names: tuple[Hashable, ...] | None = None
     notes: tuple[str, ...] = ()
+    ranked: tuple[int, ...] = ()
 
     def of(self, shape: tuple[int, ...]) -> Labels:
         """Return the labels of X, which has this shape."""
@@ -65,8 +68,16 @@ class Origin:
         inside = sum(k < self.index for k in modes)
         return replace(self, labels=self.labels.part(modes), own_names=names, index=inside)
 
+    def unlabelled(self) -> Origin:
+        """Return the origin of an array of NumPy with the same arrangement of levels."""
+        order = None if self.labels is None else self.labels.order
+        return PLAIN if self.labels is None or order is None else Origin(Labels(self.labels.shape, order=order))
+
     def give(self, array: AnyArray, modes: Sequence[int] | None = None, what: str = "value") -> Any:
         """Bring an array over some modes (all by default) into the form of X; `what` names the numbers of a row."""
+        if self.labels is not None and self.labels.order is not None and array.ndim:
+            own = self.labels if modes is None else self.labels.part(modes)
+            return replace(self, labels=self.labels.straight()).give(own.straighten(array), modes, what)
         if self.form == "array" or not array.ndim:
             return self.home.bring(array)
         kept = range(len(self._labels.shape)) if modes is None else modes
@@ -86,7 +97,7 @@ class Origin:
     def give_cells(self, cells: IntArray) -> Any:
         """Bring a list of cells into the form of X: a data frame with a row for each where X had labels in one."""
         if self.form == "array":
-            return cells
+            return cells if self.labels is None else self.labels.indices(cells)
         columns = {self._labels.mode(k): self._labels.levels_of(k)[cells[:, k]] for k in range(cells.shape[1])}
         return self._data_frame(columns)
 
@@ -149,11 +160,16 @@ class Origin:
         own = [None if level is None else _stored(level) for level in self.labels.levels or ()]
         about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
         about["levels"] = [None if level is None else _group(level) for level in own]
+        order = self.labels.order or ()
+        about["arranged"] = [k for k, by in enumerate(order) if by is not None]
         groups: dict[str, list[AnyArray]] = {}
         for level in own:
             if level is not None:
                 groups.setdefault(_group(level), []).append(level)
-        return {"about": json.dumps(about), **{f"levels.{name}": np.concatenate(g) for name, g in groups.items()}}
+        arrays = {f"levels.{name}": np.concatenate(g) for name, g in groups.items()}
+        if about["arranged"]:
+            arrays["order"] = np.concatenate([by for by in order if by is not None])
+        return {"about": json.dumps(about), **arrays}
 
 
 def _stored(level: AnyArray) -> AnyArray:
@@ -169,7 +185,7 @@ def _group(level: AnyArray) -> str:
 PLAIN = Origin()  # an array of NumPy without labels
 
 
-def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArray]) -> Origin:
+def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArray], order: IntArray) -> Origin:
     """Make an origin of what a file holds; ValueError, KeyError or TypeError where that cannot be one."""
     found = json.loads(about)
     if not isinstance(found, dict) or found["form"] not in FORMS:
@@ -177,6 +193,8 @@ def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArra
     names, own = found.get("names"), found.get("own_names")
     levels = _cut(found.get("levels") or [], shape, stored)
     labels = Labels.read(shape, names, levels) if names or levels else None
+    if (by := _read_order(found.get("arranged") or [], shape, order)) is not None:
+        labels = replace(labels or Labels(shape), order=by)
     if (found["form"] != "array" and labels is None) or (own is not None and len(own) != len(shape)):
         raise ValueError("names are missing")
     return Origin(
@@ -187,6 +205,18 @@ def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArra
         own_names=None if own is None else tuple(own),
         notes=tuple(map(str, found["notes"])),
     )
+
+
+def _read_order(modes: list[int], shape: tuple[int, ...], stored: IntArray) -> tuple[IntArray | None, ...] | None:
+    """Share out among the modes that were arranged what a file holds for all of them."""
+    if not modes:
+        return None
+    order: list[IntArray | None] = [None] * len(shape)
+    for k, by in zip(modes, np.split(stored, np.cumsum([shape[k] for k in modes])[:-1]), strict=True):
+        if not np.array_equal(np.sort(by), np.arange(shape[k])):
+            raise ValueError(f"the levels of mode {k} are in no order")
+        order[k] = by
+    return tuple(order)
 
 
 def _cut(groups: list[str | None], shape: tuple[int, ...], stored: Mapping[str, AnyArray]) -> list[AnyArray | None]:

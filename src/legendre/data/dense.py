@@ -27,7 +27,7 @@ from legendre.data.checks import (
     scan,
     support_mask,
 )
-from legendre.data.observation import Comparable, Observation, Rankings, beyond_memory
+from legendre.data.observation import Comparable, Observation, Orders, Rankings, beyond_memory
 from legendre.data.support import Support
 
 TOGETHER = 32  # slices copied at a time
@@ -103,6 +103,19 @@ class Dense(Observation):
 
     def inside(self, cells: IntArray) -> IntArray:
         return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
+
+    def arranged(self, order: Orders) -> Dense:
+        origin, mask = self._arranged_origin(order), self.support.mask
+        move = origin.of(self.shape).arrange
+        return Dense(
+            self.support if mask is None else Support(self.shape, move(mask)),
+            None if self.base is None else frozen(move(self.base)),
+            None if self.missing is None else move(self.missing),
+            self.total,
+            self.positive,
+            frozen(move(self.values)),
+            origin=origin,
+        )
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""

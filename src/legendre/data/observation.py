@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
 from legendre.core.array_libraries import Home
+from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 # from the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each
 Rankings = Callable[[tuple[int, ...]], dict[int, int]]
+
+
+Orders = Sequence[IntArray | None]  # for each mode the level of X at each place; None for a mode as it stands
 
 
 class Entries(NamedTuple):
@@ -120,6 +124,18 @@ class Observation(ABC):
     def inside(self, cells: IntArray) -> IntArray:
         """Keep those of some cells (k x N) that lie in Omega."""
         return cells[self.support.contains(cells)]
+
+    def arranged(self, order: Orders) -> Observation:
+        """Return X with the levels of some modes in another order; answers undo it."""
+        if (dense := self.here()) is None:
+            raise InvalidTensor(
+                f"X is {self.kind} of shape {self.shape}, whose levels cannot be arranged. Put its levels in an order "
+                "that makes sense before, and pass unordered=()."
+            )
+        return replace(dense, origin=self.origin).arranged(order)
+
+    def _arranged_origin(self, order: Orders) -> Origin:
+        return replace(self.origin, labels=self.labels.arranged(order))
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:

@@ -18,7 +18,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, sound_total
 from legendre.data.dense import Dense
-from legendre.data.observation import Comparable, Entries, Observation, beyond_memory
+from legendre.data.observation import Comparable, Entries, Observation, Orders, beyond_memory
 from legendre.data.support import Support
 
 
@@ -82,6 +82,14 @@ class Sparse(Observation):
     def at(self, cells: IntArray) -> FloatArray:
         place = find(cells, self.cells)
         return np.where(place >= 0, self.values[place].astype(np.float64), 0.0) + self.each * self.total
+
+    def arranged(self, order: Orders) -> Sparse:
+        origin = self._arranged_origin(order)
+        cells, values = _in_c_order(origin.of(self.shape).places(self.cells), self.values)
+        points = self.support.points
+        listed = None if points is None else _in_c_order(origin.of(self.shape).places(points))[0]
+        support = Support(self.shape, None, listed)
+        return replace(self, support=support, cells=cells, values=frozen(values), origin=origin)
 
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
@@ -163,6 +171,12 @@ def observe_rows(cells: IntArray, values: AnyArray | None, shape: tuple[int, ...
         raise InvalidTensor("there are no rows, so that a pseudo-count is all there is.")
     data = observe_entries(listed, sums, shape)
     return replace(data, total=data.total + even, positive=data.positive or even > 0, even=float(even))
+
+
+def _in_c_order(cells: IntArray, values: AnyArray | None = None) -> tuple[IntArray, AnyArray]:
+    """Sort cells, and their values where there are some."""
+    order = np.lexsort(cells.T[::-1])
+    return frozen(cells[order]), np.empty(0) if values is None else values[order]
 
 
 def _first_cells(shape: tuple[int, ...], count: int) -> IntArray:

@@ -20,6 +20,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import grow, rankings_while_growing
+from legendre.fitting.arrange import Unordered, arranged
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
@@ -38,6 +39,7 @@ def decompose(
     base: ArrayLike | None = None,
     names: Names = None,
     levels: Levels = None,
+    unordered: Unordered = None,
     solver: str | Solver = "auto",
     tol: float = 1e-10,
     max_iter: int | None = None,
@@ -68,6 +70,10 @@ def decompose(
     names, levels
         What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
         X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
+    unordered
+        Modes whose levels have no order, such as names of places: ``["zone"]`` or their numbers. The data then choose
+        one before the basis does, and answers undo it; ``{"zone": [...]}`` gives one, of all levels. ``None``: the
+        modes whose labels are texts, where a basis grows; ``()``: none. Cells of `basis` count arranged levels.
     solver
         ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
@@ -114,6 +120,7 @@ def decompose(
         settings = replace(settings, callback=step)
         data = read(X, support, base, rankings=_rankings(asked), watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
+        data = arranged(data, recipe, unordered, say)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
@@ -166,12 +173,13 @@ def _grown(
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
     """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
-    mask = data.support.mask
+    mask, order = data.support.mask, data.labels.order
     return {
         "shape of X": "x".join(map(str, data.shape)),
         "sum of X": f"{data.total!r}",
         "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
         "base": digest(data.base),
+        "arrangement": digest(None if order is None else np.concatenate([by for by in order if by is not None])),
         "adaptive basis": "none" if recipe.growing is None else repr(recipe),
         "solver": "auto" if settings.solver is None else _said(settings.solver),
         "tol": f"{settings.tol!r}",

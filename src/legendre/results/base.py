@@ -15,7 +15,6 @@ from legendre.core.files import write_arrays
 from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.npz import checksum
-from legendre.core.origin import PLAIN
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -115,7 +114,7 @@ class Result(Storable):
         result: Any = self  # a dataclass with an origin of its own, or with a fit that has one
         if hasattr(self, "fit"):
             return cast(Self, replace(result, fit=result.fit.without_labels()))
-        return cast(Self, replace(result, origin=PLAIN))
+        return cast(Self, replace(result, origin=result.origin.unlabelled()))
 
     @abstractmethod
     def certificate(self) -> Certificate:

@@ -133,12 +133,30 @@ class Decomposition(Questions):
     @cached_property
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
-        return frozen(vanishing_cells(self.model, self.alive))
+        return frozen(self.labels.indices(vanishing_cells(self.model, self.alive)))
 
     @property
     def labels(self) -> Labels:
         """What the modes of X and their levels are called."""
         return self.origin.of(self.shape)
+
+    @property
+    def arrangement(self) -> dict[Any, list[Any]]:
+        """The levels of each mode that was arranged, in the order in which cells of `basis` count them.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
+        >>> fit.arrangement
+        {0: [0, 2, 3, 1]}
+        """
+        labels, order = self.labels, self.labels.order or ()
+        return {
+            k if labels.names is None else labels.names[k]: labels.levels_of(k).tolist()
+            for k, by in enumerate(order)
+            if by is not None
+        }
 
     @property
     def n_vanishing(self) -> int:
@@ -159,7 +177,7 @@ class Decomposition(Questions):
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        if self.origin.home.remote and self.origin.form == "array":
+        if self.origin.home.remote and self.origin.form == "array" and self.labels.order is None:
             return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
 

@@ -52,7 +52,7 @@ class Effect:
 
     def tensor(self) -> Any:
         """Return `values` in the form of X: a DataArray, a Series or table of pandas, an array of its library."""
-        return self.origin.give(self.values, what="effect")
+        return self.origin.give(self.arranged, what="effect")
 
     @property
     def name(self) -> str:
@@ -65,6 +65,11 @@ class Effect:
     @property
     def values(self) -> FloatArray:
         """The effect at every level of its modes; ``exp(values)`` is a factor on the probability."""
+        return self.labels.straighten(self.arranged)
+
+    @property
+    def arranged(self) -> FloatArray:
+        """The same with levels in the order of `labels`, which is not that of X where levels were arranged."""
         check_room(math.prod(int(n.sum()) for n in self.lengths), 8, "an effect", "Use `merged` instead.")
         values = self.merged
         for axis, lengths in enumerate(self.lengths):

@@ -93,8 +93,9 @@ def unpack_origin(arrays: Archive, shape: tuple[int, ...]) -> Origin:
     held = part.part("levels")
     stored = {name: held.array(name, "UiufMmb", (None,)) for name in held.names()}
     try:
-        return read_origin(part.text("about"), shape, stored)
-    except (ValueError, KeyError, TypeError) as problem:
+        order = part.integers("order", None) if "order" in part else np.empty(0, dtype=np.int64)
+        return read_origin(part.text("about"), shape, stored, order)
+    except (ValueError, KeyError, TypeError, IndexError) as problem:
         raise arrays.unfit(f"its labels are none of a tensor of shape {shape} ({problem})") from None
 
 

@@ -97,11 +97,7 @@ class Parameters:
 
     def _name(self, cell: IntArray) -> str:
         """Name the modes in which a cell is not at the lowest level; at or above the highest level is that level."""
-        parts = []
-        for k in np.flatnonzero(cell).tolist():
-            sign = "=" if cell[k] == self.labels.shape[k] - 1 else ">="
-            parts.append(f"{self.labels.mode(k)} {sign} {self.labels.level(k, int(cell[k]))}")
-        return ", ".join(parts)
+        return ", ".join(self.labels.from_on(k, int(cell[k])) for k in np.flatnonzero(cell).tolist())
 
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.

@@ -45,6 +45,8 @@ def expectation(
     modes: Mode | Sequence[Mode] | None = None,
 ) -> float:
     """Sum ``q f`` over the cells with probability."""
+    if modes is None and not callable(f) and labels.order is not None:
+        return q.expectation(labels.arrange(values_of(f, labels.shape)))
     if modes is None:
         return q.expectation(_of_indices(f, labels) if callable(f) else f)
     kept, _ = asked(labels, modes)
@@ -52,18 +54,17 @@ def expectation(
     if not table.ndim:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
     if not callable(f):
-        return summed(table, values_of(f, table.shape))
+        return summed(table, labels.part(kept).arrange(values_of(f, table.shape)))
     return summed(table, called(_of_indices(f, labels.part(kept)), table.shape, slice(0, table.shape[0])))
 
 
 def _of_indices(f: Callable[..., ArrayLike], labels: Labels) -> Callable[..., ArrayLike]:
     """Make a function of labels one of indices."""
-    if labels.levels is None:
+    if labels.levels is None and labels.order is None:
         return f
-    own = labels.levels
 
     def of_indices(*indices: AnyArray) -> ArrayLike:
-        return f(*(i if level is None else level[i] for level, i in zip(own, indices, strict=True)))
+        return f(*(labels.levels_of(k)[i] for k, i in enumerate(indices)))
 
     return of_indices
 

@@ -38,7 +38,8 @@ class Questions(ModelResult):
 
     def log_prob(self, cells: ArrayLike) -> FloatArray:
         """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
-        return self.distribution.log_prob(tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape))
+        index = tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape)
+        return self.distribution.log_prob(self.labels.places(index))
 
     def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
         """Return Q summed over all other modes: probabilities over some modes, in the order given.

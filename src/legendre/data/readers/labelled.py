@@ -117,6 +117,7 @@ class _Side:
         self.names = tuple(index.names)
         self.codes: list[IntArray] = []
         self.levels: list[AnyArray] = []
+        self.ranked: list[bool] = []  # whether they are ordered categories
         for k in range(index.nlevels):
             values = index.get_level_values(k)
             if values.isna().any():
@@ -125,6 +126,7 @@ class _Side:
                     f"the {name} of X has no label in place {place}. Drop it, or give missing ones a name of their own."
                 )
             own = _own_order(index, k)
+            self.ranked.append(bool(getattr(values, "ordered", False)))
             self.levels.append(np.asarray(own))
             self.codes.append(own.get_indexer(values).astype(np.int64))
 
@@ -190,7 +192,8 @@ def _pandas_origin(sides: list[_Side], form: Any, notes: tuple[str, ...]) -> Ori
     shape = tuple(map(len, levels))
     names = [f"mode {k}" if name is None else name for k, name in enumerate(own)]
     labels = Labels.read(shape, names if any(name is not None for name in own) else None, levels)
-    return Origin(labels, form=form, index=len(sides[0].levels), own_names=own, notes=notes)
+    ranked = tuple(k for k, has in enumerate(has for side in sides for has in side.ranked) if has)
+    return Origin(labels, form=form, index=len(sides[0].levels), own_names=own, notes=notes, ranked=ranked)
 
 
 def _numbers(X: Any, name: str) -> AnyArray:

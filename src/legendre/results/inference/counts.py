@@ -139,7 +139,7 @@ def counts_of(fit: Decomposition) -> Counts:
     _check(data.values, support, lambda place: place)
     if fit.alive is not None:
         alive = support.copy()
-        alive[tuple(fit.vanishing_cells.T)] = False
+        alive[tuple(fit.labels.places(fit.vanishing_cells).T)] = False
     return Counts(data.values[alive].astype(np.float64), tensor(fit, extend=False)[alive], alive=alive)
 
 
@@ -150,7 +150,7 @@ def _of_entries(fit: Decomposition, data: Entries) -> Counts:
             f"inference needs counts, but X has a pseudo-count of {data.even:g} spread over its cells. Fit without it."
         )
     _check(data.values, np.ones(len(data.values), dtype=np.bool_), lambda place: data.cells[place[0]])
-    logs = fit.log_prob(data.cells) + float(np.log(fit.total))
+    logs = fit.distribution.log_prob(data.cells) + float(np.log(fit.total))
     mu = np.exp(logs)
     rest = max(fit.total - float(mu.sum()), 0.0) if fit.model.support.full else 0.0
     return Counts(data.values.astype(np.float64), mu, rest, cells=data.cells, logs=logs)

@@ -22,6 +22,7 @@ from legendre.results.inference.counts import Counts, chi_square_p, counts_of, d
 from legendre.results.inference.printout import tables
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
 from legendre.results.on_grid import check_formed
+from legendre.results.tensor import checked_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -143,7 +144,8 @@ class Inference(Storable):
         if not isinstance(kind, str) or kind not in KINDS:
             raise InvalidQuery(unknown_name("kind of residuals", str(kind), KINDS))
         if cells is not None:
-            return self._residuals_at(kind, np.atleast_2d(rectangular(cells, "cells", InvalidBasis)))
+            index = checked_cells(rectangular(cells, "cells", InvalidBasis), self.fit.shape)
+            return self._residuals_at(kind, self.fit.labels.places(index))
         check_formed(self.fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
         support, counts = self.fit.model.support, self.counts
         out = np.full(self.fit.shape, np.nan)
@@ -158,7 +160,7 @@ class Inference(Storable):
         return self.fit.origin.give(out, what="residual")
 
     def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
-        log_mu = self.fit.log_prob(cells) + float(np.log(self.fit.total))
+        log_mu = self.fit.distribution.log_prob(cells) + float(np.log(self.fit.total))
         alive = log_mu > -np.inf
         out = np.where(self.fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
         cells, log_mu = cells[alive], log_mu[alive]
@@ -235,7 +237,7 @@ def _read_counts(arrays: Archive, fit: Decomposition) -> Counts:
         if (cells < 0).any() or (cells >= fit.shape).any():
             raise arrays.unfit(f"counts outside the grid {fit.shape}")
         found = Counts(n, mu, rest, None, cells, arrays.floats("logs", len(n)))
-    logs = fit.log_prob(cells) + float(np.log(fit.total))
+    logs = fit.distribution.log_prob(cells) + float(np.log(fit.total))
     if not np.allclose(found.log_mu, logs, rtol=MEANS, atol=MEANS):
         raise arrays.unfit("the means of the counts are not those of the fit")
     return found

@@ -42,8 +42,5 @@ def parameter_text(labels: Labels, cell: IntArray) -> str:
     >>> parameter_text(Labels.read((2, 24), ["dest", "hour"], {"dest": ["BOS", "SFO"]}), np.array([1, 8]))
     'dest = SFO, hour ≥ 8'
     """
-    parts = []
-    for k in np.flatnonzero(cell).tolist():
-        relation = "=" if cell[k] == labels.shape[k] - 1 else "≥"
-        parts.append(f"{mode_name(labels, k)} {relation} {level_name(labels, k, int(cell[k]))}")
+    parts = [labels.from_on(k, int(cell[k]), "≥") for k in np.flatnonzero(cell).tolist()]
     return shortened(", ".join(parts), LONGEST_CELL)

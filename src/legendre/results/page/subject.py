@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text_table import Table
@@ -92,14 +94,30 @@ def own_pair(x: FloatArray, q: FloatArray, data: TensorLike | None) -> ArrayPair
 def read_again(fit: Decomposition, data: TensorLike) -> Observation:
     """Read the X that a fit was made of; refuse another shape, or another sum."""
     support, base, found = fit.model.support, fit.model.base, read_shaped(data, fit.shape)
-    if support.points is not None or support.mask is not None or base is not None:
-        found = read(data, "nonzero" if support.mask is None and not support.full else support.on_grid(), base)
+    straight = fit.labels.straighten
+    if support.points is not None:
+        found = read(data, "nonzero")
+    elif support.mask is not None or base is not None:
+        found = read(data, straight(support.on_grid()), None if base is None else straight(base))
     if not abs(found.total - fit.total) <= SAME_TOTAL * fit.total:
         raise InvalidQuery(
             f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
             "Pass the X that was fitted."
         )
-    return found
+    _check_levels(fit.labels.straight(), found.labels)
+    return found if fit.labels.order is None else found.arranged(fit.labels.order)
+
+
+def _check_levels(own: Labels, given: Labels) -> None:
+    """Refuse data whose levels are called otherwise than those of the fit, or stand in another order."""
+    for k in range(len(own.shape)):
+        if own.levels is None or given.levels is None or own.levels[k] is None or given.levels[k] is None:
+            continue
+        if not np.array_equal(own.levels_of(k).astype(str), given.levels_of(k).astype(str)):
+            raise InvalidQuery(
+                f"report: data has other levels of {own.mode(k)} than the fit, or the same in another order "
+                f"({given.level(k, 0)} comes first, {own.level(k, 0)} in the fit). Pass the X that was fitted."
+            )
 
 
 def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:

@@ -50,7 +50,7 @@ def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
 
 def _line(ax: Axes, effect: Effect, labels: Labels) -> None:
     """Draw the factor of each level of one mode: as a line, or as dots where levels have no order."""
-    factors = np.exp(effect.values)
+    factors = np.exp(effect.arranged)
     places, ordered = np.arange(len(factors)), is_ordered(labels, effect.modes[0])
     ax.axhline(1, color=GREY, linewidth=0.8)
     if not ordered:
@@ -59,7 +59,7 @@ def _line(ax: Axes, effect: Effect, labels: Labels) -> None:
     steps = "steps-mid" if style == "-" else "default"
     ax.plot(places, factors, style, color=BLUE, markersize=5, linewidth=2, drawstyle=steps)
     factor_ticks(ax)
-    level_ticks(ax, "x", labels, effect.modes[0], np.abs(effect.values))
+    level_ticks(ax, "x", labels, effect.modes[0], np.abs(effect.arranged))
     ax.set_ylabel("factor")
 
 

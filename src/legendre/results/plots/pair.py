@@ -126,7 +126,7 @@ class FitPair(Pair):
     def listed(self, asked: str) -> Cells:
         fit, data, entries = self._fit, self._data(asked), self._data(asked).entries
         if entries is not None and (data.here() is None or not fit.model.support.full):
-            q = np.exp(fit.log_prob(entries.cells)) * fit.total
+            q = np.exp(fit.distribution.log_prob(entries.cells)) * fit.total
             left = fit.model.support.n_cells - len(entries.values)
             even = entries.even / fit.model.support.n_cells
             told = f"{size_name(left)} empty cells are not shown" if left else ""

@@ -1,0 +1,166 @@
+"""The order of levels that have none of their own: names of places, carriers, people.
+
+A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
+say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance, its
+branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Which end comes first is settled
+by growing a small basis both ways. The arrangement is a function of X alone, whatever order its levels come in.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from legendre.basis.adaptive import Adaptive
+from legendre.basis.basis import Basis
+from legendre.core import limits
+from legendre.core.arguments import entries
+from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels, Mode
+from legendre.core.progress import Say
+from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.observation import Observation, Orders
+from legendre.fitting.adaptive.grow import grow
+
+Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
+"""Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
+TRIAL = Adaptive(24, swaps=0)
+"""What is grown to settle which end of an arrangement comes first."""
+MOST_TURNS = 3  # arranged modes up to which all combinations of directions are tried; of more, one after the other
+
+
+def arranged(data: Observation, recipe: Basis, unordered: Unordered, say: Say | None = None) -> Observation:
+    """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
+
+    Without a word of the caller's, modes whose levels are names are unordered where a basis grows, and X is in memory
+    or sparse.
+    """
+    if isinstance(unordered, Mapping):
+        return _noted(data.arranged(_given(data.labels, unordered)), "as given")
+    if unordered is None:
+        modes = _named(data) if recipe.growing is not None else []
+    else:
+        listed = [unordered] if isinstance(unordered, (str, int, np.integer)) else entries(unordered)
+        if listed is None:
+            raise InvalidSetting(f"unordered={unordered!r}: name modes, such as ['zone'], or give orders of levels.")
+        modes = sorted({data.labels.find_mode(mode, "unordered", InvalidSetting) for mode in listed})
+    modes = [k for k in modes if data.shape[k] > 2 or (data.shape[k] == 2 and unordered is not None)]
+    if not modes:
+        return data
+    if say is not None:
+        say("arranging levels")
+    order: list[IntArray | None] = [leaves(data, k) if k in modes else None for k in range(len(data.shape))]
+    growing = data.whole or data.entries is not None
+    return _noted(_turned(data, order, modes) if growing else data.arranged(order), "by the data")
+
+
+def _named(data: Observation) -> list[int]:
+    """List the modes whose levels are names without an order of their own."""
+    if data.entries is None and data.here() is None:
+        return []
+    levels = data.labels.levels or ()
+    kinds = ["" if own is None else own.dtype.kind for own in levels]
+    return [k for k, kind in enumerate(kinds) if kind in "UO" and kind and k not in data.origin.ranked]
+
+
+def _given(labels: Labels, orders: Mapping[Any, Any]) -> list[IntArray | None]:
+    """Read orders of levels, by labels or by indices."""
+    found: list[IntArray | None] = [None] * len(labels.shape)
+    for mode, given in orders.items():
+        k = labels.find_mode(mode, "unordered", InvalidSetting)
+        listed = entries(given)
+        if listed is None:
+            raise InvalidSetting(f"unordered: {given!r} is no order of the levels of {labels.mode(k)}; list them all.")
+        places = np.array([labels.find_level(k, level, "unordered", InvalidSetting) for level in listed], np.int64)
+        if len(set(places.tolist())) < len(places) or len(places) != labels.shape[k]:
+            raise InvalidSetting(
+                f"unordered: {len(places)} levels of {labels.mode(k)} are listed, {len(set(places.tolist()))} of them "
+                f"different; list each of its {labels.shape[k]} levels once."
+            )
+        found[k] = places
+    return found
+
+
+def _noted(data: Observation, how: str) -> Observation:
+    """Say in summaries which modes were arranged."""
+    names = [data.labels.mode(k) for k, by in enumerate(data.labels.order or ()) if by is not None]
+    note = f"levels of {', '.join(names)} arranged {how}; see fit.arrangement"
+    return replace(data, origin=replace(data.origin, notes=(*data.origin.notes, note)))
+
+
+def leaves(data: Observation, mode: int) -> IntArray:
+    """Put the levels of a mode in an order in which neighbours have similar slices.
+
+    Examples
+    --------
+    >>> from legendre.data.dense import observe
+    >>> leaves(observe([[9, 1], [1, 9], [8, 2], [2, 8]]), 0).tolist()
+    [0, 2, 3, 1]
+    """
+    slices = _slices(data, mode)
+    sums = slices.sum(axis=1)
+    full = np.flatnonzero(sums > 0)
+    roots = np.sqrt(slices[full] / sums[full, None])
+    with all_threads():
+        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # the Bhattacharyya coefficient: 1 - its square root's distance
+    order = full[_chained(alike)] if len(full) > 2 else full
+    return np.concatenate((order, np.flatnonzero(sums == 0))).astype(np.int64)
+
+
+def _chained(alike: FloatArray) -> IntArray:
+    """Order by similarity: the leaves of a tree, or for very many levels their places on the main axis."""
+    if len(alike) > limits.MOST_LEAVES:
+        from scipy.sparse.linalg import eigsh
+
+        side = np.sqrt(alike.sum(axis=1))
+        vectors = eigsh(alike / np.outer(side, side), k=2, v0=np.ones(len(alike)))[1]
+        return np.argsort(vectors[:, 0] / side, kind="stable")
+    from scipy.cluster.hierarchy import leaves_list, linkage
+
+    apart = np.sqrt(1.0 - alike)[np.triu_indices(len(alike), 1)]
+    return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
+
+
+def _slices(data: Observation, mode: int) -> FloatArray:
+    """Return X with a row for each level of a mode; the other modes are merged where X is large."""
+    others = [k for k in range(len(data.shape)) if k != mode]
+    room = max(1, limits.LARGEST_SLICES // data.shape[mode])
+    boxes = {k: data.shape[k] for k in others}
+    while np.prod([float(n) for n in boxes.values()]) > room:
+        longest = max(boxes, key=lambda k: boxes[k])
+        boxes[longest] = (boxes[longest] + 1) // 2
+    cuts = [
+        np.arange(n) if k == mode else np.unique(np.linspace(0, n, boxes[k], endpoint=False).astype(np.int64))
+        for k, n in enumerate(data.shape)
+    ]
+    merged = data.merged(Quotient(data.shape, tuple(cuts)))
+    return np.moveaxis(merged, mode, 0).reshape(data.shape[mode], -1)
+
+
+def _turned(data: Observation, order: Orders, modes: list[int]) -> Observation:
+    """Turn arranged modes around where a small basis is better then; of equal ones the first tried stays."""
+    if len(modes) <= MOST_TURNS:
+        tries = [_turn(order, ends) for n in range(len(modes) + 1) for ends in itertools.combinations(modes, n)]
+        found = [data.arranged(some) for some in tries]
+        return found[int(np.argmin([_trial(some) for some in found]))]
+    best = data.arranged(order)
+    least = _trial(best)
+    for k in modes:
+        other = data.arranged(turned := _turn(order, (k,)))
+        if (kl := _trial(other)) < least:
+            best, least, order = other, kl, turned
+    return best
+
+
+def _turn(order: Orders, modes: Sequence[int]) -> list[IntArray | None]:
+    return [by[::-1] if by is not None and k in modes else by for k, by in enumerate(order)]
+
+
+def _trial(data: Observation) -> float:
+    return grow(TRIAL, data).rounds[-1].kl

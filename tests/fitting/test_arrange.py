@@ -1,0 +1,223 @@
+"""Levels without an order: arranged by the data, undone in every answer."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.core.types import FloatArray
+from legendre.data.dense import observe
+from legendre.fitting.arrange import leaves
+
+
+def blocks(rng: np.random.Generator, shape: tuple[int, ...] = (12, 10, 6)) -> FloatArray:
+    """Two kinds of levels on two modes, mixed up: few parameters describe them in the right order only."""
+    kinds = [rng.integers(0, 2, n) for n in shape[:2]]
+    rate = np.where(kinds[0][:, None] == kinds[1][None, :], 40.0, 4.0)
+    return rng.poisson(rate[:, :, None] * np.linspace(0.5, 2.0, shape[2])).astype(float)
+
+
+def listed(X: FloatArray) -> Any:
+    cells = np.argwhere(X)
+    return ld.from_coords(cells, X[tuple(cells.T)], X.shape)
+
+
+@pytest.fixture
+def X(rng: np.random.Generator) -> FloatArray:
+    return blocks(rng)
+
+
+def test_kl_falls_where_the_order_says_nothing(X: FloatArray) -> None:
+    plain, free = (ld.decompose(X, ld.adaptive(6), unordered=modes) for modes in ((), [0, 1]))
+    assert free.kl < 0.4 * plain.kl
+    assert plain.arrangement == {}
+    assert list(free.arrangement) == [0, 1]
+    assert sorted(free.arrangement[0]) == list(range(12))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_order_in_which_levels_come_changes_nothing(X: FloatArray, rng: np.random.Generator, sparse: bool) -> None:
+    first, second = rng.permutation(12), rng.permutation(10)
+    moved = X[first][:, second]
+    given = [listed(x) if sparse else x for x in (X, moved)]
+    one, other = (ld.decompose(x, ld.adaptive(8), unordered=[0, 1]) for x in given)
+    assert_array_equal(other.basis, one.basis)
+    assert_allclose(other.tensor(), one.tensor()[first][:, second], rtol=1e-9)
+    assert other.kl == pytest.approx(one.kl, rel=1e-12)
+
+
+def test_dense_and_sparse_are_arranged_alike(X: FloatArray) -> None:
+    dense = ld.decompose(X, ld.adaptive(5), unordered=[1])
+    sparse = ld.decompose(listed(X), ld.adaptive(5), unordered=[1])
+    assert sparse.arrangement == dense.arrangement
+    assert_allclose(sparse.tensor(), dense.tensor(), rtol=1e-9)
+
+
+def test_every_answer_is_in_the_order_of_x(X: FloatArray, tmp_path: Path) -> None:
+    X[2, 3, 1] = np.nan
+    base = np.linspace(1.0, 2.0, X.size).reshape(X.shape)
+    fit = ld.decompose(X, ld.adaptive(8), base=base, unordered=[0, 1])
+    fit.save(tmp_path / "fit.npz")
+    for q in (fit, ld.load(tmp_path / "fit.npz")):
+        by = [q.arrangement[0], q.arrangement[1], range(6)]
+        inner = np.ix_(*by)
+        p = np.where(np.isnan(X), 0.0, q.tensor()) / q.total
+        # by definition: log q is log r plus theta summed over the cells at or below, on the arranged grid
+        steps = np.zeros(X.shape)
+        steps[tuple(q.basis.T)] = q.theta
+        for k in range(3):
+            steps = steps.cumsum(axis=k)
+        expected = np.where(np.isnan(X[inner]), 0.0, base[inner] * np.exp(steps - q.psi))
+        assert_allclose(p[inner], expected, rtol=1e-9)
+        assert p.sum() == pytest.approx(1.0)
+        cells = np.argwhere(~np.isnan(X))
+        assert_allclose(np.exp(q.log_prob(cells)), p[tuple(cells.T)], rtol=1e-9)
+        assert_allclose(q.marginal([1, 0]), p.sum(axis=2).T, rtol=1e-9)
+        assert_allclose(q.condition({0: 3}), p[3] / p[3].sum(), rtol=1e-9)
+        assert_allclose(q.marginal(2, given={1: 4}), p[:, 4].sum(axis=0) / p[:, 4].sum(), rtol=1e-9)
+        assert q.expectation(base) == pytest.approx(float((p * base).sum()))
+        places = np.indices(X.shape)
+        assert q.expectation(lambda i, j, k: i + 20 * j + k) == pytest.approx(
+            float((p * (places[0] + 20 * places[1] + places[2])).sum())
+        )
+        assert q.expectation(np.arange(10.0), modes=1) == pytest.approx(float((p * places[1]).sum()))
+        assert q.most_probable() == np.unravel_index(p.argmax(), X.shape)
+        drawn = q.sample(20_000, rng=0)
+        assert_allclose(np.bincount(drawn[:, 0], minlength=12) / 20_000, p.sum(axis=(1, 2)), atol=0.02)
+
+
+def test_effects_and_residuals_are_in_the_order_of_x() -> None:
+    X = blocks(np.random.default_rng(3))
+    fit = ld.decompose(X, ld.adaptive(8), unordered=[0, 1])
+    effects = fit.effects()
+    total = np.zeros(X.shape)
+    for effect in effects:
+        shape = [X.shape[k] if k in effect.modes else 1 for k in range(3)]
+        total = total + np.asarray(effect.tensor()).reshape(shape)
+    log_q = np.log(fit.tensor())
+    assert_allclose(total - total.mean(), log_q - log_q.mean(), atol=1e-9)
+    residuals = fit.inference().residuals()
+    assert_allclose(residuals, (X - fit.tensor()) / np.sqrt(fit.tensor()), atol=1e-8)
+
+
+def test_cells_that_vanish_are_named_in_the_order_of_x() -> None:
+    X = np.full((6, 5), 10.0)
+    X[[0, 2, 4]] = [1.0, 1.0, 20.0, 20.0, 0.0]
+    fit = ld.decompose(X, ld.full(), unordered=[0])
+    assert {tuple(cell) for cell in fit.vanishing_cells.tolist()} == {(0, 4), (2, 4), (4, 4)}
+    assert_allclose(fit.tensor(), X, atol=1e-9)
+
+
+def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
+    places = [f"zone {c}" for c in "kdajbcielhfg"]
+    table = xr.DataArray(X, dims=["from", "to", "hour"], coords={"from": places, "hour": range(6)})
+    fit = ld.decompose(table, ld.adaptive(6))
+    assert list(fit.arrangement) == ["from"]
+    assert list(fit.tensor()["from"].values) == places
+    assert_allclose(fit.tensor().values, ld.decompose(X, ld.adaptive(6), unordered=[0]).tensor())
+    assert "levels of from arranged by the data; see fit.arrangement" in fit.summary()
+    assert ld.decompose(table, ld.adaptive(6), unordered=()).arrangement == {}
+    assert ld.decompose(table, ld.interactions(1)).arrangement == {}
+    again = ld.decompose(table, fit.basis, unordered=fit.arrangement)
+    assert_allclose(again.tensor().values, fit.tensor().values, rtol=1e-8)
+    assert "levels of from arranged as given" in again.summary()
+    at = fit.marginal("hour", given={"from": "zone b"})
+    q = fit.tensor().sel({"from": "zone b"}).sum("to")
+    assert_allclose(at, q / q.sum(), rtol=1e-9)
+    assert_allclose(fit.marginal("hour", given={"from": 4}), at)
+    assert set(fit.sample(50, rng=1)["from"]) <= set(places)
+
+
+def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
+    sizes = pd.CategoricalIndex(["s", "m", "l"], categories=["s", "m", "l"], ordered=True, name="size")
+    names = pd.Index(["w", "x", "y", "z"], name="who")
+    table = pd.DataFrame(X[:4, :3, 0], index=names, columns=sizes)
+    assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
+
+
+def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) -> None:
+    names: list[Any] = [list("abcdefghijkl"), None, None]
+    fit = ld.decompose(X, ld.adaptive(4), names=["who", "what", "when"], levels=names)
+    fit.save(tmp_path / "fit.npz")
+    loaded = ld.load(tmp_path / "fit.npz")
+    found = loaded.subject(xr.DataArray(X, dims=["who", "what", "when"], coords={"who": names[0]})).pair
+    own = fit.subject().pair
+    assert found is not None
+    assert own is not None
+    assert_array_equal(found.worst(3).cells, own.worst(3).cells)
+    turned = xr.DataArray(X[::-1], dims=["who", "what", "when"], coords={"who": names[0][::-1]})
+    with pytest.raises(ld.LegendreError, match=r"other levels of who than the fit, .* \(l comes first, a in the fit\)"):
+        loaded.subject(turned)
+
+
+def test_a_checkpoint_belongs_to_an_arrangement(X: FloatArray, tmp_path: Path) -> None:
+    call: dict[str, Any] = {"basis": ld.adaptive(5), "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0}
+    first = ld.decompose(X, unordered=[0], **call)
+    assert_array_equal(ld.decompose(X, unordered=[0], **call).theta, first.theta)
+    with pytest.raises(ld.errors.InvalidFile, match="arrangement"):
+        ld.decompose(X, unordered=(), **call)
+
+
+def test_neighbours_are_alike(rng: np.random.Generator) -> None:
+    """Levels that lie on a line, mixed up, are put back on it."""
+    place = rng.permutation(40)
+    X = np.exp(-(((np.arange(40)[:, None] - np.arange(60) * 2 / 3) / 6.0) ** 2))[place]
+    found = place[leaves(observe(X), 0)]
+    assert abs(np.corrcoef(found, np.arange(40))[0, 1]) > 0.99
+
+
+def test_levels_without_data_come_last(X: FloatArray) -> None:
+    X[[1, 5]] = 0
+    assert leaves(observe(X), 0)[-2:].tolist() == [1, 5]
+
+
+def test_very_many_levels_are_put_on_one_axis(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
+    place = rng.permutation(60)
+    X = np.exp(-(((np.arange(60)[:, None] - np.arange(60)) / 12.0) ** 2))[place]
+    found = place[leaves(observe(X), 0)]
+    assert abs(np.corrcoef(found, np.arange(60))[0, 1]) > 0.99
+
+
+@pytest.mark.parametrize(
+    ("unordered", "message"),
+    [
+        (["zoen"], "unordered: unknown mode 'zoen'; did you mean 'zone'?"),
+        ([7], "unordered: 7 is no mode of X, which has 3"),
+        (3.5, "unordered=3.5: name modes, such as ['zone']"),
+        ({0: [0, 1]}, "unordered: 2 levels of mode 0 are listed, 2 of them different; list each of its 12 levels once"),
+        ({0: [0] * 12}, "unordered: 12 levels of mode 0 are listed, 1 of them different"),
+        ({0: [0, 99]}, "unordered: mode 0 has no index 99"),
+        ({0: 5}, "unordered: 5 is no order of the levels of mode 0; list them all"),
+    ],
+)
+def test_errors(X: FloatArray, unordered: Any, message: str) -> None:
+    named: dict[str, Any] = {"names": ["zone", "b", "c"]} if unordered == ["zoen"] else {}
+    with pytest.raises(ld.LegendreError, match=re.escape(message)):
+        ld.decompose(X, ld.adaptive(2), unordered=unordered, **named)
+
+
+def test_an_x_that_is_not_in_memory_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    da = pytest.importorskip("dask.array")
+    monkeypatch.setattr("legendre.core.limits.LARGEST_HELD", 100)
+    X = da.ones((40, 40, 4), chunks=(40, 40, 2))
+    with pytest.raises(ld.LegendreError, match=r"whose levels cannot be arranged. Put its levels in an order"):
+        ld.decompose(X, "B1", unordered=[2])
+    named = ld.decompose(X, ld.adaptive(1), levels=[None, None, list("dabc")])
+    assert named.arrangement == {}
+
+
+def test_without_labels_the_order_is_that_of_x_too(X: FloatArray) -> None:
+    fit = ld.decompose(X, ld.adaptive(4), names=["a", "b", "c"], levels={"a": list("abcdefghijkl")})
+    assert list(fit.arrangement) == ["a"]
+    assert_array_equal(fit.without_labels().tensor(), fit.tensor())
+    tests = fit.inference()
+    assert_allclose(
+        tests.residuals(cells=[[3, 2, 1], [7, 0, 5]]), [tests.residuals()[3, 2, 1], tests.residuals()[7, 0, 5]]
+    )
