@@ -52,7 +52,7 @@ test-browser: $(VENV)/.dev
 	tools/chromium
 	$(PYTEST) tests/browser
 
-# Generated calls of everything public, judged by brute force (docs/reliability.md): a fresh seed unless SEED= is given.
+# Generated calls of everything public, judged by brute force (docs/background/reliability.md): a fresh seed unless SEED= is given.
 # make fuzz takes minutes; make fuzz-long CASES=500000 takes hours. Cases that fail are kept in fuzz-failures/.
 CASES ?= 100000
 JOBS ?= 2
@@ -64,7 +64,7 @@ fuzz-long: $(VENV)/.dev
 
 # writes the table of the last run into the documentation
 fuzz-report: $(VENV)/.dev
-	$(BIN)/python -m tests.fuzz.run --report docs/reliability.md
+	$(BIN)/python -m tests.fuzz.run --report docs/background/reliability.md
 
 # mutations that reach new lines of the readers and parsers, MINUTES for each of them
 MINUTES ?= 1

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/effects.md and docs/figures.md: ``python docs/make_figures.py [folder]``.
+"""Draw the pictures of docs/guides/effects.md and docs/guides/figures.md: ``python docs/make_figures.py [folder]``.
 
 The tensors of real flights and passengers lie in the folder that LEGENDRE_DATA names; they are not part of the project,
 and pictures of them are skipped where it is not set. The hours of the example are drawn here, with a fixed seed.
@@ -36,7 +36,7 @@ def flights(data: Path) -> ld.Decomposition:
 
 
 def example() -> ld.Decomposition:
-    """Fit the counts of docs/figures.md."""
+    """Fit the counts of docs/guides/figures.md."""
     rng = np.random.default_rng(0)
     hours, lines = np.arange(6, 24), ["red", "green", "blue", "night"]
     days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")

@@ -17,7 +17,7 @@ import pytest
 import legendre as ld
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -113,7 +113,7 @@ def test_the_table_of_balancing_is_the_file_of_its_benchmark() -> None:
         (row["problem"], row["method"], row["n_iter"], f"{float(row['seconds']):.3g}", f"{float(row['error']):.0e}")
         for row in rows_of("balancing")
     }
-    for problem, method, steps, seconds, _, error in table_of("docs/balancing.md", "| problem | method"):
+    for problem, method, steps, seconds, _, error in table_of("docs/guides/balancing.md", "| problem | method"):
         name = method if method == "plain NumPy IPF" else method.split(" (")[0]
         assert (problem, name, steps, seconds, error.removesuffix(" (not reached)")) in measured, (problem, method)
 
@@ -129,13 +129,15 @@ def test_balancing_says_when_the_machine_was_busy() -> None:
 
 def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> None:
     sparse = {(row["n_params"], f"{float(row['peak_gib']):.2f}", row["status"]) for row in rows_of("sparse")}
-    for _, _, _, params, _, _, peak, _, status in table_of("docs/large.md", "| X | zeros"):
+    for _, _, _, params, _, _, peak, _, status in table_of("docs/guides/large.md", "| X | zeros"):
         assert (params.replace(",", ""), peak, status) in sparse
     blocks = {f"{float(row['seconds']):.1f} s" for row in rows_of("blocks")}
-    for _, total, fit, _, _ in table_of("docs/large.md", "| | sum | fit"):
+    for _, total, fit, _, _ in table_of("docs/guides/large.md", "| | sum | fit"):
         assert {total, fit} - {""} <= blocks
     seconds = sorted(f"{float(row['seconds']):.2g}" for row in rows_of("junction") if row["method"] == "legendre")
-    listed = [row[2].removesuffix(" s") for row in table_of("docs/large.md", "| problem | parameters | legendre")]
+    listed = [
+        row[2].removesuffix(" s") for row in table_of("docs/guides/large.md", "| problem | parameters | legendre")
+    ]
     assert sorted(f"{float(value):.2g}" for value in listed) == seconds
 
 
@@ -146,7 +148,7 @@ def test_readme_counts_the_fits_of_r_that_are_compared() -> None:
 
 
 def test_what_large_tensors_refuse() -> None:
-    """docs/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
+    """docs/guides/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
     da = pytest.importorskip("dask.array")
     X = np.eye(4)
     with pytest.raises(ld.LegendreError, match="support"):
