@@ -30,7 +30,7 @@ class CGMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalCG(Solver):
-    """Natural gradient without a Fisher matrix: O(|Omega| + |B|) memory.
+    """Natural gradient without a Fisher matrix: memory for the cells and the parameters, O(``|Omega| + |B|``).
 
     Parameters
     ----------

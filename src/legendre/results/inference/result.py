@@ -107,7 +107,7 @@ class Inference(Storable):
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, |B| x 2: as many standard errors to each side as `level` needs.
+        """Return Wald intervals of theta, a row of two for each parameter: as many standard errors to each side as `level` needs.
 
         Examples
         --------

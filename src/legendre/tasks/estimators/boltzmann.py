@@ -41,9 +41,9 @@ Weight = float | FloatArray
 
 
 class BoltzmannMachine(Estimator):
-    """A Boltzmann machine with any interactions: ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``.
+    """A Boltzmann machine with any interactions, fitted exactly.
 
-    The maximum of the likelihood is found exactly: on the grid of all states up to 26 binary variables, and beyond
+    ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is found exactly: on the grid of all states up to 26 binary variables, and beyond
     where the edges form small cliques, such as chains, trees, narrow grids: 100 variables and more.
 
     Parameters
