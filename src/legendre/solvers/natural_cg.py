@@ -37,6 +37,10 @@ class NaturalCG(Solver):
     max_products
         Fisher-vector products at most in one step.
 
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
     Examples
     --------
     >>> import legendre as ld
