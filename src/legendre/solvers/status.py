@@ -14,7 +14,7 @@ class Status(Enum):
     See Also
     --------
     Decomposition : The result of `decompose`.
-    ConvergenceWarning : A fit that did not reach its tolerance.
+    legendre.errors.ConvergenceWarning : A fit that did not reach its tolerance.
 
     Examples
     --------

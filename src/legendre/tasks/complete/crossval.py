@@ -210,7 +210,7 @@ def select(
     for turn in range(folding.n_folds):
         left, held = cells_left(values, turns, turn), turns == turn
         rough = replace(settings, tol=max(settings.tol, ROUGH / int(left.sum())), ranked=False)
-        part, fits = observe(values, left, data.base), []
+        part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(offers):
