@@ -47,6 +47,8 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
+# names that differ in capitals only get pages whose files do not: some file systems take them for one
+autosummary_filename_map = {f"legendre.{name}": f"legendre.{name}-class" for name in ("Plan", "geometry.Ladder")}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -57,6 +59,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py",
+    "subsection_order": [f"../examples/{part}" for part in ("tensors", "tables", "events", "method")],
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "parallel": 2,
