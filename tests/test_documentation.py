@@ -29,10 +29,20 @@ def test_every_fenced_block_is_an_example_that_runs(page: Path) -> None:
         assert block.endswith("\n\n") or block.count("\n") == 1, f"doctest takes the fence for output:\n{block}"
 
 
+def written(target: Path) -> Path:
+    """Return what a page of the gallery is made from: it is there only after `make docs`."""
+    parts = target.parts
+    if "gallery" not in parts:
+        return target
+    inside = parts[parts.index("gallery") + 1 :]
+    source = ROOT.joinpath("examples", *inside)
+    return source.with_name("README.rst") if source.name == "index.rst" else source.with_suffix(".py")
+
+
 def test_links_and_files_that_are_named_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert written(page.parent / target).exists(), f"{page.name}: {target}"
         for name in re.findall(r"`((?:tests|benchmarks|experiments|docs|src)/[\w/.]+)`", page.read_text()):
             assert name.endswith("/") or (ROOT / name).exists(), f"{page.name}: {name}"  # a folder may be empty
 
@@ -51,7 +61,7 @@ def table_of(page: str, heading: str) -> list[list[str]]:
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Make what the calls of README's table speak of."""
+    """Make what the calls of docs/start/calls.md speak of."""
     rng = np.random.default_rng(0)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.tns").write_text("1 1 1 2.0\n2 3 1 1.0\n2 1 2 4.0\n")
@@ -88,10 +98,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
-def test_calls_of_the_table_in_the_readme_work(names: dict[str, Any]) -> None:
+def test_calls_of_the_table_work(names: dict[str, Any]) -> None:
     """Each is run once, on small data under the names that it uses; bases are used for a fit."""
     tried = 0
-    for _, written in table_of("README.md", "| you want"):
+    for _, written in table_of("docs/start/calls.md", "| you want"):
         for call in re.findall(r"`([^`]+)`", written):
             special = SPECIAL.get(call, {})
             if "skip" in special or re.fullmatch(r"[a-z_.]+|\w+=.*|a [|&-] b|ld\.dual\.from_\w+", call):
@@ -141,10 +151,11 @@ def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> N
     assert sorted(f"{float(value):.2g}" for value in listed) == seconds
 
 
-def test_readme_counts_the_fits_of_r_that_are_compared() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_fits_of_r_that_are_compared_are_counted(page: str) -> None:
     oracle = json.loads((ROOT / "tests" / "oracles" / "contingency_oracle.json").read_text())["tables"]
     n_fits = sum(len(table["models"]) for table in oracle.values())
-    assert f"in {n_fits} fits that the test suite runs" in (ROOT / "README.md").read_text().replace("\n", " ")
+    assert f"in {n_fits} fits that the test suite runs" in " ".join((ROOT / page).read_text().split())
 
 
 def test_what_large_tensors_refuse() -> None:
