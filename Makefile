@@ -12,7 +12,7 @@ define INSTALL
 endef
 
 .PHONY: demo test test-browser traced untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
-.PHONY: bench bench-quick bench-against experiments clean
+.PHONY: docs bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -52,7 +52,12 @@ test-browser: $(VENV)/.dev
 	tools/chromium
 	$(PYTEST) tests/browser
 
-# Generated calls of everything public, judged by brute force (docs/reliability.md): a fresh seed unless SEED= is given.
+# The site, in docs/_build/html: every script of examples/ is run, a warning is an error, links inside are checked.
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+# Generated calls of everything public, judged by brute force (docs/background/reliability.md): a fresh seed unless SEED= is given.
 # make fuzz takes minutes; make fuzz-long CASES=500000 takes hours. Cases that fail are kept in fuzz-failures/.
 CASES ?= 100000
 JOBS ?= 2
@@ -64,7 +69,7 @@ fuzz-long: $(VENV)/.dev
 
 # writes the table of the last run into the documentation
 fuzz-report: $(VENV)/.dev
-	$(BIN)/python -m tests.fuzz.run --report docs/reliability.md
+	$(BIN)/python -m tests.fuzz.run --report docs/background/reliability.md
 
 # mutations that reach new lines of the readers and parsers, MINUTES for each of them
 MINUTES ?= 1
@@ -107,6 +112,9 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 $(VENV)/.experiments: pyproject.toml | $(BIN)/python
 	$(call INSTALL,experiments)
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(call INSTALL,docs)
+
 $(VENV)/.fuzz: pyproject.toml $(VENV)/.dev
 	$(call INSTALL,fuzz)
 
@@ -114,4 +122,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(call INSTALL,dev,$(shell grep -o 'torch==[0-9.]*' pyproject.toml))
 
 clean:
-	rm -rf $(VENV) demo .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures
+	rm -rf $(VENV) demo docs/_build docs/gallery docs/reference/generated .coverage .coverage-parts .mypy_cache .pytest_cache .ruff_cache .hypothesis fuzz-failures

@@ -1,4 +1,4 @@
-"""docs/performance.md, written from the rows."""
+"""docs/background/performance.md, written from the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .problems import CELLS_SWEEP, PARAMS_SWEEP, PROBLEMS, ROOT, Problem
 from .results import LABELS, Results, exponent
 from .rows import Row
 
-PAGE = ROOT / "docs" / "performance.md"
+PAGE = ROOT / "docs" / "background" / "performance.md"
 
 INTRODUCTION = """\
 # Performance

@@ -123,7 +123,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="folder of the CSV files and plots")
     parser.add_argument("--only", choices=sorted(PROBLEMS), help="measure the package on this problem alone")
     report = parser.add_mutually_exclusive_group()
-    report.add_argument("--report", action="store_true", help="also write docs/performance.md")
+    report.add_argument("--report", action="store_true", help="also write docs/background/performance.md")
     report.add_argument("--report-only", action="store_true", help="write it from the rows there are; measure nothing")
     options = parser.parse_args(arguments)
     if options.output is None:  # few repeats must not displace rows of a longer run

@@ -1,4 +1,6 @@
-"""Draw the pictures of docs/effects.md and docs/figures.md: ``python docs/make_figures.py [folder]``.
+"""Draw the pictures of the documentation: ``python docs/make_figures.py [folder]``.
+
+Pictures of the front page and of "Five minutes" come from the examples on these pages.
 
 The tensors of real flights and passengers lie in the folder that LEGENDRE_DATA names; they are not part of the project,
 and pictures of them are skipped where it is not set. The hours of the example are drawn here, with a fixed seed.
@@ -6,6 +8,7 @@ and pictures of them are skipped where it is not set. The hours of the example a
 
 from __future__ import annotations
 
+import doctest
 import os
 import sys
 from pathlib import Path
@@ -36,7 +39,7 @@ def flights(data: Path) -> ld.Decomposition:
 
 
 def example() -> ld.Decomposition:
-    """Fit the counts of docs/figures.md."""
+    """Fit the counts of docs/guides/figures.md."""
     rng = np.random.default_rng(0)
     hours, lines = np.arange(6, 24), ["red", "green", "blue", "night"]
     days = np.arange("2024-03-01", "2024-03-15", dtype="datetime64[D]")
@@ -45,6 +48,41 @@ def example() -> ld.Decomposition:
     X[:, [1, 2, 8, 9]] //= 3
     X[3, :, -3:] += 40
     return ld.decompose(X, ld.adaptive(25), names=["line", "day", "hour"], levels=[lines, days, hours])
+
+
+def method() -> Any:
+    """Draw what docs/background/method.md says: a block, two blocks, and the sums that are compared."""
+    from matplotlib import pyplot
+    from matplotlib.patches import Rectangle
+
+    one, both = np.ones((6, 6)), np.ones((6, 6))
+    one[2:, 3:] *= 3
+    both[2:, 3:] *= 3
+    both[3:, 1:] *= 2
+    drawn = np.random.default_rng(0).poisson(4 * both)
+    shown = {"one parameter: a factor 3": one, "two parameters: 3 and 2": both, "data: sums of the same blocks": drawn}
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4.3), layout="constrained")
+    for ax, (title, values) in zip(axes, shown.items(), strict=True):
+        ax.pcolormesh(np.ma.masked_less(values, 0), cmap="Blues", vmin=0, vmax=1.6 * values.max(), edgecolors="white")
+        for place, value in np.ndenumerate(values):
+            ax.text(place[1] + 0.5, place[0] + 0.5, f"{value:g}", ha="center", va="center", size=12)
+        for row, column in [(2, 3)] if values is one else [(2, 3), (3, 1)]:
+            ax.add_patch(Rectangle((column, row), 6 - column, 6 - row, fill=False, edgecolor="#d55e00", linewidth=3))
+            ax.text(column + 0.12, row + 0.12, "u", color="#d55e00", size=13, weight="bold")
+        ax.set_title(title, size=13)
+        ax.set(xticks=[], yticks=[], aspect="equal")
+    return figure
+
+
+def drawn_on(page: str) -> list[Any]:
+    """Run the examples of a page, and return the pictures that they call `figure` or `ax`, in order."""
+    names: dict[str, Any] = {}
+    found = []
+    for example in doctest.DocTestParser().get_examples((FOLDER.parent / page).read_text()):
+        exec(compile(example.source, page, "single"), names)
+        if example.source.startswith(("figure = fit.", "figure = large.", "ax = fit.")):
+            found.append(names[example.source.split()[0]])
+    return found
 
 
 def save(picture: Any, folder: Path, name: str, dpi: int) -> None:
@@ -63,6 +101,11 @@ def main(folder: Path) -> None:
     if named := os.environ.get("LEGENDRE_DATA"):
         save(metro(Path(named)).plot.effects(), folder, "metro_effects", 80)
         save(flights(Path(named)).plot.effects(), folder, "flights_effects", 80)
+    for picture, name in zip(drawn_on("index.md"), ("door_tensor", "door_table", "door_events"), strict=True):
+        save(picture, folder, name, 80)
+    for picture in drawn_on("start/five-minutes.md"):
+        save(picture, folder, "five_minutes", 80)
+    save(method(), folder, "method", 80)
     plot = example().plot
     for name in ("slices", "residuals", "margins", "graph", "path"):
         save(getattr(plot, name)(), folder, name, 70)

@@ -1,4 +1,4 @@
-"""docs/results.md, written from the rows."""
+"""docs/background/results.md, written from the rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .recovery import STRENGTH, Recovery
 from .settings import DEFAULT, FULL, Level
 from .summary import MEASURES, Quantity, mean, over_tensors, verdicts
 
-PAGE = ROOT / "docs" / "results.md"
+PAGE = ROOT / "docs" / "background" / "results.md"
 CIRCUMSTANCES = "runs.csv"
 ALL = (UNIFORM, PAPER, ADAPTIVE, *COMPARED, *(name + MASKED for name in (*COMPARED, NONZERO)))
 

@@ -1,4 +1,4 @@
-"""The sentences of docs/results.md that no row changes."""
+"""The sentences of docs/background/results.md that no row changes."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", choices=sorted(EXPERIMENTS), action="append", help="this experiment alone")
     parser.add_argument("--fresh", action="store_true", help="compute rows again that are there")
     parser.add_argument(
-        "--page", action="store_true", help="only draw and write docs/results.md from the rows there are"
+        "--page", action="store_true", help="only draw and write docs/background/results.md from the rows there are"
     )
     parser.add_argument("--output", type=Path, help="folder of the CSV files and figures")
     options = parser.parse_args(arguments)

@@ -47,7 +47,7 @@ def test_the_ratio_is_that_of_the_two_times_on_the_page(tmp_path: Path) -> None:
 
 
 def test_every_ratio_of_the_published_page_is_that_of_its_rows() -> None:
-    text = (Path(__file__).parent.parent / "docs" / "performance.md").read_text()
+    text = (Path(__file__).parent.parent / "docs" / "background" / "performance.md").read_text()
     table = text.split("## Others\n\n")[1].split("\n\n")[0].splitlines()
     name, _, _, _, _, seconds, ratio, *_ = range(len(tables.PEER_COLUMNS))
     ours: dict[str, float] = {}

@@ -46,7 +46,7 @@ def test_hooks_look_at_the_whole_project_as_make_lint_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "targets"), [(WORKFLOW, ["test", "test"]), (SCRIPT, ["test", "test-browser", "demo"])], ids=str
+    ("file", "targets"), [(WORKFLOW, ["test", "test"]), (SCRIPT, ["test", "docs", "test-browser", "demo"])], ids=str
 )
 def test_targets_that_are_made_exist(file: Path, targets: list[str]) -> None:
     assert made(file.read_text()) == targets

@@ -17,7 +17,7 @@ import pytest
 import legendre as ld
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -29,10 +29,20 @@ def test_every_fenced_block_is_an_example_that_runs(page: Path) -> None:
         assert block.endswith("\n\n") or block.count("\n") == 1, f"doctest takes the fence for output:\n{block}"
 
 
+def written(target: Path) -> Path:
+    """Return what a page of the gallery is made from: it is there only after `make docs`."""
+    parts = target.parts
+    if "gallery" not in parts:
+        return target
+    inside = parts[parts.index("gallery") + 1 :]
+    source = ROOT.joinpath("examples", *inside)
+    return source.with_name("README.rst") if source.name == "index.rst" else source.with_suffix(".py")
+
+
 def test_links_and_files_that_are_named_exist() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            assert written(page.parent / target).exists(), f"{page.name}: {target}"
         for name in re.findall(r"`((?:tests|benchmarks|experiments|docs|src)/[\w/.]+)`", page.read_text()):
             assert name.endswith("/") or (ROOT / name).exists(), f"{page.name}: {name}"  # a folder may be empty
 
@@ -51,7 +61,7 @@ def table_of(page: str, heading: str) -> list[list[str]]:
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Make what the calls of README's table speak of."""
+    """Make what the calls of docs/start/calls.md speak of."""
     rng = np.random.default_rng(0)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.tns").write_text("1 1 1 2.0\n2 3 1 1.0\n2 1 2 4.0\n")
@@ -88,10 +98,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
-def test_calls_of_the_table_in_the_readme_work(names: dict[str, Any]) -> None:
+def test_calls_of_the_table_work(names: dict[str, Any]) -> None:
     """Each is run once, on small data under the names that it uses; bases are used for a fit."""
     tried = 0
-    for _, written in table_of("README.md", "| you want"):
+    for _, written in table_of("docs/start/calls.md", "| you want"):
         for call in re.findall(r"`([^`]+)`", written):
             special = SPECIAL.get(call, {})
             if "skip" in special or re.fullmatch(r"[a-z_.]+|\w+=.*|a [|&-] b|ld\.dual\.from_\w+", call):
@@ -113,7 +123,7 @@ def test_the_table_of_balancing_is_the_file_of_its_benchmark() -> None:
         (row["problem"], row["method"], row["n_iter"], f"{float(row['seconds']):.3g}", f"{float(row['error']):.0e}")
         for row in rows_of("balancing")
     }
-    for problem, method, steps, seconds, _, error in table_of("docs/balancing.md", "| problem | method"):
+    for problem, method, steps, seconds, _, error in table_of("docs/guides/balancing.md", "| problem | method"):
         name = method if method == "plain NumPy IPF" else method.split(" (")[0]
         assert (problem, name, steps, seconds, error.removesuffix(" (not reached)")) in measured, (problem, method)
 
@@ -129,24 +139,27 @@ def test_balancing_says_when_the_machine_was_busy() -> None:
 
 def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> None:
     sparse = {(row["n_params"], f"{float(row['peak_gib']):.2f}", row["status"]) for row in rows_of("sparse")}
-    for _, _, _, params, _, _, peak, _, status in table_of("docs/large.md", "| X | zeros"):
+    for _, _, _, params, _, _, peak, _, status in table_of("docs/guides/large.md", "| X | zeros"):
         assert (params.replace(",", ""), peak, status) in sparse
     blocks = {f"{float(row['seconds']):.1f} s" for row in rows_of("blocks")}
-    for _, total, fit, _, _ in table_of("docs/large.md", "| | sum | fit"):
+    for _, total, fit, _, _ in table_of("docs/guides/large.md", "| | sum | fit"):
         assert {total, fit} - {""} <= blocks
     seconds = sorted(f"{float(row['seconds']):.2g}" for row in rows_of("junction") if row["method"] == "legendre")
-    listed = [row[2].removesuffix(" s") for row in table_of("docs/large.md", "| problem | parameters | legendre")]
+    listed = [
+        row[2].removesuffix(" s") for row in table_of("docs/guides/large.md", "| problem | parameters | legendre")
+    ]
     assert sorted(f"{float(value):.2g}" for value in listed) == seconds
 
 
-def test_readme_counts_the_fits_of_r_that_are_compared() -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_fits_of_r_that_are_compared_are_counted(page: str) -> None:
     oracle = json.loads((ROOT / "tests" / "oracles" / "contingency_oracle.json").read_text())["tables"]
     n_fits = sum(len(table["models"]) for table in oracle.values())
-    assert f"in {n_fits} fits that the test suite runs" in (ROOT / "README.md").read_text().replace("\n", " ")
+    assert f"in {n_fits} fits that the test suite runs" in " ".join((ROOT / page).read_text().split())
 
 
 def test_what_large_tensors_refuse() -> None:
-    """docs/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
+    """docs/guides/large.md: "NaN, `support="nonzero"` and `base` are refused" of dask arrays."""
     da = pytest.importorskip("dask.array")
     X = np.eye(4)
     with pytest.raises(ld.LegendreError, match="support"):

@@ -286,6 +286,15 @@ def test_cross_validation_finds_the_model_that_made_the_data() -> None:
     assert done.n_params == 15
 
 
+def test_candidates_may_name_modes() -> None:
+    X = np.where(np.eye(5, 4) > 0, np.nan, np.outer(np.arange(1.0, 6), np.arange(2.0, 6)))
+    named = [ld.interactions([("row",)]), ld.interactions([("row",), ("column",)])]
+    done = ld.complete(X, named, names=["row", "column"], folds=3)
+    assert done.cv is not None
+    assert done.cv.best == 1
+    assert np.allclose(done.tensor(), np.outer(np.arange(1.0, 6), np.arange(2.0, 6)))
+
+
 def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     X = noisy()
     rough = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv

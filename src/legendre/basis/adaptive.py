@@ -83,6 +83,12 @@ def adaptive(
     most
         For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says.
 
+    See Also
+    --------
+    decompose : Fit X by a model with some basis.
+    interactions : All that sets of modes do together.
+    Round : One stage of a basis that grows.
+
     Examples
     --------
     >>> import numpy as np, legendre as ld

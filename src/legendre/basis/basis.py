@@ -29,6 +29,19 @@ class Basis(ABC):
     """A decomposition basis B, not yet tied to a tensor.
 
     Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
+
+    See Also
+    --------
+    cells : A basis of cells that are listed.
+    interactions : All that sets of modes do together.
+    adaptive : A basis that the data choose.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> basis = ld.B1() | ld.cells([[1, 1]])
+    >>> ld.decompose([[1, 2], [3, 5]], basis).basis.tolist()
+    [[0, 1], [1, 0], [1, 1]]
     """
 
     @abstractmethod
@@ -153,6 +166,11 @@ def cells(index: ArrayLike) -> Basis:
     index
         k x N integers, 0-based; theta will come in this order (repeats are dropped).
 
+    See Also
+    --------
+    Basis : What all bases are.
+    full : Every cell.
+
     Examples
     --------
     >>> cells([[0, 1], [1, 0]])
@@ -181,6 +199,11 @@ def cells(index: ArrayLike) -> Basis:
 def full() -> Basis:
     """Give every cell of Omega except the bottom a parameter: the decomposition then returns P itself.
 
+    See Also
+    --------
+    cells : A basis of cells that are listed.
+    empty : No cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -192,6 +215,11 @@ def full() -> Basis:
 
 def empty() -> Basis:
     """Give no cell a parameter: the decomposition is uniform on Omega.
+
+    See Also
+    --------
+    full : Every cell.
+    cells : A basis of cells that are listed.
 
     Examples
     --------

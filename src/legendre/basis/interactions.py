@@ -78,6 +78,12 @@ def interactions(sets: int | Iterable[Iterable[Mode]]) -> Basis:
         An order (2: all two-body interactions and what they contain), or a list of sets of modes, which are counted
         from 0 or named as X names them: ``[("carrier", "dest")]``.
 
+    See Also
+    --------
+    adaptive : A basis that the data choose.
+    boltzmann : Biases and couplings of a Boltzmann machine.
+    B1 : The paper's basis of single modes.
+
     Examples
     --------
     >>> import legendre as ld
@@ -175,6 +181,12 @@ def boltzmann(edges: Iterable[Iterable[Mode]]) -> Basis:
     edges
         Pairs of modes, by number or name; larger sets are higher-order interactions. Every mode gets a bias.
 
+    See Also
+    --------
+    interactions : All that sets of modes do together.
+    BoltzmannMachine : Rows of variables, with biases and weights.
+    rbm : A restricted Boltzmann machine, for `hidden`.
+
     Examples
     --------
     >>> import legendre as ld
@@ -194,6 +206,11 @@ def rbm(n_visible: int, n_hidden: int) -> Basis:
     ----------
     n_visible, n_hidden
         How many modes there are; hidden ones come last, as in `hidden`.
+
+    See Also
+    --------
+    hidden : Fit a model with hidden modes.
+    boltzmann : Biases and couplings of a Boltzmann machine.
 
     Examples
     --------

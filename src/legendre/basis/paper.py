@@ -25,6 +25,12 @@ Parallel = dict[int, IntArray | None]
 class B1(Basis):
     """The axes of the grid: cells with at most one coordinate away from 0. It fits each mode's margins.
 
+    See Also
+    --------
+    B2 : The paper's basis of regular rows and columns.
+    B3 : The paper's basis of the largest entries.
+    interactions : All that sets of modes do together.
+
     Examples
     --------
     >>> from legendre.data.dense import observe
@@ -84,6 +90,12 @@ class B2(_Sliced):
     axis
         The mode that numbers the slices, by number or name; the paper's is the third.
 
+    See Also
+    --------
+    B1 : The paper's basis of single modes.
+    B3 : The paper's basis of the largest entries.
+    adaptive : A basis that the data choose.
+
     Examples
     --------
     >>> from legendre.data.dense import observe
@@ -111,6 +123,12 @@ class B3(_Sliced):
         How many cells of each slice.
     axis
         The mode that numbers the slices, by number or name; the paper's is the third.
+
+    See Also
+    --------
+    B1 : The paper's basis of single modes.
+    B2 : The paper's basis of regular rows and columns.
+    adaptive : A basis that the data choose.
 
     Examples
     --------

@@ -13,67 +13,282 @@ __all__ = [
 
 
 class LegendreError(ValueError):
-    """Base of every error that the library raises on purpose."""
+    """Base of every error that the library raises on purpose.
+
+    See Also
+    --------
+    ConvergenceWarning : A fit that did not reach its tolerance.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> try:
+    ...     ld.decompose([[1, -2], [3, 5]], "B1")
+    ... except ld.LegendreError as error:
+    ...     print(type(error).__name__)
+    InvalidTensor
+    """
 
 
 class InvalidTensor(LegendreError):
-    """X cannot be read as unnormalised probabilities."""
+    """X cannot be read as unnormalised probabilities.
+
+    See Also
+    --------
+    legendre.errors.InvalidSupport : A sample space that does not fit X.
+    legendre.errors.InvalidLabels : Names that do not fit X.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, -2], [3, 5]], "B1")
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidTensor: X has 1 negative entry: it is X[0, 1] = -2. X is read as ...
+    """
 
 
 class InvalidSupport(LegendreError):
-    """The sample space (or the base measure on it) does not fit X."""
+    """The sample space (or the base measure on it) does not fit X.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", support=[True, False])
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidSupport: support has shape (2,), X has shape (2, 2); they must be equal.
+    """
 
 
 class InvalidBasis(LegendreError):
-    """The basis is not a set of cells of X's grid without the bottom."""
+    """The basis is not a set of cells of X's grid without the bottom.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+    legendre.errors.BasisWarning : A basis without a cell.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], [[0, 7]])
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidBasis: 1 of 1 basis cells are outside X's grid (2, 2), e.g. [0, 7]. ...
+    """
 
 
 class InvalidLabels(LegendreError):
-    """Names of modes or of levels that do not fit X, or that do not tell them apart."""
+    """Names of modes or of levels that do not fit X, or that do not tell them apart.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", names=["row"])
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidLabels: names: 1 names for the 2 modes of X; give one name for each mode.
+    """
 
 
 class InvalidMargins(LegendreError):
-    """Prescribed margins are no margins, contradict each other, or no tensor on X's support has them."""
+    """Prescribed margins are no margins, contradict each other, or no tensor on X's support has them.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+    legendre.balance : The nearest tensor with prescribed margins.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.balance([[1, 2], [3, 5]], {0: [1, 1], 1: [1, 2]})
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidMargins: margins 0 and 1 have different sums, 2 and 3. Both are the sum ...
+    """
 
 
 class InvalidSetting(LegendreError):
-    """A solver, tolerance, limit or other setting is not valid."""
+    """A solver, tolerance, limit or other setting is not valid.
+
+    See Also
+    --------
+    legendre.errors.InvalidBasis : A basis that does not fit X.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver="natrual")
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidSetting: unknown solver 'natrual'; did you mean 'natural'? ...
+    """
 
 
 class InvalidQuery(LegendreError):
-    """A question that this decomposition cannot answer."""
+    """A question that this decomposition cannot answer.
+
+    See Also
+    --------
+    legendre.errors.ImpossibleEvent : A condition of probability 0.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1").marginal(2)
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidQuery: marginal: 2 is no mode of X, which has 2, counted from 0 to 1.
+    """
 
 
 class ImpossibleEvent(InvalidQuery):
-    """Conditional probabilities were asked for, given an event of probability 0."""
+    """Conditional probabilities were asked for, given an event of probability 0.
+
+    See Also
+    --------
+    legendre.errors.InvalidQuery : A question without an answer.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [0, 0]], "B1").condition({0: 1})
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.ImpossibleEvent: condition({0: 1}): the event has probability 0, so nothing ...
+    """
 
 
 class InvalidSamples(LegendreError):
-    """Rows of observations cannot be read as cells of a grid."""
+    """Rows of observations cannot be read as cells of a grid.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.LegendreDensity().fit([])
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidSamples: X must be 2-D, one row per observation; got shape (0,). ...
+    """
 
 
 class TooLarge(LegendreError, MemoryError):
-    """An answer does not fit in memory; the message says how much it takes, and which question has a smaller one."""
+    """An answer does not fit in memory; the message says how much it takes, and which question has a smaller one.
+
+    See Also
+    --------
+    legendre.errors.InvalidQuery : A question without an answer.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose(ld.from_coords([[0, 0]], [1], (10**6, 10**8)), "empty").tensor()
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.TooLarge: tensor: an array of 1e+14 cells needs 7.45e+05 GiB; ...
+    """
 
 
 class NotFitted(LegendreError, AttributeError):
-    """An estimator has no answer before it is fitted."""
+    """An estimator has no answer before it is fitted.
+
+    See Also
+    --------
+    legendre.errors.LegendreError : Base of all errors.
+    legendre.LegendreDensity : The distribution of rows of categories.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.LegendreDensity().sample(1)
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.NotFitted: this LegendreDensity is not fitted yet. Call fit first.
+    """
 
 
 class InvalidFile(LegendreError):
-    """A file cannot be read or written as asked."""
+    """A file cannot be read or written as asked.
+
+    See Also
+    --------
+    legendre.errors.InvalidTensor : X cannot be read.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.load("nothing.npz")
+    Traceback (most recent call last):
+        ...
+    legendre.core.errors.InvalidFile: cannot read nothing.npz: No such file or directory.
+    """
 
 
 class ConvergenceWarning(UserWarning):
-    """The result is returned, but without the certificate that was asked for."""
+    """The result is returned, but without the certificate that was asked for.
+
+    See Also
+    --------
+    legendre.Status : How a fit ended.
+    LegendreError : Base of all errors.
+
+    Examples
+    --------
+    >>> import warnings, legendre as ld
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     fit = ld.decompose([[1, 2], [3, 9]], "B1", solver="gradient", max_iter=1)
+    >>> told[0].category.__name__, fit.status.name
+    ('ConvergenceWarning', 'OUT_OF_STEPS')
+    """
 
 
 class BasisWarning(UserWarning):
-    """The fit is what was asked for, but the basis has no cell on this sample space: nothing of X was fitted."""
+    """The fit is what was asked for, but the basis has no cell on this sample space: nothing of X was fitted.
+
+    See Also
+    --------
+    legendre.errors.InvalidBasis : A basis that does not fit X.
+
+    Examples
+    --------
+    >>> import warnings, legendre as ld
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     fit = ld.decompose([[0, 0, 0], [0, 5, 3], [0, 1, 2]], "B1", support="nonzero")
+    >>> told[0].category.__name__, fit.n_params
+    ('BasisWarning', 0)
+    """
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; the fit goes on without."""
+    """A checkpoint could not be written; the fit goes on without.
+
+    See Also
+    --------
+    legendre.errors.InvalidFile : A file that cannot be read or written.
+
+    Examples
+    --------
+    >>> import warnings, legendre as ld
+    >>> with warnings.catch_warnings():                                       # an error instead of a warning
+    ...     warnings.simplefilter("error", ld.errors.CheckpointWarning)
+    ...     fit = ld.decompose([[1, 2], [3, 5]], "B1")
+    """
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:

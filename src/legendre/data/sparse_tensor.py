@@ -118,6 +118,12 @@ class SparseTensor:
     library
         The library of the data frame that it was counted from, where there was one: answers go back there.
 
+    See Also
+    --------
+    from_coords : A sparse tensor from cells and values.
+    from_rows : Count the rows of a table of events.
+    read_tns : Read a text file of entries.
+
     Examples
     --------
     >>> import legendre as ld

@@ -16,7 +16,18 @@ from legendre.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A member of the model in its dual coordinates."""
+    """A member of the model in its dual coordinates.
+
+    See Also
+    --------
+    legendre.solvers.Evaluation : A point and how far it is from the minimum.
+
+    Examples
+    --------
+    >>> import math, numpy as np, legendre as ld
+    >>> ld.solvers.Point(np.zeros(1), np.array([0.5]), math.log(2))            # a fair coin
+    Point(theta=array([0.]), eta=array([0.5]), psi=0.6931471805599453, cache=None)
+    """
 
     theta: FloatArray  # natural parameters on B
     eta: FloatArray  # expectations on B, eq. (3)

@@ -104,6 +104,14 @@ def decompose(
     Decomposition
         Always, with a `ConvergenceWarning` where ``max|eta - eta_hat|`` stayed above tol.
 
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+    plan : Say beforehand which solver and engine a fit will use.
+    adaptive : A basis that the data choose.
+    interactions : All that sets of modes do together.
+    complete : Fill missing cells by a model with some basis.
+
     Examples
     --------
     >>> import legendre as ld

@@ -76,6 +76,17 @@ class Plan:
 
     Print it to see what a fit will cost. `whole` is the problem with all of its parameters, where some are dependent
     but the basis is a set of margins: scaling, which takes dependent parameters, is then tried first.
+
+    See Also
+    --------
+    plan : Say beforehand which solver and engine a fit will use.
+    decompose : Fit X by a model with some basis.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.plan([[1, 2], [3, 5]], "B1").rank.n
+    2
     """
 
     recipe: Basis
@@ -142,6 +153,11 @@ def plan(
     """Decide everything that `decompose` decides before its first step, without taking it.
 
     Parameters are those of `decompose`.
+
+    See Also
+    --------
+    Plan : What `plan` returns.
+    decompose : Fit X by a model with some basis.
 
     Examples
     --------

@@ -36,6 +36,11 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     support
         As in `decompose`.
 
+    See Also
+    --------
+    legendre.dual.from_theta : The tensor with these natural parameters.
+    legendre.dual.to_eta : Expectations of a tensor.
+
     Examples
     --------
     >>> to_theta([[1, 2], [3, 5]]).round(6).tolist()
@@ -56,6 +61,11 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
 def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
     """Compute the probabilities with these theta, eq. (1); the entry at the bottom is not used.
 
+    See Also
+    --------
+    legendre.dual.to_theta : Natural parameters of a tensor.
+    legendre.dual.psi : The logarithm of the normaliser.
+
     Examples
     --------
     >>> from_theta(to_theta([[1, 2], [3, 6]])).round(6).tolist()
@@ -68,6 +78,11 @@ def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
 
 def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
     """Compute the normaliser ``log sum over Omega of exp(zeta(theta))``; the entry at the bottom is not used.
+
+    See Also
+    --------
+    legendre.dual.from_theta : The tensor with these natural parameters.
+    legendre.dual.to_theta : Natural parameters of a tensor.
 
     Examples
     --------
@@ -83,6 +98,11 @@ def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
 def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     """Compute eta of every cell: the probability of all that lies at or above it, eq. (3).
 
+    See Also
+    --------
+    legendre.dual.from_eta : The tensor with these expectations.
+    legendre.dual.to_theta : Natural parameters of a tensor.
+
     Examples
     --------
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
@@ -93,6 +113,11 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
 
 def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
     """Compute the probabilities with these eta; at the bottom eta is 1, whatever stands there.
+
+    See Also
+    --------
+    legendre.dual.to_eta : Expectations of a tensor.
+    legendre.dual.from_theta : The tensor with these natural parameters.
 
     Examples
     --------
@@ -111,6 +136,10 @@ def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
 def kl(P: ArrayLike, Q: ArrayLike) -> float:
     """Compute the Kullback-Leibler divergence ``sum p log(p / q)`` in nats; both tensors are normalised first.
 
+    See Also
+    --------
+    legendre.dual.entropy : The entropy of a tensor.
+
     Examples
     --------
     >>> round(kl([1, 3], [1, 1]), 6)
@@ -127,6 +156,10 @@ def kl(P: ArrayLike, Q: ArrayLike) -> float:
 
 def entropy(P: ArrayLike) -> float:
     """Compute the entropy ``-sum p log p`` in nats; P is normalised first.
+
+    See Also
+    --------
+    legendre.dual.kl : The divergence between two tensors.
 
     Examples
     --------

@@ -70,6 +70,14 @@ class Decomposition(Questions):
         pandas, an array of torch, ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`,
         `condition`) come back as the same; what has the length of the basis is NumPy's.
 
+    See Also
+    --------
+    decompose : Fit X by a model with some basis.
+    Effects : What each mode and each set of modes does.
+    Parameters : The table of all parameters.
+    Inference : Standard errors and tests of fit.
+    load : Read a result back from its file.
+
     Notes
     -----
     `kl` and `rmse` read X when they are first used. A small X is copied; one of half a million cells or more is held by

@@ -93,6 +93,11 @@ class Effects:
     measure
         "uniform": every level of a mode counts the same. "fitted": levels count as in the margins of Q.
 
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+    Parameters : The table of all parameters.
+
     Notes
     -----
     Means are taken over the whole grid, cells outside the support included, under a measure that is a product over

@@ -58,6 +58,11 @@ class Parameters:
     notes
         For each parameter why it has no standard error; empty where there is nothing to say.
 
+    See Also
+    --------
+    Effects : What each mode and each set of modes does.
+    Inference : Standard errors and tests of fit.
+
     Examples
     --------
     >>> import legendre as ld

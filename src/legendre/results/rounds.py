@@ -22,6 +22,18 @@ class Round:
     aic, bic
         ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
         the data Akaike's and Schwarz's criterion.
+
+    See Also
+    --------
+    adaptive : A basis that the data choose.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> fit = ld.decompose(np.random.default_rng(0).poisson(5.0, (6, 6)), ld.adaptive(12))
+    >>> fit.path[-1].n_params
+    12
     """
 
     n_params: int

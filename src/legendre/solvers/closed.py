@@ -16,6 +16,10 @@ from legendre.solvers.protocol import Solver, State, Target
 class Closed(Solver):
     """Write the answer down; natural-gradient steps follow only if rounding left more than tol.
 
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
     Examples
     --------
     >>> import legendre as ld

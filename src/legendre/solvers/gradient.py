@@ -37,6 +37,10 @@ class Gradient(Solver):
         ``"sweep"``: Algorithm 1 as printed, which decodes and encodes again after each single update; one iteration is
         a pass over B. ``"batch"``: all parameters at once.
 
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
     Examples
     --------
     >>> import legendre as ld

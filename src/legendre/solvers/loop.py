@@ -23,7 +23,19 @@ from legendre.solvers.status import Status
 
 @dataclass(frozen=True)
 class Step:
-    """What is recorded of a step."""
+    """What is recorded of a step.
+
+    See Also
+    --------
+    legendre.solvers.Solver : The base of all solvers.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[1, 2], [3, 9]], "B1", solver="natural")
+    >>> fit.history[-1].residual < 1e-8
+    True
+    """
 
     iteration: int  # 0 for the start
     objective: float  # psi - theta . eta_hat

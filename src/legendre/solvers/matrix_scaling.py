@@ -59,6 +59,10 @@ class MatrixScaling(Solver):
     prove
         Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
 
+    See Also
+    --------
+    legendre.solvers.Scaling : Proportional fitting of margins, in cycles.
+
     Examples
     --------
     >>> import legendre as ld

@@ -41,6 +41,11 @@ class Plane:
 class MProjection(Solver):
     """Minimise ``KL(Q, uniform)`` over distributions with the data's expectations, by Newton's method.
 
+    See Also
+    --------
+    legendre.solvers.Scaling : Proportional fitting of margins, in cycles.
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
     Examples
     --------
     >>> import legendre as ld

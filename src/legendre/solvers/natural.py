@@ -30,6 +30,11 @@ class Natural(Solver):
     polish
         Correct the answer beyond tol at the end, and bound the gap.
 
+    See Also
+    --------
+    legendre.solvers.NaturalCG : The same without a matrix, for large bases.
+    legendre.solvers.Gradient : The paper's gradient descent.
+
     Examples
     --------
     >>> import legendre as ld

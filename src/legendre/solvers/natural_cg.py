@@ -30,12 +30,16 @@ class CGMemory(NamedTuple):
 
 @dataclass(frozen=True)
 class NaturalCG(Solver):
-    """Natural gradient without a Fisher matrix: O(|Omega| + |B|) memory.
+    """Natural gradient without a Fisher matrix: memory for the cells and the parameters, O(``|Omega| + |B|``).
 
     Parameters
     ----------
     max_products
         Fisher-vector products at most in one step.
+
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
 
     Examples
     --------

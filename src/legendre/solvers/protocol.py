@@ -18,7 +18,25 @@ from legendre.model.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Point):
-    """A point of the model, and how far it is from the minimum."""
+    """A point of the model, and how far it is from the minimum.
+
+    See Also
+    --------
+    legendre.solvers.Point : A member of the model.
+    legendre.solvers.Target : What a solver is given.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> class Watched(ld.solvers.Natural):
+    ...     def advance(self, target, state):
+    ...         print(state.point.gradient.shape, state.point.residual < 0.5)
+    ...         return super().advance(target, state)
+    >>> fit = ld.decompose([[1, 2, 3], [3, 5, 1]], "B1", solver=Watched())
+    (3,) True
+    (3,) True
+    (3,) True
+    """
 
     objective: float = field(kw_only=True)  # psi(theta) - theta . eta_hat: KL(P, Q) up to a constant of the data
     gradient: FloatArray = field(kw_only=True)  # eta - eta_hat, the gradient of KL(P, Q) in theta
@@ -42,7 +60,25 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a solver is given: an engine for independent parameters, the expectations to meet, and how closely."""
+    """What a solver is given: an engine for independent parameters, the expectations to meet, and how closely.
+
+    See Also
+    --------
+    legendre.solvers.Solver : The base of all solvers.
+    legendre.solvers.Evaluation : A point and how far it is from the minimum.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> class Watched(ld.solvers.Natural):
+    ...     def advance(self, target, state):
+    ...         print(target.engine.n_params, target.tol, target.at(state.point.theta).residual < 0.5)
+    ...         return super().advance(target, state)
+    >>> fit = ld.decompose([[1, 2, 3], [3, 5, 1]], "B1", solver=Watched())
+    3 1e-10 True
+    3 1e-10 True
+    3 1e-10 True
+    """
 
     engine: Engine
     problem: Problem
@@ -73,7 +109,25 @@ class Target:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What a solver carries from step to step."""
+    """What a solver carries from step to step.
+
+    See Also
+    --------
+    legendre.solvers.Solver : The base of all solvers.
+    legendre.solvers.Evaluation : A point and how far it is from the minimum.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> class Watched(ld.solvers.Natural):
+    ...     def advance(self, target, state):
+    ...         print(state.step, state.gap)
+    ...         return super().advance(target, state)
+    >>> fit = ld.decompose([[1, 2, 3], [3, 5, 1]], "B1", solver=Watched())
+    0.0 inf
+    1.0 inf
+    1.0 inf
+    """
 
     point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluated`
     memory: Any = None  # whatever else the solver needs; nothing else reads it
@@ -89,6 +143,25 @@ class Solver(Protocol):
     A solver of your own defines `start` and `advance`; everything else has a default here. Settings of every solver:
     `max_iter`, the steps that are allowed when the caller names no number, and `patience`, the steps without any
     progress that end the fit, because what remains is rounding error.
+
+    See Also
+    --------
+    legendre.solvers.Target : What a solver is given.
+    legendre.solvers.State : What a solver carries from step to step.
+    legendre.solvers.Step : What is recorded of a step.
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> class Downhill(ld.solvers.Solver):
+    ...     def start(self, target, theta):
+    ...         return ld.solvers.State(target.at(theta))
+    ...     def advance(self, target, state):
+    ...         step = 8 / (1 + target.engine.n_params)
+    ...         return ld.solvers.State(target.at(state.point.theta - step * state.point.gradient), step=step)
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=Downhill(), tol=1e-8).converged
+    True
     """
 
     name: ClassVar[str] = "your own"  # the name by which `decompose` and summaries know it

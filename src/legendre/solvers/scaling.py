@@ -58,6 +58,11 @@ class Scaling(Solver):
     horizon
         Give up, for another solver to go on, when at the present rate more cycles than this are left.
 
+    See Also
+    --------
+    legendre.solvers.MatrixScaling : Sinkhorn's cycles for matrices.
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
     Examples
     --------
     >>> import legendre as ld

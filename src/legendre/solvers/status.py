@@ -10,6 +10,18 @@ class Status(Enum):
 
     What it says of ``max|eta - eta_hat|`` is said of the number that the result reports, on all of B, dependent
     parameters included: at most tol if and only if the fit has `converged`.
+
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+    legendre.errors.ConvergenceWarning : A fit that did not reach its tolerance.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[1, 2], [3, 5]], "B1")
+    >>> fit.status is ld.Status.CONVERGED, fit.status.converged
+    (True, True)
     """
 
     CONVERGED = "max|eta - eta_hat| <= tol, and a finite minimiser exists."

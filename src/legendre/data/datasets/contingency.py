@@ -20,6 +20,12 @@ def titanic() -> SparseTensor:
         Counts, 4 x 2 x 2 x 2. Eight cells are 0, most of them because there were no children in the crew: models with
         several interactions have their minimum at the boundary.
 
+    See Also
+    --------
+    legendre.datasets.hair_eye_color : Hair, eyes and sex of students.
+    legendre.datasets.drug_use : Alcohol, cigarettes and marijuana.
+    legendre.decompose : Fit X by a model with some basis.
+
     Notes
     -----
     Source: the table `Titanic` of R's package datasets (R 4.2.2), from the British Board of Trade's report of 1912 as
@@ -54,6 +60,12 @@ def hair_eye_color() -> SparseTensor:
     SparseTensor
         Counts, 4 x 4 x 2, all positive.
 
+    See Also
+    --------
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.datasets.social_mobility : Occupations of sons and fathers.
+    legendre.decompose : Fit X by a model with some basis.
+
     Notes
     -----
     Source: the table `HairEyeColor` of R's package datasets (R 4.2.2): a survey at the University of Delaware, Snee
@@ -87,6 +99,12 @@ def drug_use() -> SparseTensor:
     SparseTensor
         Counts, 2 x 2 x 2.
 
+    See Also
+    --------
+    legendre.datasets.car_workers : Six risk factors of heart disease.
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.decompose : Fit X by a model with some basis.
+
     Notes
     -----
     Source: the data frame `DaytonSurvey` of the R package vcdExtra (0.8-2), summed over sex and race; it is the example
@@ -109,6 +127,11 @@ def social_mobility() -> SparseTensor:
     -------
     SparseTensor
         Counts, 5 x 5 x 3, all positive.
+
+    See Also
+    --------
+    legendre.datasets.hair_eye_color : Hair, eyes and sex of students.
+    legendre.decompose : Fit X by a model with some basis.
 
     Notes
     -----
@@ -141,6 +164,11 @@ def car_workers() -> SparseTensor:
     -------
     SparseTensor
         Counts, 2 x 2 x 2 x 2 x 2 x 2.
+
+    See Also
+    --------
+    legendre.datasets.drug_use : Alcohol, cigarettes and marijuana.
+    legendre.decompose : Fit X by a model with some basis.
 
     Notes
     -----

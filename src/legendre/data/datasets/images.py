@@ -27,6 +27,11 @@ def digits(per_digit: int = 4) -> SparseTensor:
     SparseTensor
         Row x column x image; images are called ``"0-1"``, ``"0-2"``, ...: the digit, and which of its images.
 
+    See Also
+    --------
+    legendre.datasets.flights : Flights that left New York.
+    legendre.decompose : Fit X by a model with some basis.
+
     Notes
     -----
     Source: `sklearn.datasets.load_digits` of scikit-learn, which must be installed (``pip install scikit-learn``): the

@@ -43,6 +43,12 @@ def from_coords(
         With the place and the value of what is wrong. NaN is refused, too: a cell that is not listed is 0, so a list
         cannot say which cells are missing.
 
+    See Also
+    --------
+    from_rows : Count the rows of a table of events.
+    read_tns : Read a text file of entries.
+    SparseTensor : What these readers return.
+
     Examples
     --------
     >>> from_coords([[0, 0, 4], [1, 2, 0]], [2.5, 1.0])

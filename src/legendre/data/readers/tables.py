@@ -54,6 +54,13 @@ def from_rows(
     InvalidSamples
         With the row and the column of what is wrong, missing values among them.
 
+    See Also
+    --------
+    from_batches : Count rows that come in parts.
+    from_coords : A sparse tensor from cells and values.
+    SparseTensor : What these readers return.
+    LegendreDensity : The distribution of rows of categories.
+
     Examples
     --------
     >>> import pandas as pd
@@ -210,6 +217,11 @@ def from_batches(
     -------
     SparseTensor
         The same as of all rows in one table.
+
+    See Also
+    --------
+    from_rows : Count the rows of a table of events.
+    SparseTensor : What these readers return.
 
     Examples
     --------

@@ -144,6 +144,11 @@ def read_tns(
     InvalidFile
         With the number of the line and what is wrong in it.
 
+    See Also
+    --------
+    from_coords : A sparse tensor from cells and values.
+    SparseTensor : What these readers return.
+
     Examples
     --------
     >>> import tempfile, pathlib

@@ -31,7 +31,21 @@ SAME = "A likelihood ratio compares two models of the same counts on the same su
 
 @dataclass(frozen=True)
 class LikelihoodRatio(Storable):
-    """The statistic ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN without any)."""
+    """The statistic ``G2(small) - G2(large)``, its degrees of freedom, and its p-value (NaN without any).
+
+    See Also
+    --------
+    likelihood_ratio : Test a small model against a larger one.
+    Inference : Standard errors and tests of fit.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = [[10, 20], [30, 15]]
+    >>> test = ld.likelihood_ratio(ld.decompose(X, "interactions(1)"), ld.decompose(X, "interactions(2)"))
+    >>> round(test.statistic, 3), test.df
+    (8.161, 1)
+    """
 
     format: ClassVar[str] = "legendre-likelihood-ratio"
 
@@ -67,6 +81,12 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     small, large
         Fits of the same counts on the same support. Every feature of `small` must be a linear combination of those of
         `large` (and the constant) on the support; the bases need not contain each other.
+
+    See Also
+    --------
+    LikelihoodRatio : What `likelihood_ratio` returns.
+    Inference : Standard errors and tests of fit.
+    legendre.geometry.ladder : How much each model of a chain explains.
 
     Notes
     -----

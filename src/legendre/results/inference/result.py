@@ -55,6 +55,12 @@ class Inference(Storable):
     bic
         The same with ``log N`` in place of 2. (R's ``BIC`` takes the logarithm of the number of cells instead.)
 
+    See Also
+    --------
+    likelihood_ratio : Test a small model against a larger one.
+    Parameters : The table of all parameters.
+    legendre.geometry.ladder : How much each model of a chain explains.
+
     Examples
     --------
     >>> import legendre as ld
@@ -108,7 +114,7 @@ class Inference(Storable):
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, |B| x 2: as many standard errors to each side as `level` needs.
+        """Return Wald intervals of theta, one row a parameter: as many standard errors to each side as `level` needs.
 
         Examples
         --------

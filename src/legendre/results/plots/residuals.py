@@ -84,8 +84,7 @@ def _density(ax: Axes, found: Cells, counts: bool) -> None:
     counted, _, _ = np.histogram2d(found.q, found.x, bins=edges)
     colours = LogNorm(PALE, max(float(counted.max()), 2.0))
     mesh = ax.pcolormesh(*edges, np.ma.masked_equal(counted.T, 0), norm=colours, cmap="Blues")
-    inset = ax.inset_axes((0.66, 0.13, 0.3, 0.03))
-    bar = colour_bar(ax, mesh, "cells in a box", cax=inset, orientation="horizontal")
+    bar = colour_bar(ax, mesh, "cells in a box", orientation="horizontal", shrink=0.5, aspect=30)
     bar.ax.set_xlim(1)
 
 

@@ -104,6 +104,11 @@ def balance(
     InvalidMargins
         When margins are malformed, contradict each other, or no tensor on X's support has them.
 
+    See Also
+    --------
+    Balanced : The result of `balance`.
+    decompose : Fit X by a model with some basis.
+
     Examples
     --------
     >>> import legendre as ld

@@ -57,6 +57,10 @@ class Balanced(ModelResult):
     X, values
         X as it was read, and the balanced tensor, as arrays of NumPy; `tensor()` gives it in the form of X.
 
+    See Also
+    --------
+    balance : The nearest tensor with prescribed margins.
+
     Examples
     --------
     >>> import legendre as ld

@@ -206,6 +206,11 @@ def compare(
     list of Row
         The uniform distribution first, then ours, then the peers.
 
+    See Also
+    --------
+    decompose : Fit X by a model with some basis.
+    adaptive : A basis that the data choose.
+
     Examples
     --------
     >>> import legendre as ld

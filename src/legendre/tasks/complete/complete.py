@@ -93,6 +93,12 @@ def complete(
     -------
     Completion
 
+    See Also
+    --------
+    Completion : The result of `complete`.
+    smooth : Fill missing cells without a basis.
+    CrossValidation : How well candidates predict held-out cells.
+
     Examples
     --------
     >>> import legendre as ld

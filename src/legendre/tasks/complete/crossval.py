@@ -58,6 +58,19 @@ class CrossValidation(Storable):
         Cells that were held out, and how many of them all candidates that were compared determine.
     criterion
         What `best` goes by.
+
+    See Also
+    --------
+    complete : Fill missing cells by a model with some basis.
+    Completion : The result of `complete`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.where(np.eye(4) > 0, np.nan, np.outer([1.0, 2, 3, 5], [4.0, 5, 6, 9]))
+    >>> cv = ld.complete(X, ["empty", "B1"], folds=3).cv
+    >>> cv.scores[cv.best].basis
+    'B1()'
     """
 
     format: ClassVar[str] = "legendre-cross-validation"
@@ -197,7 +210,7 @@ def select(
     for turn in range(folding.n_folds):
         left, held = cells_left(values, turns, turn), turns == turn
         rough = replace(settings, tol=max(settings.tol, ROUGH / int(left.sum())), ranked=False)
-        part, fits = observe(values, left, data.base), []
+        part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
             for place, (recipe, sizes) in enumerate(offers):

@@ -48,6 +48,20 @@ class Completion(Result):
         Independent parameters on the observed cells, and all of them.
     cv
         The table of the cross-validation, if there was one.
+
+    See Also
+    --------
+    complete : Fill missing cells by a model with some basis.
+    Smoothed : The result of `smooth`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.outer([1.0, 2, 3], [4.0, 5, 6])
+    >>> X[1, 2] = np.nan
+    >>> done = ld.complete(X, "B1")
+    >>> round(float(done.tensor()[1, 2]), 6), bool(done.determined[1, 2])
+    (12.0, True)
     """
 
     format: ClassVar[str] = "legendre-completion"

@@ -41,10 +41,11 @@ Weight = float | FloatArray
 
 
 class BoltzmannMachine(Estimator):
-    """A Boltzmann machine with any interactions: ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``.
+    """A Boltzmann machine with any interactions, fitted exactly.
 
-    The maximum of the likelihood is found exactly: on the grid of all states up to 26 binary variables, and beyond
-    where the edges form small cliques, such as chains, trees, narrow grids: 100 variables and more.
+    ``p(x) = exp(sum of b_i x_i + sum of w_ij x_i x_j + ... - psi)``. The maximum of the likelihood is
+    found exactly: on the grid of all states up to 26 binary variables, and beyond where the edges form small cliques,
+    such as chains, trees, narrow grids: 100 variables and more.
 
     Parameters
     ----------
@@ -73,6 +74,12 @@ class BoltzmannMachine(Estimator):
         The `Decomposition`, with its certificate.
     names_, levels_, n_features_in_
         What the columns of the data are.
+
+    See Also
+    --------
+    boltzmann : Biases and couplings of a Boltzmann machine.
+    LegendreDensity : The distribution of rows of categories.
+    Decomposition : The result of `decompose`.
 
     Examples
     --------

@@ -114,6 +114,12 @@ class LegendreDensity(Estimator):
     n_features_in_, feature_names_in_
         The number of columns; their names where the data have names.
 
+    See Also
+    --------
+    BoltzmannMachine : Rows of variables, with biases and weights.
+    from_rows : Count the rows of a table of events.
+    Decomposition : The result of `decompose`.
+
     Examples
     --------
     >>> import legendre as ld

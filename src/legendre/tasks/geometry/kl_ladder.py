@@ -56,6 +56,18 @@ class Rung:
     df
         Its degrees of freedom: the independent parameters that this rung adds on the cells to which the rung below
         gives probability, as in `likelihood_ratio`.
+
+    See Also
+    --------
+    legendre.geometry.Ladder : What `ladder` returns.
+    legendre.geometry.ladder : How much each model of a chain explains.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> rung = ld.geometry.ladder([[10, 20], [30, 15]]).rungs[0]
+    >>> rung.basis, rung.n_params, rung.df
+    ('interactions(1)', 2, 2)
     """
 
     basis: str
@@ -86,6 +98,19 @@ class Ladder(Storable):
         KL(P, uniform on the support): the whole.
     rungs
         One `Rung` per basis.
+
+    See Also
+    --------
+    legendre.geometry.ladder : How much each model of a chain explains.
+    legendre.geometry.Rung : One model of a ladder.
+    legendre.geometry.plot_ladder : Draw a ladder.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> steps = ld.geometry.ladder([[10, 20], [30, 15]])
+    >>> steps.ground, len(steps.rungs)
+    ('uniform', 2)
     """
 
     format: ClassVar[str] = "legendre-ladder"
@@ -168,6 +193,12 @@ def ladder(
         pairs add, and so on.
     support, base
         As in `decompose`. With a base measure it takes the place of the uniform distribution.
+
+    See Also
+    --------
+    legendre.geometry.Ladder : What `ladder` returns.
+    legendre.geometry.plot_ladder : Draw a ladder.
+    legendre.likelihood_ratio : Test a small model against a larger one.
 
     Examples
     --------

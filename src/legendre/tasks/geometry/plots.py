@@ -36,6 +36,11 @@ def plot_triangle(triangle: Triangle, ax: Axes | None = None) -> Axes:
     ax
         Where to draw; a new figure by default.
 
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
+
     Examples
     --------
     >>> import legendre as ld
@@ -80,6 +85,11 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
         What `pythagoras` returned for four cells and a basis of two, such as a 2 x 2 table and B1.
     ax
         Axes with ``projection="3d"``; a new figure by default.
+
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
 
     Examples
     --------
@@ -132,6 +142,10 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
         What `ladder` returned.
     ax
         Where to draw; a new figure by default.
+
+    See Also
+    --------
+    legendre.geometry.ladder : How much each model of a chain explains.
 
     Examples
     --------

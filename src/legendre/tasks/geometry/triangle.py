@@ -35,6 +35,11 @@ def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     FloatArray
         Of shape ``t.shape + P.shape``.
 
+    See Also
+    --------
+    legendre.geometry.m_geodesic : The line that is straight in eta.
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+
     Notes
     -----
     The line lives on the cells where both P and Q are positive. If P has more of them, then t = 0 is P restricted to
@@ -79,6 +84,11 @@ def m_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:
     FloatArray
         Of shape ``t.shape + P.shape``.
 
+    See Also
+    --------
+    legendre.geometry.e_geodesic : The line that is straight in theta.
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+
     Examples
     --------
     >>> m_geodesic([1, 1, 2], [4, 0, 0], 0.5).tolist()
@@ -112,6 +122,19 @@ class Triangle:
         Probabilities on the grid.
     kl_pq, kl_qr, kl_pr
         KL(P, Q), KL(Q, R) and KL(P, R) in nats.
+
+    See Also
+    --------
+    legendre.geometry.pythagoras : The right angle at a projection, in numbers.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> fit = ld.decompose([[4, 1], [1, 4]], "B1")
+    >>> triangle = ld.geometry.pythagoras(fit, [[1, 2], [2, 4]])
+    >>> abs(triangle.kl_pr - triangle.kl_pq - triangle.kl_qr) < 1e-12
+    True
     """
 
     fit: Decomposition
@@ -155,6 +178,12 @@ def pythagoras(fit: Decomposition, R: ArrayLike | None = None) -> Triangle:
     R
         A tensor of P's shape; normalised first. By default the member with theta = 0: uniform, or the base measure.
         If R is not in the model, the theorem does not hold, and `Triangle.defect` is the difference.
+
+    See Also
+    --------
+    legendre.geometry.Triangle : What `pythagoras` returns.
+    legendre.geometry.plot_triangle : Draw the triangle to scale.
+    legendre.geometry.plot_simplex : Draw the triangle of a 2 x 2 table in its simplex.
 
     Examples
     --------

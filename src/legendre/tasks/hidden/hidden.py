@@ -85,6 +85,12 @@ def hidden(
         Always, with a `ConvergenceWarning` where the best run has not converged. Its KL is a local minimum; levels of a
         hidden mode come in no particular order.
 
+    See Also
+    --------
+    HiddenDecomposition : The result of `hidden`.
+    rbm : A restricted Boltzmann machine, for `hidden`.
+    decompose : Fit X by a model with some basis.
+
     Examples
     --------
     Two coins of different bias, one of them thrown three times:

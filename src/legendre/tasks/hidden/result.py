@@ -56,6 +56,19 @@ class HiddenDecomposition(Result):
         One `Step` for each step of the best run, the start first; the objective is KL(P, Q), which never rises.
     runs
         A `Run` for each start, with its own history; the best is `best`.
+
+    See Also
+    --------
+    hidden : Fit a model with hidden modes.
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.einsum("ka,kb,kc->abc", [[9, 1], [2, 8]], [[8, 2], [1, 9]], [[7, 3], [3, 7]])
+    >>> mixture = ld.hidden(X, ld.rbm(3, 1))
+    >>> mixture.n_visible, mixture.kl < 1e-6
+    (3, True)
     """
 
     format: ClassVar[str] = "legendre-hidden"

@@ -59,6 +59,19 @@ class Smoothed(Result):
         for.
     gap
         Upper bound of ``KL(P, Q) + penalty / n`` above its minimum, n being the number of observed cells.
+
+    See Also
+    --------
+    smooth : Fill missing cells without a basis.
+    Completion : The result of `complete`.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.where(np.eye(5, 6) > 0, np.nan, np.add.outer(np.arange(1.0, 6), np.arange(6.0)))
+    >>> done = ld.smooth(X)
+    >>> done.tensor().shape, bool(np.isfinite(done.tensor()).all())
+    ((5, 6), True)
     """
 
     format: ClassVar[str] = "legendre-smoothed"

@@ -86,6 +86,11 @@ def smooth(
     Smoothed
         Every cell has a value; one that nothing observed speaks of has that of its surroundings.
 
+    See Also
+    --------
+    Smoothed : The result of `smooth`.
+    complete : Fill missing cells by a model with some basis.
+
     Examples
     --------
     >>> x = np.linspace(0, 3, 12)

@@ -1,0 +1,3 @@
+"""What pytest leaves alone here: Sphinx reads its settings itself."""
+
+collect_ignore = ["conf.py"]

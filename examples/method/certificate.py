@@ -1,0 +1,57 @@
+"""
+The certificate, explained
+==========================
+
+Most decompositions stop when they no longer get better, and nobody knows how far the best answer is. Here the problem
+is convex: at the answer the sums of Q over certain blocks equal those of the data, and how far they are from that is
+a number that every result carries. The solver cannot claim what is not so.
+"""
+
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import legendre as ld
+
+X = ld.datasets.flights()
+fit = ld.decompose(X, ld.interactions(1) | ld.B3(3, axis="carrier"), solver="natural")
+print(fit.certificate().text())
+
+# %%
+# What is compared: for each parameter a block of cells, the share of the flights in it in the data (eta_hat) and in
+# Q (eta). They agree to the last digits.
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+left.loglog(fit.eta_hat, fit.eta, ".", alpha=0.6)
+left.axline((1e-3, 1e-3), (1, 1), color="0.6", linewidth=1)
+left.set(title="Shares of blocks", xlabel="in the data", ylabel="in Q")
+fit.plot.history(right)
+
+# %%
+# The other half: ``fit.gap`` bounds how much KL(P, Q) is above its least possible value, whatever that is. A fit that
+# is cut short says so, and its gap shows how much there was to gain.
+
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", ld.ConvergenceWarning)
+    hasty = ld.decompose(X, ld.interactions(1) | ld.B3(3, axis="carrier"), solver="natural", max_iter=3)
+print(hasty.certificate().text())
+print(f"KL above that of the full fit: {hasty.kl - fit.kl:.2e}")
+
+# %%
+# Zeros are where certificates are hardest: no finite parameter may attain the minimum. Then the answer is a limit, and
+# the certificate says in which cells it vanishes.
+
+limit = ld.decompose([[5, 0, 3], [2, 0, 4], [0, 0, 1]], ld.interactions(1))
+print(limit.status.name)
+print(limit.certificate().text())
+
+# %%
+# Two starts and two solvers, one answer:
+
+rng = np.random.default_rng(0)
+Y = rng.poisson(4.0, size=(6, 5, 4)) + 1
+one = ld.decompose(Y, "B1 + B2(2)")
+two = ld.decompose(Y, "B1 + B2(2)", solver="natural-cg", start=rng.normal(size=one.n_params))
+print(f"largest difference of a cell: {np.abs(one.tensor() - two.tensor()).max():.1e}")

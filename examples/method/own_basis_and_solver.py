@@ -1,0 +1,72 @@
+"""
+Your own basis and your own solver
+==================================
+
+A basis is a list of cells; a solver is a step. Both can be written in a few lines and take part in everything else:
+certificates, effects, pictures, reports.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import legendre as ld
+
+# %%
+# A basis. Counts of goals of two teams: independent, except that draws are more frequent than chance. Parameters at
+# all (k, k) and the axes say just that: cells at or above (k, k) have at least k goals on both sides.
+
+goals = np.array([[27, 29, 10, 4], [59, 53, 14, 12], [28, 32, 14, 12], [19, 14, 7, 4]])
+both = [[k, k] for k in range(1, 4)]
+names = {"names": ["home", "away"], "levels": [["0", "1", "2", "3+"]] * 2}
+alone = ld.decompose(goals, "B1", **names)
+fit = ld.decompose(goals, ld.B1() | ld.cells(both), **names)
+print(ld.likelihood_ratio(alone, fit).summary())
+print(fit.parameters().sorted_by("kl_lost").summary(rows=4))
+fit.plot.slices()
+
+# %%
+# A basis that depends on the data derives from `Basis` and lists its cells when it sees them. Here the diagonal of any
+# square table.
+
+
+class Diagonal(ld.Basis):
+    """Cells (k, ..., k)."""
+
+    def select(self, data):
+        """List them."""
+        return np.array([[k] * len(data.shape) for k in range(1, min(data.shape))])
+
+
+print(ld.decompose(goals, ld.B1() | Diagonal()).n_params)
+
+# %%
+# A solver. It is given a target, which evaluates the model at theta, and carries a state from step to step. This one
+# goes downhill with momentum; stopping, history, the certificate and the search for vanishing cells are not its task.
+
+
+class Momentum(ld.solvers.Solver):
+    """Gradient steps that keep part of their direction."""
+
+    name = "momentum"
+    patience = 200  # steps without progress, of which momentum needs some
+
+    def start(self, target, theta):
+        """Begin at rest."""
+        return ld.solvers.State(target.at(theta), memory=np.zeros_like(theta))
+
+    def advance(self, target, state):
+        """Go on in part of the old direction, and downhill."""
+        move = 0.9 * state.memory - 1.5 * state.point.gradient
+        return ld.solvers.State(target.at(state.point.theta + move), memory=move, step=1.5)
+
+
+slow = ld.decompose(goals, ld.B1() | Diagonal(), solver=Momentum(), max_iter=5000)
+quick = ld.decompose(goals, ld.B1() | Diagonal(), solver="natural")
+print(slow)
+print(f"largest difference to Newton's answer: {np.abs(slow.tensor() - quick.tensor()).max():.1e}")
+
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+for name, made in {"momentum": slow, "natural (Newton)": quick}.items():
+    ax.semilogy([max(step.residual, 1e-17) for step in made.history], label=name)
+ax.set(xlabel="step", ylabel="max|eta - eta_hat|", title="How far from the exact condition")
+ax.legend()

@@ -1,0 +1,39 @@
+"""
+Which model?
+============
+
+Six yes-or-no questions to 1,841 workers of a car factory make a table of 64 cells. Models of different sizes can be
+fitted to it; three ways to choose among them.
+"""
+
+import matplotlib.pyplot as plt
+
+import legendre as ld
+
+X = ld.datasets.car_workers()
+print(X.names)
+
+# %%
+# First: orders of interactions, as a chain of tests. Pairs are needed, triples hardly, and nothing beyond.
+
+steps = ld.geometry.ladder(X, [ld.interactions(n) for n in (1, 2, 3, 4)])
+print(steps.summary())
+figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+ld.geometry.plot_ladder(steps, ax)
+
+# %%
+# Second: a basis that grows while a parameter pays for itself, from independence on. The extended BIC that decides is
+# strict: it keeps what is beyond doubt, that strenuous work is mental or physical.
+
+grown = ld.decompose(X, ld.adaptive("bic", start="interactions(1)"))
+print(grown.parameters().sorted_by("kl_lost").summary(rows=8))
+grown.plot.graph()
+
+# %%
+# Third: a model that somebody has in mind, against all triples, by their likelihood ratio. It has 14
+# parameters instead of 41, and the test finds little in what it leaves out.
+
+sets = [("smoke", "physical", "protein"), ("smoke", "systolic", "protein"), ("mental", "physical"), ("family",)]
+small = ld.decompose(X, ld.interactions(sets))
+large = ld.decompose(X, ld.interactions(3))
+print(ld.likelihood_ratio(small, large).summary())

@@ -1,0 +1,81 @@
+"""
+Car parks with missing days
+===========================
+
+Occupancy of car parks by day and half hour, with gaps: single readings, whole days, one park that hardly ever
+reported. Cells that are missing are not in the sample space; the model that fits the others has a value for them.
+
+Where LEGENDRE_DATA names a folder with the occupancy of Birmingham's car parks, these are used; elsewhere gaps of the
+same kinds are cut into numbers drawn at random.
+"""
+
+import os
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import legendre as ld
+
+
+def drawn_parks():
+    """Draw 10 parks, 28 days, 18 half hours: two kinds of park, quieter weekends, and gaps."""
+    rng = np.random.default_rng(1)
+    slot = np.linspace(8, 16.5, 18)
+    office, shops = np.exp(-((slot - 11) ** 2) / 12), np.exp(-((slot - 14) ** 2) / 8)
+    kind = rng.random((10, 1, 1))
+    week = np.where(np.arange(28) % 7 < 5, 1.0, 0.5)[:, None] ** (2 * kind)
+    rate = rng.lognormal(5.5, 0.5, (10, 1, 1)) * week * (0.2 + kind * office + (1 - kind) * shops)
+    X = rng.poisson(rate).astype(float)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    X[rng.random((10, 28)) < 0.08] = np.nan
+    X[:, 16] = np.nan
+    X[7, 3:] = np.nan
+    return X
+
+
+file = Path(os.environ.get("LEGENDRE_DATA", "")) / "birmingham_parking.npz"
+if file.is_file():
+    loaded = np.load(file)
+    X = np.where(loaded["observed"], loaded["occupancy"], np.nan)[:12, :28]
+else:
+    X = drawn_parks()
+print(f"{np.isnan(X).mean():.0%} of {X.size} readings are missing")
+
+# %%
+# Which model? Offer several and let readings that are held out decide. A cell that the observed ones do not determine
+# stays NaN: the day without any reading cannot be known, except from its neighbours.
+
+names = ["park", "day", "slot"]
+bases = [ld.interactions(1), ld.interactions([("park", "slot"), ("day",)]), ld.interactions(2)]
+done = ld.complete(X, bases, names=names, folds=5, rng=0)
+print(done.cv)
+print(done.summary())
+
+# %%
+# `smooth` needs no basis: it takes neighbours to be alike as far as held-out readings say so, and fills every cell.
+
+smooth = ld.smooth(X, names=names, rng=0)
+
+figure, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained", sharey=True)
+shown = {"readings": X, "filled by interactions": done.tensor(), "filled by smooth": smooth.tensor()}
+for ax, (title, values) in zip(axes, shown.items(), strict=True):
+    picture = ax.imshow(np.ma.masked_invalid(values[7]), aspect="auto", cmap="cividis", vmin=0)
+    ax.set_facecolor("0.85")
+    ax.set(title=title, xlabel="half hour")
+axes[0].set_ylabel("day")
+figure.suptitle("The car park that stopped reporting after three days")
+figure.colorbar(picture, ax=axes, label="cars")
+
+# %%
+# How far off would it have been? Hide some readings that are there, and compare.
+
+rng = np.random.default_rng(5)
+hidden = ~np.isnan(X) & (rng.random(X.shape) < 0.1)
+guess = ld.smooth(np.where(hidden, np.nan, X), names=names, rng=0).tensor()
+error = np.abs(guess - X)[hidden].sum() / X[hidden].sum()
+print(f"{hidden.sum()} readings hidden: filled in with an error of {error:.1%} of their sum")
+figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")
+ax.axline((0, 0), (1, 1), color="0.6", linewidth=1)
+ax.plot(X[hidden], guess[hidden], ".", alpha=0.5)
+ax.set(title="Hidden readings, and what was filled in", xlabel="reading", ylabel="filled in")
