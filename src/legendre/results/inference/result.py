@@ -22,6 +22,7 @@ from legendre.results.inference.counts import Counts, chi_square_p, counts_of, d
 from legendre.results.inference.counts_file import read_counts
 from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.estimates import Estimates, check_level
+from legendre.results.inference.evidence import evidence_of
 from legendre.results.inference.notes import notes_of
 from legendre.results.inference.printout import tables
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
@@ -172,6 +173,22 @@ class Inference(Estimates, Storable):
         (0.0196, 0.015)
         """
         return bootstrapped(self, n, rng, jobs)
+
+    def evidence(self, alpha: float = 1.0) -> float:
+        """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
+
+        The prior is the conjugate one, as if `alpha` cases had been seen before, spread evenly over the support. Models
+        whose margins form a tree have it in closed form; for others it is Laplace's approximation, of the posterior
+        and of the prior. Differences between models are logarithms of Bayes factors.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> alone, both = (ld.decompose([[18, 7], [6, 19]], b).inference() for b in ("B1", ld.full()))
+        >>> round(both.evidence() - alone.evidence(), 3)      # the log Bayes factor for an association
+        3.639
+        """
+        return evidence_of(self, alpha)
 
     def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> Any:
         """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
