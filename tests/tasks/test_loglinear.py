@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
 import legendre as ld
+from oracles import cells_that_stay, deviance_of
 
 FOLDER = Path(__file__).parents[1] / "oracles"
 REINIS: dict[str, Any] = json.loads((FOLDER / "reinis.json").read_text())
@@ -370,3 +371,23 @@ def test_what_is_left_out_is_said() -> None:
     assert "in the limit 2 fitted counts are 0" in repr(m)
     assert m.coef()["B[1]"] == -np.inf
     assert m.coef()["B[2]"] == pytest.approx(np.log(0.5))
+
+
+def test_sparse_tables_against_a_linear_program() -> None:
+    """Vanishing cells, degrees of freedom and G2 of 500 random tables, most of them without an estimate."""
+    random, at_boundary = np.random.default_rng(14), 0
+    shapes = [((2, 3), [".", "A*B"]), ((3, 3), ["."]), ((2, 2, 3), [".", ".^2", "A*B + C", "A*B + B*C"])]
+    for _ in range(500):
+        shape, formulas = shapes[random.integers(len(shapes))]
+        n = random.poisson(random.choice([0.5, 1.0, 2.0]), shape)
+        if n.sum() < 2 or min(n.shape) < 2:
+            continue
+        m = ld.loglinear(n, formulas[random.integers(len(formulas))])
+        cells = np.argwhere(np.ones(shape))
+        Z = np.hstack([np.ones((len(cells), 1)), (m.fit.basis[None] <= cells[:, None]).all(axis=2)]).astype(float)
+        stays, counts = cells_that_stay(Z, n.ravel().astype(float)), n.ravel().astype(float)
+        assert np.array_equal(m.fit.vanishing_cells, cells[~stays])
+        assert m.df == stays.sum() - np.linalg.matrix_rank(Z[stays])
+        assert m.g2 == pytest.approx(deviance_of(Z[stays], counts[stays]), abs=1e-7)
+        at_boundary += not stays.all()
+    assert at_boundary > 150
