@@ -144,3 +144,37 @@ def cells_that_vanish(Z: FloatArray, p: FloatArray) -> NDArray[np.bool_]:
             raise RuntimeError(answer.message)
         gone[v] = answer.x[v] < 1e-9
     return gone
+
+
+def cells_that_stay(design: FloatArray, n: FloatArray) -> NDArray[np.bool_]:
+    """Tell which cells have a positive mean in the limit, by one linear program for all of them.
+
+    The design has the constant. Tables ``q >= t``, ``0 <= t <= 1``, with the margins of some multiple of the counts:
+    the sum of t is largest where every cell that can be positive has ``t = 1``.
+    """
+    cells, k = design.shape
+    margins = np.hstack([design.T, np.zeros((k, cells)), -(design.T @ n)[:, None]])
+    above = np.hstack([-np.eye(cells), np.eye(cells), np.zeros((cells, 1))])
+    cost = np.concatenate([np.zeros(cells), -np.ones(cells), [0.0]])
+    bounds = [(0, None)] * cells + [(0, 1)] * cells + [(0, None)]
+    answer = linprog(
+        cost, A_ub=above, b_ub=np.zeros(cells), A_eq=margins, b_eq=np.zeros(k), bounds=bounds, method="highs"
+    )
+    if answer.status != 0 or answer.x is None:
+        raise RuntimeError(answer.message)
+    return np.asarray(answer.x[cells : 2 * cells] > 0.5)
+
+
+def deviance_of(design: FloatArray, n: FloatArray) -> float:
+    """Return G2 of a log-linear model with positive means: Newton's method, columns may depend on each other."""
+    left, size, _ = np.linalg.svd(design, full_matrices=False)
+    Z = left[:, size > 1e-9 * size[0]]  # the same model, with independent columns
+    eta = np.full(len(n), np.log(n.mean()))
+    for _ in range(200):
+        mu = np.exp(eta)
+        step = Z @ np.linalg.solve(Z.T @ (mu[:, None] * Z), Z.T @ (n - mu))
+        eta = eta + step / max(1.0, float(np.abs(step).max()) / 2)
+        if np.abs(step).max() < 1e-11:
+            break
+    seen = n > 0
+    return float(2 * (n[seen] @ (np.log(n[seen]) - eta[seen])))

@@ -84,6 +84,8 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "small": fit,
         "large": ld.decompose(X, ld.interactions(2)),
         "columns": [1.0] * 5,
+        "m0": ld.loglinear(X, "."),
+        "m1": ld.loglinear(X, ".^2"),
     }
 
 

@@ -265,6 +265,11 @@ def save_and_load(X: Any, folder: Path) -> Answer:
     )
 
 
+def loglinear(X: Any, _: Path) -> Answer:
+    found = ld.loglinear(X, ".")
+    return Answer([], [found.g2, found.x2, found.df, found.aic, found.coef().estimate])
+
+
 DOORS: dict[str, Door] = {
     "decompose": Door(decompose),
     "adaptive": Door(adaptive),
@@ -278,11 +283,13 @@ DOORS: dict[str, Door] = {
     "pythagoras": Door(pythagoras),
     "BoltzmannMachine": Door(boltzmann_machine, (2, 2, 2)),
     "inference": Door(inference),
+    "loglinear": Door(loglinear),
     "marginal": Door(marginal),
     "tensor": Door(tensor),
     "save": Door(save_and_load),
 }
 REFUSED: dict[tuple[str, str], str] = {
+    ("masked array", "loglinear"): r"table: the count of \(A 3, B 2, C 0\), nan, has no number \(NaN\)\.",
     ("masked array", "balance"): r"X has 2 entries that are negative or NaN; the first is X\[3, 2, 0\] = nan\.",
 }
 """The sentences of the pairs that have no answer."""

@@ -143,6 +143,7 @@ PUBLIC = """
     B1 B2 B3 Basis adaptive boltzmann cells empty full interactions rbm
     decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
+    table ContingencyTable loglinear LogLinear anova
     SparseTensor from_batches from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning

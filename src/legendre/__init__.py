@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
     from legendre.data import datasets as datasets
+    from legendre.data.contingency_table import ContingencyTable as ContingencyTable
+    from legendre.data.readers.contingency import table as table
     from legendre.data.readers.coordinates import from_coords as from_coords
     from legendre.data.readers.tables import from_batches as from_batches
     from legendre.data.readers.tables import from_rows as from_rows
@@ -53,6 +55,9 @@ if TYPE_CHECKING:
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.load import load as load
+    from legendre.tasks.loglinear.anova import anova as anova
+    from legendre.tasks.loglinear.loglinear import loglinear as loglinear
+    from legendre.tasks.loglinear.result import LogLinear as LogLinear
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
 
@@ -64,6 +69,8 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
+    "data.contingency_table": "ContingencyTable",
+    "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",
     "data.readers.tables": "from_batches from_rows",
     "data.readers.tns": "read_tns",
@@ -88,6 +95,9 @@ _PLACES = {
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
     "tasks.load": "load",
+    "tasks.loglinear.anova": "anova",
+    "tasks.loglinear.loglinear": "loglinear",
+    "tasks.loglinear.result": "LogLinear",
     "tasks.smooth.result": "Smoothed",
     "tasks.smooth.smooth": "smooth",
 }

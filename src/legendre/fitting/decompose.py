@@ -26,6 +26,7 @@ from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import seen, shown
 from legendre.results.decomposition import Decomposition
+from legendre.results.inference.criteria import rounds_judged
 from legendre.results.rounds import Round
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
@@ -176,7 +177,7 @@ def _grown(
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
-    return replace(fit, recipe=repr(recipe), path=path)
+    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:

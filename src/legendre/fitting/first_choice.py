@@ -17,6 +17,7 @@ from legendre.core import limits
 from legendre.core.memory import size_name
 from legendre.data.observation import Observation
 from legendre.results.decomposition import Decomposition
+from legendre.results.inference.criteria import rounds_judged
 from legendre.results.rounds import Round
 
 LITTLE = 0.03  # of KL without parameters: half of a basis does as well if KL is higher by less than this share
@@ -79,7 +80,7 @@ def _cut(fit: Decomposition, growing: Adaptive) -> Decomposition:
             f"grown to {_parameters(most)}, then halved while that raised KL by less than {100 * LITTLE:g} % of "
             f"{fit.path[0].kl:.4g}, its value without parameters: {n} are left."
         )
-    return replace(part, recipe=f"{growing!r}.at({n})", path=path, reason=reason)
+    return replace(part, recipe=f"{growing!r}.at({n})", path=rounds_judged(path, part), reason=reason)
 
 
 def _why_criterion(fit: Decomposition) -> str:

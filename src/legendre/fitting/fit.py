@@ -17,6 +17,7 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
+from legendre.data.resampled import with_counts
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
@@ -192,9 +193,13 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
     )
 
 
-def _refit(data: Observation, cells: IntArray, settings: Settings, columns: IntArray) -> Decomposition:
-    """Fit some cells of a basis."""
-    return warned(fit_on(data, Cells(cells[columns]), settings))
+def _refit(
+    data: Observation, cells: IntArray, settings: Settings, columns: IntArray, counts: FloatArray | None = None
+) -> Decomposition:
+    """Fit some cells of a basis; to other counts on the same sample space, where they are given, without a warning."""
+    if counts is None:
+        return warned(fit_on(data, Cells(cells[columns]), settings))
+    return fit_on(with_counts(data, counts), Cells(cells[columns]), settings)
 
 
 def _status(status: Status, face: Face) -> Status:

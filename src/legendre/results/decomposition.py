@@ -107,7 +107,7 @@ class Decomposition(Questions):
     recipe: str
     data: Observation | None = None
     path: tuple[Round, ...] = ()
-    refit: Callable[[IntArray], Decomposition] | None = None  # fit some of the parameters again, see `refitted`
+    refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
     reason: str | None = None
@@ -202,6 +202,12 @@ class Decomposition(Questions):
         if self.refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
         return replace(self.refit(columns), origin=self.origin)
+
+    def fitted_to(self, counts: FloatArray) -> Decomposition:
+        """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
+        if self.refit is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit its basis anew.")
+        return self.refit(np.arange(self.n_params), counts)
 
     def inference(self) -> Inference:
         """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.

@@ -20,8 +20,8 @@ class Round:
     n_params, kl, rmse
         The size of the basis and how well it fits; rmse is NaN where the basis grew on a coarser grid than X's.
     aic, bic
-        ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X: meant for counts, and up to a constant of
-        the data Akaike's and Schwarz's criterion.
+        Akaike's and Schwarz's criterion. Of counts those that `Inference` reports; where X does not hold counts, or is
+        not in memory, ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X, without a constant.
 
     See Also
     --------

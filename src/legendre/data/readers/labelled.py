@@ -19,6 +19,7 @@ from legendre.core.labels import Labels
 from legendre.core.memory import check_room
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import AnyArray, IntArray
+from legendre.data.contingency_table import ContingencyTable
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -34,6 +35,8 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     if isinstance(X, SparseTensor):
         held, origin = X, X.origin
+    elif isinstance(X, ContingencyTable):
+        held, origin = X.counts, X.origin
     elif root == "xarray":
         held, origin = _data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):

@@ -12,7 +12,6 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import Columns, NamedValues, Table, shape_name, shortened
 from legendre.results.inference.wald import INFINITE, OPEN
 from legendre.results.report import count_name, rank_name
-from legendre.solvers.status import Status
 
 if TYPE_CHECKING:
     from legendre.results.inference.result import Inference
@@ -44,12 +43,7 @@ def _fit_table(tests: Inference) -> NamedValues:
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
     ]
-    if fit.path:
-        entries.append(
-            ("note", "the data chose the basis: p-values of fit are too large, those of parameters too small")
-        )
-    if fit.status is Status.UNDECIDED:
-        entries.append(("note", "whether all theta are finite was not decided: standard errors may be far too large"))
+    entries += [("note", note) for note in tests.notes]
     return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
 
 

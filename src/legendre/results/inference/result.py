@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.arguments import is_real
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
@@ -18,7 +17,13 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
+from legendre.results.inference.bootstrap import Bootstrap, bootstrapped
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
+from legendre.results.inference.counts_file import read_counts
+from legendre.results.inference.criteria import criteria, support_rank
+from legendre.results.inference.estimates import Estimates, check_level
+from legendre.results.inference.evidence import evidence_of
+from legendre.results.inference.notes import notes_of
 from legendre.results.inference.printout import tables
 from legendre.results.inference.wald import Information, information, leverage_grid, leverages
 from legendre.results.on_grid import check_formed
@@ -28,12 +33,11 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 KINDS = ("adjusted", "deviance", "pearson")
-MEANS = 1e-8  # logarithms of means, and their sum, as two ways of summing theta may differ in them
 EXACT = 1e-9  # leverages this close to 1 are 1 up to rounding: the model fits such a count exactly, whatever it is
 
 
 @dataclass(frozen=True, eq=False)
-class Inference(Storable):
+class Inference(Estimates, Storable):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
     X is taken as a multinomial sample of N = `fit.total` cells, Q as its maximum likelihood estimate; p-values and
@@ -49,11 +53,17 @@ class Inference(Storable):
         From the chi-square distribution; NaN without degrees of freedom.
     log_likelihood
         Multinomial, with all constants.
+    rank
+        The number of independent parameters on the support. `fit.rank`, which `df` goes by, counts on the cells that do
+        not vanish: at the boundary it is smaller.
     aic
         As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, L being the Poisson log-likelihood (independent
         counts, N random). It exceeds ``-2 log_likelihood + 2 rank`` by a number that depends on N alone.
     bic
         The same with ``log N`` in place of 2. (R's ``BIC`` takes the logarithm of the number of cells instead.)
+    aic_on_face, bic_on_face
+        The same with `fit.rank`: parameters that only keep cells empty are not charged for. Among many models of a
+        sparse table they prefer large ones.
 
     See Also
     --------
@@ -81,6 +91,26 @@ class Inference(Storable):
     log_likelihood: float
     aic: float
     bic: float
+
+    @cached_property
+    def rank(self) -> float:
+        """The number of independent parameters on the support; NaN where it is not known."""
+        return support_rank(self.fit)
+
+    @property
+    def aic_on_face(self) -> float:
+        """AIC with the parameters that are independent on the cells that do not vanish."""
+        return self.aic - 2.0 * (self.rank - self.fit.rank)
+
+    @property
+    def bic_on_face(self) -> float:
+        """BIC with the same."""
+        return self.bic - float(np.log(self.fit.total)) * (self.rank - self.fit.rank)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know before the numbers are believed, in sentences; the summary prints them."""
+        return notes_of(self)
 
     @cached_property
     def information(self) -> Information:
@@ -124,10 +154,48 @@ class Inference(Storable):
         """
         from scipy.special import ndtri
 
-        if not (is_real(level) and 0 < level < 1):
-            raise InvalidQuery(f"intervals(level={level!r}): the level is a number between 0 and 1, e.g. 0.95.")
+        check_level(level, "intervals")
         half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
+
+    def bootstrap(self, n: int = 999, rng: int | np.random.Generator | None = None, *, jobs: int = 1) -> Bootstrap:
+        """Draw tables of N counts from Q, fit the model to each of them, and see how large `g2` and `x2` are there.
+
+        p-values and intervals that come from it do not rest on the chi-square distribution.
+
+        Parameters
+        ----------
+        n
+            How many tables are drawn.
+        rng
+            A seed or a generator.
+        jobs
+            How many processes fit them; the answer does not depend on it.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> tests = ld.decompose([[3, 1, 0], [1, 0, 4]], "B1").inference()
+        >>> round(tests.g2_p_value, 4), tests.bootstrap(199, 0).g2_p_value
+        (0.0196, 0.015)
+        """
+        return bootstrapped(self, n, rng, jobs)
+
+    def evidence(self, alpha: float = 1.0) -> float:
+        """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.
+
+        The prior is the conjugate one, as if `alpha` cases had been seen before, spread evenly over the support. Models
+        whose margins form a tree have it in closed form; for others it is Laplace's approximation, of the posterior
+        and of the prior. Differences between models are logarithms of Bayes factors.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> alone, both = (ld.decompose([[18, 7], [6, 19]], b).inference() for b in ("B1", ld.full()))
+        >>> round(both.evidence() - alone.evidence(), 3)      # the log Bayes factor for an association
+        3.639
+        """
+        return evidence_of(self, alpha)
 
     def residuals(self, kind: str = "pearson", cells: ArrayLike | None = None) -> Any:
         """Return residuals on all of X, in its form, NaN outside the support; or those of some cells.
@@ -203,7 +271,7 @@ class Inference(Storable):
     def from_arrays(cls, arrays: Archive) -> Self:
         """Put the tests together again."""
         fit: Decomposition = arrays.result("fit", "legendre-decomposition")
-        counts = _read_counts(arrays.part("counts"), fit)
+        counts = read_counts(arrays.part("counts"), fit)
         found, again = cls(fit=fit, counts=counts, **read_plain(cls, arrays)), _compared(fit, counts)
         for name in ("df", "g2", "x2", "g2_p_value", "x2_p_value", "log_likelihood", "aic", "bic"):
             if not same(getattr(found, name), getattr(again, name)):
@@ -220,33 +288,8 @@ def _compared(fit: Decomposition, counts: Counts) -> Inference:
     df = degrees_of_freedom(fit)
     g2, x2, poisson = counts.g2(), counts.x2(), counts.poisson_log_likelihood()
     g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
-    aic, bic = (price * (fit.rank + 1) - 2.0 * poisson for price in (2.0, float(np.log(fit.total))))
+    aic, bic = criteria(poisson, support_rank(fit), fit.total)
     return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
-
-
-def _read_counts(arrays: Archive, fit: Decomposition) -> Counts:
-    """Read counts, which sum to the fit's total, and their means, which are those of the fit."""
-    n = arrays.floats("n", None)
-    alive = arrays.mask("alive", fit.shape)
-    if alive is not None and int(alive.sum()) != len(n):
-        raise arrays.unfit(f"{len(n)} counts for {int(alive.sum())} cells")
-    if (n < 0).any() or (n != np.rint(n)).any() or not same(float(n.sum()), fit.total):
-        raise arrays.unfit(f"counts are whole numbers with the sum {fit.total:g}")
-    mu, rest = arrays.floats("mu", len(n)), arrays.number("rest")
-    if not np.allclose(mu.sum() + rest, fit.total, rtol=MEANS):
-        raise arrays.unfit(f"the means of the counts sum to {mu.sum() + rest:g}, where {fit.total:g} is expected")
-    if alive is not None:
-        found = Counts(n, mu, rest, alive)
-        cells = np.argwhere(alive)
-    else:
-        cells = arrays.integers("cells", len(n), len(fit.shape))
-        if (cells < 0).any() or (cells >= fit.shape).any():
-            raise arrays.unfit(f"counts outside the grid {fit.shape}")
-        found = Counts(n, mu, rest, None, cells, arrays.floats("logs", len(n)))
-    logs = fit.distribution.log_prob(cells) + float(np.log(fit.total))
-    if not np.allclose(found.log_mu, logs, rtol=MEANS, atol=MEANS):
-        raise arrays.unfit("the means of the counts are not those of the fit")
-    return found
 
 
 def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:

@@ -32,6 +32,7 @@ class Information:
     columns: IntArray  # a maximal independent set of parameters on the cells with probability; the others are held at 0
     sigma: FloatArray  # the covariance of these
     reasons: tuple[str, ...]  # for each parameter of B why it has no standard error; empty where it has one
+    open: FloatArray  # directions in theta, m x |B|, that change Q on none of these cells: theta is known up to them
 
     def covariance(self) -> FloatArray:
         """Covariance of all of theta; NaN in rows and columns of parameters that are not identified."""
@@ -52,15 +53,19 @@ def information(fit: Decomposition) -> Information:
         )
     model = fit.model.on_face(fit.alive)
     columns, small, free = independent(model), model, np.ones(fit.n_params, dtype=np.bool_)
+    directions = np.empty((0, fit.n_params))
     if len(columns) < fit.n_params:
-        small, free = model.with_columns(columns), ~(unseen_directions(model, model.alive) != 0).any(axis=0)
+        small, directions = model.with_columns(columns), unseen_directions(model, model.alive)
+        free = ~(directions != 0).any(axis=0)
     engine = engine_for(small)
     factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
-    free[np.delete(columns, factor.columns)] = False
+    beyond = np.delete(columns, factor.columns)
+    free[beyond] = False
+    directions = np.concatenate([directions, np.eye(fit.n_params)[beyond]])
     reasons = np.where(free, "", np.where(diverging(fit.recession), INFINITE, OPEN))
-    return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)))
+    return Information(columns, (sigma + sigma.T) / 2, tuple(map(str, reasons)), directions)
 
 
 def leverages(fit: Decomposition, info: Information, boxes: IntArray) -> FloatArray:

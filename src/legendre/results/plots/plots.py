@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from legendre.core.labels import Mode
 from legendre.results.effect_tables import Measure
-from legendre.results.plots import effects, graph, history, margins, path, residuals, slices
+from legendre.results.plots import effects, graph, history, margins, mosaic, odds, path, residuals, slices
 from legendre.results.plots.pair import Pair
 
 if TYPE_CHECKING:
@@ -90,6 +91,29 @@ class Plots:
         """
         return margins.draw(self.pair, modes, most)
 
+    def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
+        """Draw a tile for each cell, its area the count, its shade the residual from the fit.
+
+        The first mode splits the square from left to right, the second from top to bottom, and so on. Shades begin
+        where a Pearson residual is beyond 2 and darken beyond 4. A cell without counts is a sliver; one outside the
+        support, a structural zero, is outlined.
+
+        Parameters
+        ----------
+        modes
+            Up to four modes, by name or number, in the order of the splits; others are summed over. Default: all.
+        ax
+            Where to draw; a new figure by default.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], "B1").plot.mosaic()
+        >>> len(ax.patches), ax.get_xlabel(), ax.get_ylabel()
+        (4, 'mode 0', 'mode 1')
+        """
+        return mosaic.draw(self.pair, modes, ax)
+
     def history(self, ax: Axes | None = None) -> Axes:
         """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
 
@@ -130,6 +154,27 @@ class FitPlots(Plots):
         ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
         """
         return effects.draw(self.fit, measure, most)
+
+    def odds(
+        self,
+        first: Mode,
+        second: Mode,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        contrasts: Literal["local", "treatment"] = "local",
+        level: float = 0.95,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ax = ld.decompose([[18, 7], [6, 19]], ld.full()).plot.odds(0, 1)
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['mode 0[1/0]:mode 1[1/0]']
+        """
+        return odds.draw(self.fit, first, second, given, contrasts, level, ax)
 
     def graph(self, ax: Axes | None = None, *, by: graph.By = "share", measure: Measure = "uniform") -> Axes:
         """Draw modes as circles and the joint effects of pairs as lines, the stronger the thicker.

@@ -1,0 +1,181 @@
+"""The parametric bootstrap: tables drawn from the fitted model, fitted again, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.core.arguments import generator_from, is_whole
+from legendre.core.errors import InvalidQuery
+from legendre.core.html import fragment
+from legendre.core.memory import check_room
+from legendre.core.text_table import NamedValues
+from legendre.core.types import FloatArray
+from legendre.data.observation import beyond_memory
+from legendre.results.inference.coding import Coding, Combinations, coefficients_of
+from legendre.results.inference.counts import counts_of
+from legendre.results.inference.estimates import check_level
+from legendre.results.inference.printout import shown
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.result import Inference
+
+SAME = 1e-9  # statistics of two tables that differ by this share are equal but for rounding
+STEEP = 1e-6  # a direction of recession changes a combination by about 1, or not at all
+CHUNK = 64  # tables that a process fits before it reports
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bootstrap:
+    """Statistics and parameters of tables that were drawn from a fitted model.
+
+    Attributes
+    ----------
+    g2, x2
+        The statistics of each table that was drawn.
+    g2_p_value, x2_p_value
+        The share of tables whose statistic is at least that of X, X among them.
+    n, failed
+        How many tables were drawn; and of how many the fit did not converge, which are left out.
+
+    Notes
+    -----
+    Tables are drawn from the fitted model in place of the true one. With a handful of counts for each parameter that
+    matters little; with one or two the p-values come out somewhat too small.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> tests = ld.decompose([[18, 7], [6, 19]], "B1").inference()
+    >>> tests.bootstrap(99, 0)
+    Parametric bootstrap
+    ------------------------------
+    tables  99
+    G2      12.0330, p = 0.01
+    X2      11.5385, p = 0.01
+    """
+
+    tests: Inference
+    g2: FloatArray
+    x2: FloatArray
+    theta: FloatArray  # n x |B|
+    constant: FloatArray  # log N - psi of each table
+    recession: FloatArray  # n x |B|: 0 where a table has a finite estimate
+    level: FloatArray  # by how much the recession raises the cells that keep probability
+    failed: int
+
+    @property
+    def n(self) -> int:
+        """How many tables were fitted."""
+        return len(self.g2)
+
+    @property
+    def g2_p_value(self) -> float:
+        """The share of tables with a `g2` at least that of X."""
+        return _share(self.g2, self.tests.g2)
+
+    @property
+    def x2_p_value(self) -> float:
+        """The share of tables with an `x2` at least that of X."""
+        return _share(self.x2, self.tests.x2)
+
+    def coef(
+        self, contrasts: Coding = "treatment", *, reference: Mapping[Any, Any] | None = None, level: float = 0.95
+    ) -> dict[str, tuple[float, float]]:
+        """Return percentile intervals of the coefficients by name; infinite where estimates of tables are.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ends = ld.decompose([[18, 7], [6, 19]], "B1").inference().bootstrap(99, 0).coef()["mode 0[1]"]
+        >>> ends[0] < 0 < ends[1]
+        True
+        """
+        check_level(level, "coef")
+        found = coefficients_of(self.tests.fit, contrasts, reference)
+        drawn = self._estimates(found)
+        tail = (1.0 - level) / 2.0
+        with np.errstate(invalid="ignore"):
+            ends = np.quantile(drawn, [tail, 1.0 - tail], axis=0, method="inverted_cdf")
+        return {name: (float(a), float(b)) for name, a, b in zip(found.names, *ends, strict=True)}
+
+    def _estimates(self, found: Combinations) -> FloatArray:
+        """Estimate combinations in every table, n x m; infinite where a table has no finite estimate."""
+        values = self.theta @ found.weights.T + np.outer(self.constant, found.constants)
+        steep = self.recession @ found.weights.T - np.outer(self.level, found.constants)
+        return np.where(np.abs(steep) > STEEP, np.copysign(np.inf, steep), values)
+
+    def table(self) -> NamedValues:
+        """Lay the p-values out for printing."""
+        rows = [
+            ("tables", f"{self.n:,}"),
+            ("G2", f"{self.tests.g2:.4f}, p = {shown(self.g2_p_value)}"),
+            ("X2", f"{self.tests.x2:.4f}, p = {shown(self.x2_p_value)}"),
+        ]
+        if self.failed:
+            rows.append(("left out", f"{self.failed:,}, whose fit did not converge"))
+        return NamedValues("Parametric bootstrap", rows)
+
+    def __repr__(self) -> str:
+        return self.table().text()
+
+    def _repr_html_(self) -> str:
+        return fragment([self.table()])
+
+
+def bootstrapped(tests: Inference, n: int, rng: int | np.random.Generator | None, jobs: int) -> Bootstrap:
+    """Draw and fit n tables."""
+    fit = tests.fit
+    for name, value in (("n", n), ("jobs", jobs)):
+        if not is_whole(value, 1):
+            raise InvalidQuery(f"bootstrap: {name}={value!r}; it must be an integer >= 1.")
+    random = generator_from(rng, InvalidQuery)
+    if fit.refit is None:
+        raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
+    if (why := beyond_memory(fit.shape)) is not None:
+        raise InvalidQuery(f"bootstrap draws whole tables, and X {why}. Sum modes out or merge levels first.")
+    q = np.exp(fit.distribution.log_prob(fit.model.support.cells()))
+    check_room(n * len(q), 8, "bootstrap: tables", "Draw fewer, or merge levels.")
+    drawn = random.multinomial(round(fit.total), q / q.sum(), size=n).astype(np.float64)
+    parts = [drawn[i : i + CHUNK] for i in range(0, n, CHUNK)]
+    rows = [row for part in _run(fit, parts, jobs) for row in part]
+    good = [row for row in rows if row is not None]
+    if not good:
+        raise InvalidQuery(f"bootstrap: of {n} tables none was fitted to the tolerance. Loosen tol.")
+    g2, x2, theta, constant, recession, level = (np.array(column) for column in zip(*good, strict=True))
+    return Bootstrap(tests, g2, x2, theta, constant, recession, level, n - len(good))
+
+
+def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
+    assert fit.refit is not None
+    every = np.arange(fit.n_params)
+    if jobs == 1 or len(parts) == 1:
+        return [_fitted(fit.refit, every, part) for part in parts]
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(_fitted, *zip(*((fit.refit, every, part) for part in parts), strict=True)))
+
+
+def _fitted(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:
+    """Fit some tables: what `Bootstrap` keeps of each, ``None`` where a fit did not converge."""
+    return [_measured(refit(every, table)) for table in tables]
+
+
+def _measured(fit: Decomposition) -> Any:
+    if not fit.converged:
+        return None
+    counts = counts_of(fit)
+    level = 0.0
+    if fit.alive is not None:
+        level = float(fit.model.space.below(fit.recession)[fit.alive].max())
+    return counts.g2(), counts.x2(), fit.theta, float(np.log(fit.total)) - fit.psi, fit.recession, level
+
+
+def _share(drawn: FloatArray, own: float) -> float:
+    return (1.0 + float((drawn >= own * (1.0 - SAME) - SAME).sum())) / (1.0 + len(drawn))

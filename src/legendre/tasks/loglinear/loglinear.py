@@ -1,0 +1,119 @@
+"""`loglinear`: a log-linear model of a contingency table, by a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.array_libraries import rectangular
+from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.types import FloatArray
+from legendre.data.contingency_table import ContingencyTable
+from legendre.data.observation import Observation, beyond_memory
+from legendre.data.read import read
+from legendre.data.readers.contingency import has_rows, table
+from legendre.data.sparse_tensor import SparseTensor
+from legendre.fitting.plan import Settings
+from legendre.tasks.loglinear.formula import left_side, names_in, read_formula
+from legendre.tasks.loglinear.result import LogLinear, fitted
+
+
+def loglinear(
+    data: Any,
+    formula: str | Sequence[Any],
+    *,
+    counts: ArrayLike | str | None = None,
+    variables: Sequence[Hashable] | None = None,
+    levels: Mapping[Any, Any] | None = None,
+    names: Sequence[Hashable] | None = None,
+    offset: ArrayLike | None = None,
+    support: str | ArrayLike = "all",
+    hierarchical: bool = True,
+    tol: float = 1e-10,
+) -> LogLinear:
+    """Fit a log-linear model to a contingency table by maximum likelihood.
+
+    The likelihood is that of Poisson counts, or of a multinomial sample: the fit is the same.
+
+    Parameters
+    ----------
+    data
+        What `table` takes: a table, or a data frame with a row for each case or cell.
+    formula
+        In R's words: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, a dot being all variables.
+        By generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
+        blanks are put in quotes. ``"1"`` is the model with equal means.
+    counts
+        Of a data frame the column of frequencies; it may stand before a ``~`` in the formula as well.
+    variables
+        Of a data frame the variables of the table; by default those of the formula. A table is taken whole: a variable
+        that the formula does not name has levels of equal frequency.
+    levels, names
+        As in `table`.
+    offset
+        Known terms of log means, an array of the table's shape.
+    support
+        Structural zeros are left out of it: a boolean array of the table's shape, False where a cell cannot occur; or
+        "nonzero", if every zero is one.
+    hierarchical
+        Add to each term all that it contains. False takes the terms as they are; what they mean depends on which
+        levels come first.
+    tol
+        As in `decompose`.
+
+    Returns
+    -------
+    LogLinear
+        Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> m = ld.loglinear(ld.datasets.hair_eye_color(), "hair*eye + sex")
+    >>> m
+    Log-linear model [hair eye] [sex]
+    ---------------------------------
+    table   hair (4), eye (4), sex (2), N = 592
+    G2      19.8566 on 15 df, p = 0.178
+    X2      19.5671 on 15 df, p = 0.189
+    AIC     192.735
+    BIC     267.255
+    status  the maximum likelihood estimate exists, and this is it
+    """
+    settings = Settings.read(tol=tol)
+    X = _table(data, formula, counts, variables, levels, names)
+    labels = X.origin.of(X.shape)
+    called = tuple(labels.mode(k) for k in range(len(X.shape)))
+    model = read_formula(formula, called)
+    observed: Observation = read(X, support, None if offset is None else _base(offset, X.shape))
+    return fitted(observed, model, called, hierarchical, settings)
+
+
+def _table(data: Any, formula: Any, counts: Any, variables: Any, levels: Any, names: Any) -> Any:
+    """Read the table; of a data frame over the variables that the formula names."""
+    if isinstance(data, SparseTensor) and beyond_memory(data.shape) is not None:
+        if data.names is None:
+            raise InvalidTensor(
+                "loglinear: this table is too large to be written out, and its variables have no names."
+            )
+        return data
+    if isinstance(data, ContingencyTable) or not has_rows(data, variables, counts):
+        return table(data, variables, counts, levels=levels, names=names)
+    if counts is None:
+        counts = left_side(formula)
+    return table(data, names_in(formula) if variables is None else variables, counts, levels=levels)
+
+
+def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    values = rectangular(offset, "offset", InvalidSupport)
+    if values.shape != shape or values.dtype.kind not in "iuf":
+        raise InvalidSupport(f"offset has shape {values.shape} and dtype {values.dtype}; the table has shape {shape}.")
+    with np.errstate(over="ignore"):
+        base = np.exp(values.astype(np.float64))
+    if not np.isfinite(base).all():
+        place = tuple(np.argwhere(~np.isfinite(base))[0].tolist())
+        raise InvalidSupport(f"offset{list(place)} = {values[place]}: exp(offset) must be finite.")
+    return base

@@ -1,0 +1,238 @@
+"""Criteria, contrasts and small samples: numbers at the boundary that R's glm, or arithmetic, knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+import legendre as ld
+from oracles import FloatArray
+
+FOLDER = Path(__file__).parents[1] / "oracles"
+LOGLIN: dict[str, Any] = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
+GLM: dict[str, Any] = json.loads((FOLDER / "glm_oracle.json").read_text())["tables"]
+TABLES = dict(np.load(FOLDER / "contingency.npz", allow_pickle=False))
+ONE_ZERO = np.array([[4, 0, 5], [6, 8, 3]])  # saturated: R's glm has column3 = 0.2231, s.e. 0.6708
+
+
+def floats(values: list[float | None]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+# --- criteria --------------------------------------------------------------------------------------------------------
+
+
+def test_criteria_at_the_boundary_charge_for_every_parameter_of_the_support() -> None:
+    """R: AIC(glm(n ~ Class * Sex + Age * Survived + ... all pairs, poisson, Titanic)) = 281.9902, 19 coefficients."""
+    tests = ld.decompose(ld.datasets.titanic(), ld.interactions(2)).inference()
+    assert (tests.rank, tests.fit.rank, tests.fit.status.name) == (18, 17, "AT_BOUNDARY")
+    assert tests.aic == pytest.approx(281.9902, abs=1e-3)
+    assert tests.aic - tests.aic_on_face == pytest.approx(2.0)
+    assert tests.bic - tests.bic_on_face == pytest.approx(np.log(2201))
+
+
+def test_aic_does_not_prefer_the_saturated_model_of_independent_variables() -> None:
+    preferred = 0
+    for seed in range(3):
+        rows = np.random.default_rng(seed).integers(0, 2, (300, 10))
+        X = ld.from_rows(rows, levels=2).toarray()
+        small, large = (ld.decompose(X, basis).inference() for basis in (ld.interactions(1), ld.full()))
+        preferred += large.aic < small.aic
+        assert large.aic_on_face < small.aic_on_face  # what was reported before
+    assert preferred == 0
+
+
+@pytest.mark.parametrize("mean", [3.0, 0.4])
+def test_the_path_of_a_basis_ends_with_the_criteria_of_its_inference(mean: float) -> None:
+    X = np.random.default_rng(0).poisson(mean, (4, 4, 3))
+    fit = ld.decompose(X, "adaptive(18)")
+    tests = fit.inference()
+    assert fit.path[-1].bic == pytest.approx(tests.bic, rel=1e-12)
+    assert fit.path[-1].aic == pytest.approx(tests.aic, rel=1e-12)
+    assert (tests.rank > fit.rank) == (mean < 1)
+    part = fit.at(fit.path[-2].n_params).inference()
+    assert fit.path[-2].bic == pytest.approx(part.bic, abs=1e-4)  # a stage is fitted roughly
+
+
+def test_the_path_of_fractions_has_no_constant() -> None:
+    fit = ld.decompose(np.random.default_rng(0).random((4, 4)), "adaptive(3)")
+    assert fit.path[-1].aic == pytest.approx(2 * fit.total * fit.kl + 6)
+
+
+# --- contrasts -------------------------------------------------------------------------------------------------------
+
+
+def test_a_contrast_over_an_empty_cell_is_estimated() -> None:
+    """One zero makes two neighbouring differences infinite; their sum is finite, with its standard error."""
+    tests = ld.decompose(ONE_ZERO, ld.full()).inference()
+    steps = {tuple(cell): i for i, cell in enumerate(tests.fit.basis.tolist())}
+    assert np.isnan(tests.standard_errors[[steps[0, 1], steps[0, 2]]]).all()
+    weights = np.zeros(5)
+    weights[[steps[0, 1], steps[0, 2]]] = 1
+    found = tests.contrast(weights)
+    assert found.estimate[0] == pytest.approx(np.log(5 / 4))
+    assert found.standard_error[0] == pytest.approx(np.sqrt(1 / 5 + 1 / 4))
+    assert found.notes == ("",)
+    coef = tests.coef()
+    assert coef["mode 1[2]"] == pytest.approx(np.log(5 / 4))
+    assert coef["mode 1[1]"] == -np.inf
+    assert coef["mode 0[1]:mode 1[1]"] == np.inf
+
+
+def test_contrasts_without_a_limit_say_so() -> None:
+    """The ratio of two cells that both vanish goes anywhere, that of one to a cell that stays to infinity."""
+    tests = ld.decompose([[5, 0, 0], [3, 4, 6]], ld.full()).inference()
+    cells = [[0, 0], [0, 1], [0, 2], [1, 1]]
+    found = tests.contrast([[0, 1, -1, 0], [1, -1, 0, 0], [1, 0, 0, -1]], cells, names=["both", "one", "none"])
+    assert np.isnan(found.estimate[0])
+    assert found.estimate[1] == np.inf
+    assert found.estimate[2] == pytest.approx(np.log(5 / 4))
+    assert found.notes[0] == "not estimable: the cells with positive means do not determine it"
+    assert found.notes[1] == "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
+    assert "1 without s.e.: not estimable" in str(found)
+
+
+@pytest.mark.parametrize("table", sorted(LOGLIN))
+def test_treatment_coefficients_are_those_of_glm(table: str) -> None:
+    """Every coefficient to which R gives a standard error, on tables with zeros too."""
+    X, compared, open_ = TABLES[table], 0, 0
+    step = 3 if len(LOGLIN[table]["models"]) > 60 else 1
+    for loglin, glm in list(zip(LOGLIN[table]["models"], GLM[table], strict=True))[::step]:
+        support = {"full": "all", "support": "nonzero"}.get(loglin["omega"], ~np.eye(len(X), dtype=np.bool_))
+        tests = ld.decompose(X, ld.interactions(loglin["margins"]), support=support).inference()
+        coef = tests.coef()
+        places = {name: i for i, name in enumerate(coef.names)}
+        order = [places[":".join(f"mode {k}[{cell[k]}]" for k in np.flatnonzero(cell))] for cell in tests.fit.basis]
+        ours, errors = coef.estimate[order], coef.standard_error[order]
+        theirs, known = floats(glm["coef"]), ~np.isnan(errors)
+        if not np.isnan(floats(glm["se"])).any():
+            assert known.all()
+        told = f"{table}: margins {loglin['margins']} on omega {loglin['omega']}"
+        assert_allclose(ours[known], theirs[known], rtol=1e-6, atol=1e-6, err_msg=told)
+        assert_allclose(errors[known], floats(glm["se"])[known], rtol=1e-6, err_msg=told)
+        compared, open_ = compared + int(known.sum()), open_ + int((~known).sum())
+    assert compared > open_
+
+
+def design(shape: tuple[int, ...], coding: str, margins: list[list[int]]) -> FloatArray:
+    """Write the columns of a coding out, as R's model.matrix has them."""
+    codes = []
+    for n in shape:
+        code = {
+            "treatment": np.eye(n)[:, 1:],
+            "sum": np.vstack([np.eye(n - 1), -np.ones(n - 1)]),
+            "local": (np.arange(n)[:, None] >= np.arange(1, n)).astype(float),
+        }[coding]
+        codes.append(code)
+    from itertools import combinations
+
+    terms = sorted({part for m in margins for r in range(1, len(m) + 1) for part in combinations(sorted(m), r)})
+    columns = [np.ones(int(np.prod(shape)))]
+    for term in sorted(terms, key=lambda t: (len(t), t)):
+        out = np.ones((1, 1))
+        for k, n in enumerate(shape):
+            out = np.kron(out, codes[k] if k in term else np.ones((n, 1)))
+        columns.extend(out.T)
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("coding", ["treatment", "sum", "local"])
+@pytest.mark.parametrize("table", ["HairEyeColor", "DrugUse", "Detergent"])
+def test_coefficients_under_three_contrasts_are_those_of_a_regression(table: str, coding: Any) -> None:
+    X = TABLES[table]
+    margins = [[0, 1], *([k, k + 1] for k in range(1, X.ndim - 1))]
+    coef = ld.decompose(X, ld.interactions(margins)).inference().coef(coding)
+    Z, n, beta = design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
+    beta[0] = np.log(n.mean())
+    for _ in range(30):  # Fisher scoring, from the definition
+        mu = np.exp(Z @ beta)
+        beta = beta + np.linalg.solve(Z.T @ (mu[:, None] * Z), Z.T @ (n - mu))
+    covariance = np.linalg.inv(Z.T @ (np.exp(Z @ beta)[:, None] * Z))
+    assert_allclose(coef.estimate, beta, rtol=1e-8, atol=1e-9)
+    assert_allclose(coef.standard_error, np.sqrt(np.diagonal(covariance)), rtol=1e-8)
+
+
+def test_odds_ratios_are_those_of_the_table() -> None:
+    tests = ld.decompose(ld.datasets.hair_eye_color(), ld.full()).inference()
+    table = ld.datasets.hair_eye_color().toarray().astype(float)
+    found = tests.odds("hair", "eye", {"sex": "female"})
+    assert len(found) == 9
+    own = found["hair[brown/black]:eye[blue/brown] given sex female"]
+    assert own == pytest.approx(table[1, 1, 1] * table[0, 0, 1] / (table[1, 0, 1] * table[0, 1, 1]))
+    pairs = ld.decompose(ld.datasets.hair_eye_color(), ld.interactions(2)).inference()
+    assert len(pairs.odds("hair", "eye")) == 9  # the same for both sexes
+    assert len(tests.odds("hair", "eye")) == 18
+    against = pairs.odds("hair", "eye", contrasts="treatment", reference={"eye": "green"})
+    assert against.names[0] == "hair[brown/black]:eye[brown/green]"
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    tests = ld.decompose(ld.datasets.drug_use(), ld.interactions(2)).inference()
+    asked: list[tuple[Any, str]] = [
+        (lambda: tests.coef("helmert"), "unknown contrasts 'helmert';"),
+        (lambda: tests.coef("sum", reference={"alcohol": "no"}), "only treatment contrasts have a reference"),
+        (lambda: tests.coef(reference={"alcohol": "maybe"}), "alcohol has no level 'maybe'"),
+        (lambda: tests.coef(level=95), "level=95"),
+        (lambda: tests.contrast([1, 2]), "one finite number for each of the 6 parameters"),
+        (lambda: tests.contrast({"alcohol[yes]": 1}), "did you mean 'alcohol[no]'"),
+        (lambda: tests.odds("alcohol", "alcohol"), "two different variables"),
+        (lambda: tests.odds("alcohol", "cigarette", {"alcohol": "no"}), "cannot be given"),
+        (lambda: tests.bootstrap(0), "n=0; it must be an integer >= 1"),
+    ]
+    for ask, text in asked:
+        with pytest.raises(ld.LegendreError) as caught:
+            ask()
+        assert text in str(caught.value)
+
+
+# --- words and small samples -----------------------------------------------------------------------------------------
+
+
+def test_the_boundary_is_told_as_a_statistician_says_it() -> None:
+    tests = ld.decompose(ld.datasets.titanic(), ld.interactions(2)).inference()
+    text = " ".join(tests.summary().split())
+    assert "the maximum likelihood estimate does not exist" in text
+    assert "(class crew, sex male, age child, survived no)" in text
+    assert "reported instead is the limit" in text
+    assert not any("does not exist" in note for note in ld.decompose(DRUGS, "B1").inference().notes)
+
+
+DRUGS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
+
+
+def test_small_fitted_counts_are_told() -> None:
+    sparse = np.random.default_rng(3).poisson(0.3, (5, 5, 4))
+    note = ld.decompose(sparse, ld.interactions(1), support="all").inference().notes[-1]
+    assert "of 100 fitted counts are below 5" in note
+    assert "bootstrap() gives p-values without it" in note
+    listed = ld.decompose(ld.from_coords(np.argwhere(sparse), sparse[sparse > 0], sparse.shape), ld.interactions(1))
+    assert "of 100 fitted counts are below 5" in listed.inference().notes[-1]
+    assert ld.decompose(DRUGS + 10, ld.interactions(1)).inference().notes == ()
+
+
+def test_bootstrap_p_values_are_uniform_under_the_null() -> None:
+    """A sparse table, for which the chi-square distribution of G2 is far off."""
+    random, bootstrapped, asymptotic = np.random.default_rng(5), [], []
+    q = np.outer(np.arange(1, 6) / 15, [0.4, 0.3, 0.2, 0.1]).ravel()
+    for seed in range(50):
+        tests = ld.decompose(random.multinomial(100, q).reshape(5, 4), "B1").inference()
+        bootstrapped.append(tests.bootstrap(39, seed).g2_p_value)
+        asymptotic.append(tests.g2_p_value)
+    assert stats.kstest(bootstrapped, "uniform").pvalue > 0.1  # of 300 tables: 0.13, and of chi-square 2e-7
+    assert stats.kstest(asymptotic, "uniform").pvalue < stats.kstest(bootstrapped, "uniform").pvalue
+
+
+def test_processes_do_not_change_the_bootstrap() -> None:
+    tests = ld.decompose(ld.datasets.car_workers(), ld.interactions(2)).inference()
+    alone, together = tests.bootstrap(130, 1), tests.bootstrap(130, 1, jobs=2)
+    assert np.array_equal(alone.g2, together.g2)
+    assert alone.g2_p_value == together.g2_p_value
+    assert abs(alone.g2_p_value - tests.g2_p_value) < 0.15  # N is large here
+    coef, ends = tests.coef(), alone.coef()
+    assert all(ends[name][0] < coef[name] < ends[name][1] for name in coef)

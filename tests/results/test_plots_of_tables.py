@@ -1,0 +1,86 @@
+"""Mosaics and odds ratios: what is drawn is what the table and the model say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import legendre as ld
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+def areas(ax: Any) -> Any:
+    return np.array([patch.get_width() * patch.get_height() for patch in ax.patches])
+
+
+def test_tiles_are_as_large_as_counts() -> None:
+    X = np.array([[30, 10, 20], [60, 25, 55]])
+    ax = ld.decompose(X, "B1").plot.mosaic()
+    assert len(ax.patches) == 6
+    widths = [patch.get_width() for patch in ax.patches]
+    assert widths[0] == widths[1] == widths[2]
+    assert widths[3] / widths[0] == pytest.approx(140 / 60)
+    heights = np.array([patch.get_height() for patch in ax.patches])
+    assert_allclose(heights[:3] / heights[:3].sum(), X[0] / 60)
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "1"]
+    assert ax.get_title() == "mode 0 and mode 1: tiles by observed, shades by the fit"
+
+
+def test_shades_are_those_of_pearson_residuals() -> None:
+    X = ld.datasets.hair_eye_color()
+    m = ld.loglinear(X, "hair + eye + sex")
+    ax = m.plot.mosaic()
+    residuals = np.asarray(m.residuals()).ravel()
+    colours = np.array([patch.get_facecolor() for patch in ax.patches])
+    for low, high in ((-99, -4), (-4, -2), (-2, 0), (0, 2), (2, 4), (4, 99)):
+        same = colours[(residuals > low) & (residuals < high)]
+        assert len(same)
+        assert (same == same[0]).all()
+    assert len(np.unique(colours, axis=0)) == 6
+    assert [ax.get_xlabel(), ax.get_ylabel()] == ["hair", "eye"]
+    margin = m.plot.mosaic(["sex", "hair"])
+    assert len(margin.patches) == 8
+    assert margin.get_xlabel() == "sex"
+
+
+def test_structural_zeros_are_outlined() -> None:
+    X = ld.datasets.social_mobility().toarray().sum(axis=2)
+    ax = ld.decompose(X, ld.interactions(1), support=~np.eye(5, dtype=np.bool_)).plot.mosaic()
+    dashed = [i for i, patch in enumerate(ax.patches) if patch.get_linestyle() in ("--", "dashed")]
+    assert dashed == [0, 6, 12, 18, 24]
+    assert not any(ax.patches[i].get_fill() for i in dashed)
+    empty = ld.decompose([[4, 0], [3, 5]], "B1").plot.mosaic()
+    assert (areas(empty) > 0).all()  # a count of 0 is a sliver
+
+
+def test_four_variables_have_names_on_four_sides() -> None:
+    ax = ld.loglinear(ld.datasets.titanic(), ".").plot.mosaic()
+    second = [child for child in ax.get_children() if type(child).__name__ == "SecondaryAxis"]
+    assert {axis.get_xlabel() or axis.get_ylabel() for axis in second} == {"age", "survived"}
+
+
+def test_odds_ratios_are_drawn_with_their_intervals() -> None:
+    m = ld.loglinear(ld.datasets.titanic(), ".^2")
+    ax = m.plot.odds("class", "age")
+    found = m.odds("class", "age")
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(found.names)
+    assert_allclose(ax.lines[1].get_xdata(), found.shown[:2])
+    assert [text.get_text() for text in ax.texts] == ["infinite →"]
+    assert ax.get_xscale() == "log"
+    assert ax.get_title() == "class and age"
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    fit = ld.decompose(np.ones((2,) * 5, dtype=int), "B1")
+    with pytest.raises(ld.LegendreError, match="5 variables with 32 tiles; at most 4 variables"):
+        fit.plot.mosaic()
+    with pytest.raises(ld.LegendreError, match="name one or more different variables"):
+        fit.plot.mosaic([0, 0])
+    wide = ld.decompose(np.random.default_rng(0).poisson(9, (9, 9)), ld.full())
+    with pytest.raises(ld.LegendreError, match="64 odds ratios; at most 60 can be read"):
+        wide.plot.odds(0, 1)

@@ -1,0 +1,393 @@
+"""Log-linear models against what R prints: loglin, loglm, glm, step, gRim, bayesloglin."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import gammaln
+
+import legendre as ld
+from oracles import cells_that_stay, deviance_of
+
+FOLDER = Path(__file__).parents[1] / "oracles"
+REINIS: dict[str, Any] = json.loads((FOLDER / "reinis.json").read_text())
+HAIR = ld.datasets.hair_eye_color()
+
+
+def reinis() -> ld.ContingencyTable:
+    return ld.table(np.array(REINIS["counts"]), names=REINIS["names"])
+
+
+# --- fits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("formula", "g2", "df"),
+    [
+        ("hair + eye + sex", 166.3001, 24),
+        ("hair*sex + eye*sex", 156.6779, 18),
+        ("hair*eye + sex", 19.85656, 15),
+        ("[HE][S]", 19.85656, 15),
+        ("hair*sex + eye", 158.2073, 21),
+        (".^2", 6.7613, 9),
+        (".^3", 0.0, 0),
+    ],
+)
+def test_deviances_are_those_of_loglin(formula: str, g2: float, df: int) -> None:
+    m = ld.loglinear(HAIR, formula)
+    assert m.g2 == pytest.approx(g2, abs=5e-5)
+    assert m.df == df
+
+
+QUINE = """A F F0 AL 5 11 24 45; N F F0 AL 10 11 20 33; A M F0 AL 5 5 13 20 22; N M F0 AL 0 0 2 7 11 12
+A F F1 AL 5 5 11 17 19; N F F1 AL 5 14 6 6 7 28; A M F1 AL 7 14; N M F1 AL 3 4; A F F2 AL 2; N F F2 AL 1
+A M F2 AL 14 16 16 17 40 43 46; N M F2 AL 8 0 1 5 7 16 27; A F F3 AL 0 2 3 5 10 14 21 36 40
+N F F3 AL 1 9 22 3 3 5 15 18 22 37; A M F3 AL 8 23 23 28 34 36 38; N M F3 AL 0 30 10 14 27 41 69; A F F0 SL 3
+N F F0 SL 25; A M F0 SL 2 11 14; N M F0 SL 6 17 67; A F F1 SL 5 6 6 9 13 23 25 32 53 54
+N F F1 SL 5 7 0 1 5 5 5 5 7 11 15; A M F1 SL 6 6 15; N M F1 SL 0 0 5 5 5 11 17; A F F2 SL 8 13 14 20 47 48 60 81
+N F F2 SL 0 5 14 2 2 3 8 10 12; A M F2 SL 6 32 53 57; N M F2 SL 22 30 36"""
+
+
+def test_degrees_of_freedom_are_counted_by_rank() -> None:
+    """Days that children missed at school, several children to a cell: loglm says 127, and that this is wrong."""
+    rows = []
+    for group in QUINE.replace("\n", "; ").split("; "):
+        *labels, days = group.split(" ", 4)
+        rows += [(*labels, child, int(n)) for child, n in enumerate(days.split())]
+    frame = pd.DataFrame(rows, columns=["Eth", "Sex", "Age", "Lrn", "child", "Days"])
+    assert len(frame) == 146
+    X = ld.table(frame, ["Eth", "Sex", "Age", "Lrn", "child"], "Days")
+    there = ld.table(frame, ["Eth", "Sex", "Age", "Lrn", "child"], "rows").counts > 0
+    m = ld.loglinear(X, "(Eth + Sex + Age + Lrn)^2", support=there)
+    assert m.df == 128
+    assert m.g2 == pytest.approx(1368.668558, abs=1e-6)
+
+
+SUM = [2.63826211017, -0.16953400265, 0.80501292295, -0.58919248867, 0.52969050861, 0.50670099038, -0.33133754460]
+SUM += [-0.07203214678, 0.10908613286, 0.07203214678, 0.02975345277]
+SUM_SE = [0.05240859448, 0.08275533636, 0.06293416103, 0.09626684554, 0.06705302494, 0.06744600747, 0.08717636539]
+SUM_SE += [0.04703676192, 0.08275533636, 0.06293416103, 0.09626684554]
+LOCAL = [3.03547260220, 0.93749293952, -1.43648410564, 0.30228087187, -0.02298951823, -0.83803853497, -0.37371640979]
+LOCAL += [-0.07410797215, 0.07410797215, 0.08455738803, 0.48125037033]
+LOCAL_SE = [0.1439214963, 0.1576392987, 0.1908003399, 0.2261655423, 0.0958988581, 0.1241120947, 0.1624118890]
+LOCAL_SE += [0.1925822157, 0.2259954049, 0.2653767168, 0.3008709411]
+
+
+@pytest.mark.parametrize(("contrasts", "b", "se"), [("sum", SUM, SUM_SE), ("local", LOCAL, LOCAL_SE)])
+def test_coefficients_are_those_of_glm(contrasts: Any, b: list[float], se: list[float]) -> None:
+    coef = ld.loglinear(HAIR, "hair*sex + eye").coef(contrasts)
+    assert_allclose(coef.estimate, b, atol=1e-8)
+    assert_allclose(coef.standard_error, se, rtol=3e-6)  # R's are those of the step before the last
+
+
+def test_an_offset_is_that_of_glm() -> None:
+    """R: glm(Freq ~ Hair*Sex + Eye + offset(log(1:4)[Hair]), poisson)."""
+    X = ld.table(HAIR)
+    offset = np.broadcast_to(np.log([1, 2, 3, 4])[:, None, None], X.shape).copy()
+    m = ld.loglinear(X, "hair*sex + eye", offset=offset)
+    assert m.g2 == pytest.approx(158.2073013, abs=1e-6)
+    assert m.aic == pytest.approx(319.0860289, abs=1e-6)
+    coef = m.coef()
+    assert coef["(intercept)"] == pytest.approx(3.03547260220, abs=1e-8)
+    assert coef["hair[blond]"] == pytest.approx(-1.58300465536, abs=1e-8)
+    assert coef.standard_error[3] == pytest.approx(0.1989880180, rel=1e-6)
+
+
+# --- comparison and choice -------------------------------------------------------------------------------------------
+
+
+def test_anova_drop1_and_add1_are_those_of_r() -> None:
+    small, middle, large = (ld.loglinear(HAIR, f) for f in ("hair + eye + sex", "hair*eye + sex", ".^2"))
+    table = ld.anova(small, middle, large)
+    assert_allclose([test.statistic for test in table.tests], [146.444, 13.095], atol=5e-4)
+    assert [test.df for test in table.tests] == [9, 6]
+    assert table.tests[1].p_value == pytest.approx(0.04155, abs=5e-6)
+    assert [m.formula for m in ld.anova(large, small).models] == [small.formula, large.formula]  # either way
+    assert table.to_frame().loc["hair*eye + sex", "aic"] == pytest.approx(192.735, abs=5e-4)
+    found = middle.drop1()
+    assert found.names == ("sex", "hair:eye")
+    assert_allclose(found.g2, [21.810, 166.300], atol=5e-4)
+    assert_allclose(found.aic, [192.69, 321.18], atol=5e-3)
+    assert_allclose(found.lrt, [1.954, 146.444], atol=6e-4)
+    assert found.lrt_df == (1, 9)
+    assert found.p_value[0] == pytest.approx(0.1622, abs=5e-5)
+    found = small.add1()
+    assert found.names == ("hair:eye", "hair:sex", "eye:sex")
+    assert_allclose(found.p_value[1:], [0.04413, 0.67550], atol=5e-6)
+    assert small.add1("hair*sex + eye").names == ("hair:sex",)
+
+
+def test_steps_are_those_of_r() -> None:
+    chosen = ld.loglinear(HAIR, ".^3").step()
+    assert [(move.action, move.term) for move in chosen.path] == [("drop", "hair:eye:sex"), ("drop", "eye:sex")]
+    assert_allclose([move.criterion for move in chosen.path], [191.64, 190.64], atol=5e-3)
+    assert chosen.formula == "hair*eye + hair*sex"
+    up = ld.loglinear(HAIR, ".").step(direction="forward")
+    assert up.formula == chosen.formula
+    assert ld.loglinear(HAIR, "1").step("bic").formula == ld.loglinear(HAIR, ".").step(np.log(592)).formula
+    titanic = ld.loglinear(ld.datasets.titanic(), ".^4").step()  # at the boundary, and with R's numbers all the same
+    assert [move.term for move in titanic.path] == ["class:sex:age:survived", "sex:age:survived"]
+    assert_allclose([move.criterion for move in titanic.path], [185.40, 185.09], atol=5e-3)
+
+
+def test_searches_among_decomposable_models_are_those_of_grim() -> None:
+    X, told = reinis(), REINIS["gRim"]
+    forward = ld.loglinear(X, ".").step(type="decomposable", direction="forward")
+    changes = told["forward AIC among decomposable models, change of AIC at each step"]
+    assert_allclose([-move.change for move in forward.path], changes, atol=5e-5)
+    backward = ld.loglinear(X, ".^6").step(type="decomposable", direction="backward")
+    changes = told["backward AIC among decomposable models from the saturated one"]
+    assert_allclose([move.change for move in backward.path], changes, atol=5e-5)
+    margin = ld.loglinear(X.margin(["smoke", "mental", "phys", "systol"]), "smoke:systol + smoke:mental:phys")
+    assert round(margin.g2, 1) == 3.8
+    assert margin.df == 6
+    orders = gammaln(margin.fit.total + 1) - gammaln(margin.inference.counts.n + 1).sum()
+    assert -2 * (margin.log_likelihood - orders) == pytest.approx(9391.38, abs=5e-3)
+
+
+def test_evidence_is_that_of_bayesloglin() -> None:
+    """Its closed form leaves the gamma functions of N out, its Laplace approximation is that of Poisson counts."""
+    n = np.array(REINIS["counts"])
+    X, N = ld.table(n, names=list("abcdef")), n.sum()
+    orders = gammaln(N + 1) - gammaln(n + 1.0).sum()
+    exact, rough = gammaln(N + 1), (N + 1) * np.log(N + 1) - 0.5 * np.log(N + 1)
+    for model, told in REINIS["bayesloglin"].items():
+        constant = exact if "closed" in model else rough
+        found = ld.loglinear(X, model.split(",")[0]).evidence() - orders + constant
+        assert found == pytest.approx(told, abs=5e-4), model
+
+
+def test_the_evidence_of_closed_forms_is_an_integral() -> None:
+    """Of a saturated model that of a Dirichlet distribution; a variable that is not in a model is uniform."""
+    n = np.array([[3, 1, 4], [1, 5, 9]])
+    tests = ld.decompose(n, ld.full()).inference()
+    a = 2.0 / 6
+    own = gammaln(2.0) - gammaln(25.0) + (gammaln(n + a) - gammaln(a)).sum()
+    dirichlet = gammaln(24) - gammaln(n + 1.0).sum() + own
+    assert tests.evidence(2.0) == pytest.approx(dirichlet, rel=1e-12)
+    rows = ld.loglinear(n, "A").evidence(2.0)
+    of_margin = ld.loglinear(n.sum(axis=1), "A").evidence(2.0)
+    orders = gammaln(n.sum(axis=1) + 1.0).sum() - gammaln(n + 1.0).sum()
+    assert rows == pytest.approx(of_margin + orders - 23 * np.log(3), rel=1e-12)
+    flat = ld.loglinear(n, "1").evidence()
+    assert flat == pytest.approx(gammaln(24) - gammaln(n + 1.0).sum() - 23 * np.log(6), rel=1e-12)
+
+
+# --- the view --------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_a_table_gives_the_same_model() -> None:
+    X = ld.table(HAIR)
+    frame = X.to_frame("Freq")
+    cases = frame.loc[frame.index.repeat(frame.Freq)].drop(columns="Freq")
+    cross = frame.pivot_table(index=["hair", "eye"], columns="sex", values="Freq", sort=False)
+    series = frame.set_index(["hair", "eye", "sex"]).Freq
+    tables = [X, HAIR, frame, pl.from_pandas(frame), cases, cross, series, series.to_xarray(), frame.to_dict("list")]
+    wanted = ld.loglinear(X, "hair*eye + sex")
+    for given in tables:
+        listed = given is frame or isinstance(given, (pl.DataFrame, dict))
+        found = ld.loglinear(given, "hair*eye + sex", counts="Freq" if listed else None)
+        assert found.g2 == pytest.approx(wanted.g2)
+        assert found.df == 15
+        coef = found.coef(reference={"hair": "red", "eye": "blue", "sex": "male"})
+        assert coef["sex[female]"] == pytest.approx(np.log(313 / 279))
+        assert coef["hair[black]:eye[brown]"] == pytest.approx(np.log(68 * 17 / (20 * 26)))
+    assert ld.loglinear(frame, "Freq ~ hair*eye + sex").g2 == pytest.approx(wanted.g2)
+    assert ld.loglinear(frame, "Freq ~ hair + eye").fit.shape == (4, 4)  # of a frame the variables of the formula
+    assert ld.loglinear(X, "hair + eye").fit.shape == (4, 4, 2)
+
+
+def test_answers_have_the_form_of_the_table() -> None:
+    frame = ld.table(HAIR).to_frame("Freq")
+    m = ld.loglinear(frame.set_index(["hair", "eye", "sex"]).Freq, ".")
+    assert m.fitted().loc["black", "brown", "male"] == pytest.approx(108 * 220 * 279 / 592**2)
+    assert m.residuals("adjusted").shape == (32,)
+    assert ld.loglinear(ld.table(HAIR).toarray(), ".^2").names == ("A", "B", "C")
+
+
+def test_it_prints_as_statisticians_expect(tmp_path: Path) -> None:
+    m = ld.loglinear(HAIR, "hair*eye + sex")
+    assert "G2      19.8566 on 15 df, p = 0.178" in repr(m)
+    assert "hair[brown]" in m.summary()
+    assert "(intercept)" in m._repr_html_()
+    assert "[hair eye] [sex]" in m._repr_html_()
+    assert m.summary(rows=2).count("\n") < m.summary().count("\n")
+    boundary = repr(ld.loglinear(ld.datasets.titanic(), ".^2"))
+    assert "status  the maximum likelihood estimate does not exist; in the limit 4 fitted counts are 0" in boundary
+    assert "not in the model, so that all levels have equal means: sex" in repr(ld.loglinear(HAIR, "hair*eye"))
+    m.save(tmp_path / "m.npz")
+    again = ld.load(tmp_path / "m.npz")
+    assert repr(again) == repr(m)
+    assert again.summary() == m.summary()
+    with pytest.raises(ld.LegendreError, match="not at hand"):
+        again.drop1()
+
+
+def test_a_table_prints_and_sums() -> None:
+    X = ld.table(ld.datasets.titanic())
+    assert X.total == 2201
+    assert X.levels["class"] == ["1st", "2nd", "3rd", "crew"]
+    assert X.margin("sex").counts.tolist() == [1731, 470]
+    assert X.margin(["survived", "class"]).counts.tolist() == [[122, 167, 528, 673], [203, 118, 178, 212]]
+    assert str(X).splitlines()[1] == "1st    male    child    0    5"
+    assert "<table" in X._repr_html_()
+    assert ld.decompose(X, "B1").labels.names == X.names
+    assert ld.table(X, ["sex"]).counts.tolist() == [1731, 470]
+
+
+def test_formulas() -> None:
+    X = ld.table(np.arange(1, 17).reshape(2, 2, 2, 2), names=["a", "b", "c", "hair colour"])
+    written = {
+        "a*b + c": "a*b + c",
+        "a:b": "a*b",
+        "(a + b + c)^2": "a*b + a*c + b*c",
+        "(a + b + c)**2 - a:b": "a*c + b*c",
+        ".^2 - a:b - `hair colour`:a": "a*c + b*c + b*`hair colour` + c*`hair colour`",
+        "a*b*c - a:b:c": "a*b + a*c + b*c",
+        "a*(b + c)": "a*b + a*c",
+        "[ab][bc]": "a*b + b*c",
+        "[a, b][`hair colour`]": "a*b + `hair colour`",
+        "~ 'hair colour' + a": "a + `hair colour`",
+        "1": "1",
+    }
+    for formula, same in written.items():
+        assert ld.loglinear(X, formula).formula == same, formula
+    assert ld.loglinear(X, [["a", "b"], "c"]).formula == "a*b + c"
+    assert ld.loglinear(X, ["a", "b"]).formula == "a + b"
+    m = ld.loglinear(X, ".^2")
+    assert m.update("- a:b").df == m.df + 1
+    assert m.update("+ a:b:c").df == m.df - 1
+    assert m.update("a + b").formula == "a + b"
+    loose = ld.loglinear(X, "a:b + c", hierarchical=False)
+    assert loose.fit.n_params == 2
+    assert loose.formula == "c + a:b"
+
+
+def test_functions_in_formulas_have_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry that association models will be built on."""
+    from legendre.tasks.loglinear import formula
+
+    def last_cell(term: formula.FunctionTerm, labels: Any) -> ld.Basis:
+        assert (term.args, term.keywords) == (("A", "B"), (("scores", (1, 2, -0.5)),))
+        return ld.cells([[n - 1 for n in labels.shape]])
+
+    monkeypatch.setitem(formula.TERM_FUNCTIONS, "last", last_cell)
+    m = ld.loglinear([[10, 5, 3], [2, 8, 9]], "A + B + last(A, B, scores=[1, 2, -0.5])")
+    assert m.df == 1
+    assert m.formula == "A + B + last(A, B, scores=[1, 2, -0.5])"
+    assert m.drop1().names == ("A", "B", "last(A, B, scores=[1, 2, -0.5])")
+    with pytest.raises(ld.LegendreError, match="functions of variables can be added, not multiplied"):
+        ld.loglinear([[10, 5], [2, 8]], "A * last(A, B)")
+
+
+def test_large_tables_stay_lists() -> None:
+    rows = np.random.default_rng(0).integers(0, 2, (500, 40))
+    X = ld.from_rows({f"v{k}": rows[:, k] for k in range(40)})
+    chain = " + ".join(f"v{k}*v{k + 1}" for k in range(39))
+    small, large = ld.loglinear(X, "."), ld.loglinear(X, chain)
+    assert ld.anova(small, large).tests[0].df == 39
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+FRAME = ld.table(HAIR).to_frame("Freq")
+BAD: list[tuple[Any, str]] = [
+    (lambda: ld.loglinear(HAIR, "hair*eyes"), "unknown variable 'eyes'; did you mean 'eye'?"),
+    (lambda: ld.loglinear(FRAME, "hair*eyes", counts="Freq"), "unknown column 'eyes'; did you mean 'eye'?"),
+    (lambda: ld.loglinear(HAIR, "[hair, eyes]"), "did you mean 'eye'"),
+    (lambda: ld.loglinear(HAIR, [["hair", "sexx"]]), "did you mean 'sex'"),
+    (lambda: ld.loglinear(HAIR, "hair*eye - hair"), "the term eye:hair needs hair, which the formula takes away."),
+    (lambda: ld.loglinear(HAIR, "hair + eye - sex"), "takes sex away, which is not in it"),
+    (lambda: ld.loglinear(HAIR, "hair + (eye"), "has the end where ')' should stand"),
+    (lambda: ld.loglinear(HAIR, "hair eye"), "cannot be read from 'eye' on (place 6)"),
+    (lambda: ld.loglinear(HAIR, "hair ? eye"), "has '?' at place 6"),
+    (lambda: ld.loglinear(HAIR, "hair + `eye"), "needs its second quote"),
+    (lambda: ld.loglinear(HAIR, "hair^x"), "a power is a whole number, not 'x'"),
+    (lambda: ld.loglinear(HAIR, "hair +"), "ends too early"),
+    (lambda: ld.loglinear(HAIR, ""), "is empty"),
+    (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),
+    (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
+    (lambda: ld.loglinear(np.ones((2, 2, 2)), "[AB", names=["A", "B", "C"]), "'[' that is not closed"),
+    (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
+    (lambda: ld.table(FRAME), "pass counts='Freq'"),
+    (lambda: ld.loglinear(FRAME, "hair*eye"), "pass counts='Freq'"),
+    (lambda: ld.table(FRAME, counts="Frequ"), "unknown column 'Frequ'; did you mean 'Freq'?"),
+    (lambda: ld.table(FRAME.assign(Freq=FRAME.Freq / 2), ["hair"], "Freq"), "column 'Freq' holds 5.5 in row 2; counts"),
+    (
+        lambda: ld.table(FRAME.assign(Freq=-FRAME.Freq), ["hair"], "Freq"),
+        "column 'Freq' holds -32 in row 0;",
+    ),
+    (lambda: ld.table([[1, -2], [3, 4]]), "the count of (A 0, B 1), -2, is negative"),
+    (lambda: ld.table([[1, 2.5], [3, 4]]), "the count of (A 0, B 1), 2.5, is not whole"),
+    (lambda: ld.table([[1, np.nan], [3, 4]]), "has no number (NaN)"),
+    (lambda: ld.table([[0, 0], [0, 0]]), "every count is 0"),
+    (lambda: ld.table([[7]]), "every variable has one level only (A, B)"),
+    (lambda: ld.table([[1, 2], [3, 4]], counts="n"), "only a data frame has a column of counts"),
+    (lambda: ld.table("abc"), "holds no counts"),
+    (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=[1, 2]), "offset has shape (2,)"),
+    (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=[[0, 9e9], [0, 0]]), "exp(offset) must be finite"),
+    (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
+    (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two models or more"),
+    (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),  # type: ignore[arg-type]
+    (
+        lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A"), nested=False),
+        "different tables",
+    ),
+    (lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A*B")), "tables differ"),
+    (lambda: ld.loglinear(HAIR, ".").step("hqc"), 'it is "aic", "bic", or what a parameter costs'),  # type: ignore[arg-type]
+    (lambda: ld.loglinear(HAIR, ".").step(direction="up"), "step(direction='up')"),  # type: ignore[arg-type]
+    (lambda: ld.loglinear(HAIR, "hair*eye").step(scope="hair"), "does not hold the model: eye is missing"),
+    (lambda: ld.loglinear(HAIR, ".^2").step(type="decomposable"), "whose generators are the cliques of its graph"),
+    (lambda: ld.loglinear(HAIR, "hair").step(type="decomposable"), "the graph needs every variable, and eye is not"),
+    (lambda: ld.loglinear(HAIR, "hair:eye", hierarchical=False).drop1(), "this one has hierarchical=False"),
+    (lambda: ld.loglinear(HAIR, ".").evidence(0), "it is a number > 0"),
+    (lambda: ld.loglinear(HAIR, ".").summary(rows=0), "rows must be an integer >= 1"),
+]
+
+
+@pytest.mark.parametrize(("ask", "text"), BAD, ids=[text for _, text in BAD])
+def test_bad_input_is_told(ask: Any, text: str) -> None:
+    with pytest.raises(ld.LegendreError) as caught:
+        ask()
+    assert text in str(caught.value)
+
+
+def test_what_is_left_out_is_said() -> None:
+    one = ld.table(FRAME.assign(year=1974), counts="Freq")
+    assert one.names == ("hair", "eye", "sex")
+    assert one.notes == ("year has one level only and was left out.",)
+    assert "year has one level only and was left out." in repr(ld.loglinear(one, "."))
+    empty = ld.table([[4, 0, 3], [6, 0, 2]])
+    assert empty.notes == ("B 1 has no cases: its fitted counts are 0 in most models.",)
+    m = ld.loglinear(empty, ".")
+    assert m.df == 1
+    assert "in the limit 2 fitted counts are 0" in repr(m)
+    assert m.coef()["B[1]"] == -np.inf
+    assert m.coef()["B[2]"] == pytest.approx(np.log(0.5))
+
+
+def test_sparse_tables_against_a_linear_program() -> None:
+    """Vanishing cells, degrees of freedom and G2 of 500 random tables, most of them without an estimate."""
+    random, at_boundary = np.random.default_rng(14), 0
+    shapes = [((2, 3), [".", "A*B"]), ((3, 3), ["."]), ((2, 2, 3), [".", ".^2", "A*B + C", "A*B + B*C"])]
+    for _ in range(500):
+        shape, formulas = shapes[random.integers(len(shapes))]
+        n = random.poisson(random.choice([0.5, 1.0, 2.0]), shape)
+        if n.sum() < 2 or min(n.shape) < 2:
+            continue
+        m = ld.loglinear(n, formulas[random.integers(len(formulas))])
+        cells = np.argwhere(np.ones(shape))
+        Z = np.hstack([np.ones((len(cells), 1)), (m.fit.basis[None] <= cells[:, None]).all(axis=2)]).astype(float)
+        stays, counts = cells_that_stay(Z, n.ravel().astype(float)), n.ravel().astype(float)
+        assert np.array_equal(m.fit.vanishing_cells, cells[~stays])
+        assert m.df == stays.sum() - np.linalg.matrix_rank(Z[stays])
+        assert m.g2 == pytest.approx(deviance_of(Z[stays], counts[stays]), abs=1e-7)
+        at_boundary += not stays.all()
+    assert at_boundary > 150
