@@ -140,14 +140,14 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 
 PUBLIC = """
-    B1 B2 B3 Basis adaptive boltzmann cells empty full interactions rbm
+    B1 B2 B3 Basis adaptive boltzmann cells empty features full interactions rbm
     decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
     table ContingencyTable loglinear LogLinear anova
     SparseTensor from_batches from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
-    datasets dual errors geometry solvers
+    datasets dual errors geometry solvers ties
 """
 
 
@@ -155,10 +155,17 @@ def test_the_public_names() -> None:
     """What `dir` shows is what is promised, no more and no less: these names, and dunders."""
     assert {name for name in dir(legendre) if not name.startswith("__")} == set(PUBLIC.split()) == set(legendre.__all__)
     modules = {name for name in legendre.__all__ if isinstance(getattr(legendre, name), types.ModuleType)}
-    assert modules == {"datasets", "dual", "errors", "geometry", "solvers"}
+    assert modules == {"datasets", "dual", "errors", "geometry", "solvers", "ties"}
 
 
 def test_public_submodules_list_their_names() -> None:
-    for module in (legendre.datasets, legendre.dual, legendre.errors, legendre.geometry, legendre.solvers):
+    for module in (
+        legendre.datasets,
+        legendre.dual,
+        legendre.errors,
+        legendre.geometry,
+        legendre.solvers,
+        legendre.ties,
+    ):
         assert set(module.__all__) <= set(dir(module))
         assert all(getattr(module, name) is not None for name in module.__all__)

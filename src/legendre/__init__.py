@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from legendre import solvers as solvers
+    from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import cells as cells
     from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
+    from legendre.basis.features import features as features
     from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
     from legendre.basis.interactions import rbm as rbm
@@ -66,6 +68,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "basis.adaptive": "adaptive",
     "basis.basis": "Basis cells empty full",
+    "basis.features": "features",
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
@@ -110,6 +113,7 @@ _SUBMODULES = {
     "errors": "core.errors",
     "geometry": "tasks.geometry",
     "solvers": "solvers",
+    "ties": "basis.ties",
 }
 """Where each public submodule lives."""
 

@@ -6,6 +6,7 @@ A new engine is one more row of ENGINES. It is done when this file passes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from cases import NAMED, Case
 from legendre.core import limits
 from legendre.data.support import Support
 from legendre.engines.cell_list import CellListEngine
+from legendre.engines.choose import engine_for
 from legendre.engines.dense import DenseEngine
 from legendre.engines.device import DeviceEngine
 from legendre.engines.junction import JunctionEngine
@@ -49,6 +51,11 @@ def on_a_full_grid(model: Model) -> bool:
     return model.measure is None
 
 
+def identity_ties(model: Model) -> Engine:
+    """Tie every cell to a parameter of its own."""
+    return engine_for(replace(model, space=replace(model.space, ties=model.terms.tied())))
+
+
 ENGINES: dict[str, Row] = {
     "reference": Row(ReferenceEngine, on_a_grid),
     "dense": Row(DenseEngine, on_a_grid),
@@ -57,6 +64,7 @@ ENGINES: dict[str, Row] = {
     "matrix": Row(MatrixEngine, lambda model: on_a_grid(model) and MatrixEngine.applies(model)),
     "junction": Row(JunctionEngine, on_a_full_grid),
     "device": Row(DeviceEngine, on_a_grid),
+    "tied": Row(identity_ties, lambda _: True),
     "cell_list": Row(CellListEngine, lambda model: model.space.form == "list"),
 }
 

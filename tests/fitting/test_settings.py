@@ -29,11 +29,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"solver": "xyz"}, "unknown solver 'xyz'; Valid: auto"),
     ({"solver": 3}, r"solver must be a name or a solver object such as Natural\(\), got 3"),
     ({"solver": None}, r"solver must be a name or a solver object such as Natural\(\), got None"),
-    ({"start": [0.0]}, r"start must hold 3 finite numbers, one per basis cell; got shape \(1,\)"),
+    ({"start": [0.0]}, r"start must hold 3 finite numbers, one per parameter; got shape \(1,\)"),
     ({"start": np.zeros((3, 1))}, r"start must hold 3 finite numbers.*got shape \(3, 1\)"),
     ({"start": [0.0, np.nan, 0.0]}, "start must hold 3 finite numbers"),
     ({"start": [0.0, np.inf, 0.0]}, "start must hold 3 finite numbers"),
-    ({"start": 0.0}, r"start must hold 3 finite numbers, one per basis cell; got shape \(\)"),
+    ({"start": 0.0}, r"start must hold 3 finite numbers, one per parameter; got shape \(\)"),
     ({"start": ["a", "b", "c"]}, "start must hold 3 finite numbers"),
 ]
 

@@ -14,6 +14,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
+from legendre.core.ties import Terms, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
@@ -47,6 +48,10 @@ class Basis(ABC):
     @abstractmethod
     def select(self, data: Observation) -> IntArray:
         """List the cells of B on this tensor, k x N, without the bottom and without repeats."""
+
+    def terms(self, data: Observation) -> Terms:
+        """List the cells of B on this tensor, and how their parameters are tied; here each has its own."""
+        return Terms(self.select(data))
 
     growing: ClassVar[Adaptive | None] = None
     """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
@@ -90,11 +95,19 @@ class Pair(Basis):
 
     def select(self, data: Observation) -> IntArray:
         """List the cells in the order of the left basis; in a union, those that the right one adds follow."""
-        cells, others = self.left.select(data), self.right.select(data)
+        return untied(self.terms(data), self)
+
+    def terms(self, data: Observation) -> Terms:
+        """Combine the parameters of both as sets: two are the same that have the same feature."""
+        one, other = self.left.terms(data), self.right.terms(data)
         if self.sign == "|":
-            return unique_cells(np.concatenate([cells, others]))
-        inside = member(cells, others)
-        return cells[inside if self.sign == "&" else ~inside]
+            return joined([one, other], len(data.shape))
+        if one.ties is None and other.ties is None:
+            inside = member(one.cells, other.cells)
+        else:
+            known = set(other.feature_keys())
+            inside = np.array([key in known for key in one.feature_keys()], dtype=np.bool_)
+        return one.of_columns(np.flatnonzero(inside if self.sign == "&" else ~inside))
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
@@ -102,6 +115,42 @@ class Pair(Basis):
     def __repr__(self) -> str:
         plain, bracketed = f"{self.left!r} | {self.right!r}", f"({self.left!r}) {self.sign} ({self.right!r})"
         return plain if self.sign == "|" else bracketed
+
+
+class TiedBasis(Basis):
+    """A basis whose parameters act on several cells at once; it lists them in `terms`."""
+
+    def select(self, data: Observation) -> IntArray:
+        """Refuse: what takes cells only cannot take this basis."""
+        return untied(self.terms(data), self)
+
+    @abstractmethod
+    def terms(self, data: Observation) -> Terms:
+        """List the cells, and how their parameters are tied."""
+
+
+def untied(terms: Terms, basis: Basis) -> IntArray:
+    """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for any other."""
+    if terms.ties is not None:
+        raise InvalidBasis(
+            f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose and plan take. Use a "
+            "basis of cells here, such as interactions(2)."
+        )
+    return terms.cells
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(TiedBasis):
+    """Exactly these parameters, tied or not."""
+
+    listed: Terms = field(repr=False)
+
+    def terms(self, data: Observation) -> Terms:
+        inside_grid(self.listed.cells, data.shape)
+        return self.listed
+
+    def __repr__(self) -> str:
+        return f"<{self.listed.n_params} parameters, tied over {len(self.listed.cells)} cells>"
 
 
 @dataclass(frozen=True, eq=False)

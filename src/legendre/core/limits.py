@@ -34,6 +34,9 @@ LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800
 COSTLY_SWEEP = 1 << 27  # merged cells from which one sweep takes seconds, so that none is made that is not needed
 SLAB_ARRAYS = 20  # arrays of the size of a slab that the slab engine holds
 GRID_ARRAYS = 5  # arrays of the size of the merged grid that the dense engine holds
+LARGEST_DESIGN = 1 << 22
+"""Merged cells times tied parameters (32 MiB) up to which their features are kept as a matrix: exact to the last digit
+where probabilities are small, and faster than compiled code compiles."""
 KEPT_JOINS = 1_000  # parameters up to which the reference engine keeps the places of all joins between steps (4 MB)
 # --- Which sums ------------------------------------------------------------------------------------------------------
 

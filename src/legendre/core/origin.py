@@ -192,7 +192,7 @@ def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArra
         raise ValueError("no form of X is named")
     names, own = found.get("names"), found.get("own_names")
     levels = _cut(found.get("levels") or [], shape, stored)
-    labels = Labels.read(shape, names, levels) if names or levels else None
+    labels = Labels.read(shape, names, levels or None) if names or levels else None
     if (by := _read_order(found.get("arranged") or [], shape, order)) is not None:
         labels = replace(labels or Labels(shape), order=by)
     if (found["form"] != "array" and labels is None) or (own is not None and len(own) != len(shape)):

@@ -17,6 +17,10 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
 
     `MatrixEngine` is not among them: balancing takes it for a solver that says so (`Solver.needs_matrix`).
     """
+    if model.ties is not None:
+        from legendre.engines.tied import TiedEngine
+
+        return TiedEngine(model, engine_for(model.untied, products=True))
     space, k = model.space, len(model.basis)
     if space.form == "list":
         return CellListEngine(model)

@@ -71,8 +71,8 @@ class Engine(Protocol):
 
     @property
     def n_params(self) -> int:
-        """|B|."""
-        return len(self.model.basis)
+        """The number of parameters."""
+        return self.model.n_params
 
     def at(self, theta: FloatArray) -> Point:
         """Compute psi and eta at theta: decode theta to Q (eq. 2), encode Q to eta (eq. 3)."""
@@ -97,6 +97,10 @@ class Engine(Protocol):
         space = self.model.space
         with np.errstate(divide="ignore"):
             return space.below(point.theta) + np.log(space.weights) - point.psi
+
+    def sizes(self, point: Point) -> FloatArray:
+        """How large the sums are altogether whose terms make up each eta: its rounding error is a share of that."""
+        return point.eta
 
     def eta_everywhere(self, point: Point) -> FloatArray:
         """Compute eta of every merged cell of a grid, not only of those in B."""

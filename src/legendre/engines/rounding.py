@@ -20,7 +20,8 @@ def rounding(model: Model, point: Point) -> float:
     A logarithm of q is a running sum of theta along each mode, whose errors grow with the square root of its length and
     with the size of what is added; an error in log q is the same share of q, and eta is a sum of these.
     """
-    size = 1.0 + abs(point.psi) + float(np.abs(point.theta).sum())
+    size = 1.0 + abs(point.psi) + float(np.abs(model.space.on_cells(point.theta)).sum())
+    size *= 1.0 if model.ties is None else model.ties.size
     return min(SPREAD * EPS * math.sqrt(sum(model.quotient.merged_shape)) * size, COARSEST)
 
 

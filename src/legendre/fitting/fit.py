@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, Cells
+from legendre.basis.basis import Basis, Cells, Listed
 from legendre.core import limits
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.ties import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.resampled import with_counts
@@ -44,8 +45,10 @@ def fit_on(
     plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
-        basis, eta_hat = plan.problem.model.basis, digest(plan.problem.eta_hat)
-        claims = {"basis": f"{len(basis)} cells {digest(basis)}", "X as the basis sees it": eta_hat}
+        terms, eta_hat = plan.problem.model.terms, digest(plan.problem.eta_hat)
+        claims = {"basis": f"{len(terms.cells)} cells {digest(terms.cells)}", "X as the basis sees it": eta_hat}
+        if (ties := terms.ties) is not None:
+            claims["ties"] = " ".join(map(digest, (ties.rows, ties.columns, ties.values)))
         record.claim(lambda: claims | {"start": digest(theta)})
     plan, outcome = _run_on_face(plan, theta, record)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
@@ -141,14 +144,16 @@ def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     model = plan.problem.model
-    k = len(model.basis)
+    k = model.n_params
     if start is None:
+        if model.ties is not None:
+            return np.zeros(k)
         costly = plan.solvers[0].forms_fisher and model.space.measure is None
         return independence(plan.problem) if costly and model.space.n_cells >= limits.COSTLY_SWEEP else np.zeros(k)
     theta = rectangular(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():
         raise InvalidSetting(
-            f"start must hold {k} finite numbers, one per basis cell; got shape {theta.shape}, dtype {theta.dtype}."
+            f"start must hold {k} finite numbers, one per parameter; got shape {theta.shape}, dtype {theta.dtype}."
         )
     return theta.astype(np.float64)
 
@@ -189,17 +194,19 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recipe=repr(plan.recipe),
         data=data,
         origin=data.origin,
-        refit=partial(_refit, data, problem.model.basis, plan.settings.unwatched),
+        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched),
     )
 
 
 def _refit(
-    data: Observation, cells: IntArray, settings: Settings, columns: IntArray, counts: FloatArray | None = None
+    data: Observation, terms: Terms, settings: Settings, columns: IntArray, counts: FloatArray | None = None
 ) -> Decomposition:
-    """Fit some cells of a basis; to other counts on the same sample space, where they are given, without a warning."""
+    """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
+    kept = terms.of_columns(columns)
+    basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
     if counts is None:
-        return warned(fit_on(data, Cells(cells[columns]), settings))
-    return fit_on(with_counts(data, counts), Cells(cells[columns]), settings)
+        return warned(fit_on(data, basis, settings))
+    return fit_on(with_counts(data, counts), basis, settings)
 
 
 def _status(status: Status, face: Face) -> Status:

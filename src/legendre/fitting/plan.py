@@ -176,7 +176,8 @@ def plan(
 
 def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
-    problem = Problem.of(data, recipe.select(data))
+    terms = recipe.terms(data)
+    problem = Problem.of(data, terms.cells, terms.ties)
     return _plan(problem, recipe, settings, plain_face(problem))
 
 
@@ -189,13 +190,14 @@ def searched(plan: Plan) -> Plan:
 
 
 def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Plan:
-    every, on_face = np.arange(len(problem.model.basis)), problem.model.on_face(face.alive)
+    every, on_face = np.arange(problem.model.n_params), problem.model.on_face(face.alive)
     if settings.solver is None and not settings.ranked and _scales(problem):
         known = face.certain
         target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
-    # on a full grid without a base measure no parameter depends on the others
-    columns = every if on_face.space.measure is None else independent(on_face)
+    # on a full grid without a base measure no cell's parameter depends on the others
+    plain = on_face.space.measure is None and on_face.ties is None
+    columns = every if plain else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]

@@ -13,7 +13,12 @@ Modes = tuple[int, ...]
 
 
 def fitted_margins(model: Model) -> list[Modes]:
-    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only."""
+    """List the largest sets of modes S such that B holds every merged cell with non-zero coordinates in S only.
+
+    Of tied parameters none are listed: their cells do not move by themselves.
+    """
+    if model.ties is not None:
+        return []
     closed = _closed(model)
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})

@@ -16,6 +16,7 @@ import numpy as np
 from legendre.core.array_libraries import Home
 from legendre.core.cells import frozen
 from legendre.core.sums.quotient import Quotient
+from legendre.core.ties import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.space import Grid, Space, space_for
@@ -32,16 +33,38 @@ class Model:
     device: Home | None = None  # where grids are swept, if not here
 
     @classmethod
-    def of(cls, support: Support, base: FloatArray | None, basis: IntArray, device: Home | None = None) -> Model:
-        """Merge the sample space along the basis."""
+    def of(
+        cls,
+        support: Support,
+        base: FloatArray | None,
+        basis: IntArray,
+        device: Home | None = None,
+        ties: Ties | None = None,
+    ) -> Model:
+        """Merge the sample space along the basis, whose parameters may be tied."""
         quotient = Quotient.of(support.shape, basis)
         space = space_for(support, base, quotient, quotient.boxes(basis))
-        return cls(support, base, frozen(basis), space, device)
+        return cls(support, base, frozen(basis), space if ties is None else replace(space, ties=ties), device)
 
     @property
     def n_params(self) -> int:
-        """|B|."""
-        return len(self.basis)
+        """The number of parameters: |B|, unless some are tied."""
+        return self.space.n_params
+
+    @property
+    def ties(self) -> Ties | None:
+        """How the parameters of the cells are tied, ``theta = A beta``; ``None`` where each cell has its own."""
+        return self.space.ties
+
+    @property
+    def terms(self) -> Terms:
+        """The cells and their ties."""
+        return Terms(self.basis, self.ties)
+
+    @property
+    def untied(self) -> Model:
+        """The model in which every cell has its own parameter, on the same merged cells."""
+        return self if self.ties is None else replace(self, space=replace(self.space, ties=None))
 
     @property
     def quotient(self) -> Quotient:
@@ -84,9 +107,9 @@ class Model:
 
     @cached_property
     def one_body(self) -> bool:
-        """True when every cell of B lies on an axis of a full grid without a base measure, and every cut is used."""
+        """True when every cell of B lies on an axis of a full grid without a base measure; all cuts used, none tied."""
         shape, k = self.space.quotient.merged_shape, len(self.basis)
-        if self.space.measure is not None or not k or sum(shape) - len(shape) != k:
+        if self.ties is not None or self.space.measure is not None or not k or sum(shape) - len(shape) != k:
             return False
         return bool((np.count_nonzero(self.positions, axis=1) == 1).all())
 
@@ -107,6 +130,8 @@ class Model:
     def whole_interactions(self) -> bool:
         """True when B has all cells of each interaction of which it has one: only then can it be a set of margins."""
         cells, shape = self.space.positions, self.space.quotient.merged_shape
+        if self.ties is not None:
+            return False
         if len(cells) and math.prod(n - 1 for n, at in zip(shape, cells[0].tolist(), strict=True) if at) > len(cells):
             return False
         return all(n == math.prod(shape[k] - 1 for k in modes) for modes, n in self.patterns.items())
@@ -117,7 +142,9 @@ class Model:
 
     def on_full_grid(self) -> Model:
         """Take every merged cell, not only those of a list; the weights are those of the full grid."""
-        return self if self.space.form != "list" else replace(self, space=Grid(self.quotient, self.positions))
+        if self.space.form != "list":
+            return self
+        return replace(self, space=Grid(self.quotient, self.positions, ties=self.ties))
 
     def on_measure(self, weights: FloatArray) -> Model:
         """Take other weights on the merged cells."""
@@ -125,5 +152,5 @@ class Model:
 
     def with_columns(self, columns: IntArray) -> Model:
         """Keep some parameters only; the merged cells stay as they are, cut by the whole basis."""
-        space = self.space.with_positions(self.positions[columns])
-        return replace(self, basis=frozen(self.basis[columns]), space=space)
+        basis = self.basis if self.ties is not None else frozen(self.basis[columns])
+        return replace(self, basis=basis, space=self.space.with_columns(columns))

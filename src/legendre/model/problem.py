@@ -11,6 +11,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import clique_sums, mode_margins
@@ -61,23 +62,26 @@ class Problem:
     prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
 
     @classmethod
-    def of(cls, data: Observation, basis: IntArray) -> Problem:
+    def of(cls, data: Observation, basis: IntArray, ties: Ties | None = None) -> Problem:
         """Merge the data along the basis: one pass over X."""
-        model = Model.of(data.support, data.base, basis, data.device)
+        model = Model.of(data.support, data.base, basis, data.device, ties)
         space, merged = model.space, MergedData(data, model)
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable):
             return cls(data, model, frozen(space.above(merged.values)), merged)
         if data.entries is not None and space.form == "cliques":
             sums = clique_sums(data.entries, space.tables, data.total)
-            return cls(data, model, frozen(space.tables.sums_above(sums)), merged, clique_sums=frozen(sums))
+            return cls(
+                data, model, frozen(space.on_params(space.tables.sums_above(sums))), merged, clique_sums=frozen(sums)
+            )
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
-            return cls(data, model, frozen(data.above(model.quotient, model.positions) / data.total), merged)
+            sums = space.on_params(data.above(model.quotient, model.positions))
+            return cls(data, model, frozen(sums / data.total), merged)
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
-        eta_hat = np.empty(model.n_params)
+        eta_hat = np.empty(len(model.basis))
         for k, margin in enumerate(margins):
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-        return cls(data, model, frozen(eta_hat), merged, mode_margins=margins)
+        return cls(data, model, frozen(space.on_params(eta_hat)), merged, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:

@@ -21,6 +21,7 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.ties import Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.graph import CliqueTree, clique_tree
@@ -36,6 +37,20 @@ class _Boxes:
     # The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `Model.on_face`). ``None`` on a
     # full grid without a base measure, where it is a product over modes that need not be multiplied out.
     measure: FloatArray | None = None
+    ties: Ties | None = field(default=None, kw_only=True)  # how the cells' parameters are tied; ``None``: not at all
+
+    @property
+    def n_params(self) -> int:
+        """The number of parameters: |B|, unless some are tied."""
+        return len(self.positions) if self.ties is None else self.ties.n_params
+
+    def on_cells(self, vector: FloatArray) -> FloatArray:
+        """Turn a vector of parameters into one on the cells of B, ``A x``."""
+        return vector if self.ties is None else self.ties.spread(vector)
+
+    def on_params(self, vector: FloatArray) -> FloatArray:
+        """Turn a vector on the cells of B into one of parameters, ``A' x``."""
+        return vector if self.ties is None else self.ties.collect(vector)
 
     @cached_property
     def n_cells(self) -> int:
@@ -63,7 +78,8 @@ class _Boxes:
         return frozen(volumes(self.quotient)) if self.measure is None else self.measure
 
     def below(self, vector: FloatArray) -> FloatArray:
-        """Sum a vector on B at or below each merged cell."""
+        """Sum a vector of parameters at or below each merged cell."""
+        vector = self.on_cells(vector)
         if not self.quotient.small:
             check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
         if self.n_cells > limits.LARGEST_GRID and (np.count_nonzero(self.positions, axis=1) == 1).all():
@@ -82,14 +98,14 @@ class _Boxes:
         return np.asarray(flat).reshape(self.quotient.merged_shape)
 
     def above(self, masses: FloatArray) -> FloatArray:
-        """Sum what merged cells hold at or above each cell of B."""
-        return np.asarray(zeta_adjoint(masses)[tuple(self.positions.T)])
+        """Sum what merged cells hold at or above each cell of B, and add up what is tied."""
+        return self.on_params(np.asarray(zeta_adjoint(masses)[tuple(self.positions.T)]))
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
-        """Sum a vector on B at or below each of some merged cells (n x N)."""
+        """Sum a vector of parameters at or below each of some merged cells (n x N)."""
         if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
             return np.asarray(self.below(vector)[tuple(boxes.T)])
-        return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
     def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
         """Look up marks of the merged cells at some of them (n x N)."""
@@ -97,11 +113,13 @@ class _Boxes:
 
     def weighed(self, weights: FloatArray) -> Grid | CellList:
         """Take other weights; what they are 0 on is left out."""
-        return Grid(self.quotient, self.positions, frozen(weights))
+        return Grid(self.quotient, self.positions, frozen(weights), ties=self.ties)
 
-    def with_positions(self, positions: IntArray) -> Grid | CellList:
+    def with_columns(self, columns: IntArray) -> Grid | CellList:
         """Keep some parameters only; the merged cells stay as they are."""
-        return Grid(self.quotient, positions, self.measure)
+        if self.ties is not None:
+            return Grid(self.quotient, self.positions, self.measure, ties=self.ties.of_columns(columns))
+        return Grid(self.quotient, self.positions[columns], self.measure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +147,16 @@ class CellList(_Boxes):
         return True
 
     def below(self, vector: FloatArray) -> FloatArray:
-        """Sum a vector on B at or below each merged cell of the list."""
+        """Sum a vector of parameters at or below each merged cell of the list."""
         return self.below_at(vector, self.cells)
 
     def above(self, masses: FloatArray) -> FloatArray:
-        """Sum what the merged cells of the list hold at or above each cell of B."""
-        return sums_above(self.quotient.merged_shape, self.cells, self.positions, masses)
+        """Sum what the merged cells of the list hold at or above each cell of B, and add up what is tied."""
+        return self.on_params(sums_above(self.quotient.merged_shape, self.cells, self.positions, masses))
 
     def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
-        """Sum a vector on B at or below each of some merged cells (n x N), in the list or not."""
-        return sums_below(self.quotient.merged_shape, boxes, self.positions, vector)
+        """Sum a vector of parameters at or below each of some merged cells (n x N), in the list or not."""
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
 
     def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
         """Look up marks of the list at some merged cells (n x N); False for those that are not in the list."""
@@ -149,9 +167,11 @@ class CellList(_Boxes):
         """Take other weights; what they are 0 on is left out."""
         return replace(self, measure=frozen(weights))
 
-    def with_positions(self, positions: IntArray) -> CellList:
+    def with_columns(self, columns: IntArray) -> CellList:
         """Keep some parameters only; the list stays as it is."""
-        return replace(self, positions=positions)
+        if self.ties is not None:
+            return replace(self, ties=self.ties.of_columns(columns))
+        return replace(self, positions=self.positions[columns])
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.npz import checksum
 from legendre.core.text_table import Table
+from legendre.core.ties import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
@@ -195,6 +196,11 @@ class ModelResult(Result):
     def basis(self) -> IntArray:
         """The cells of B, k x N."""
         return self.model.basis
+
+    @property
+    def ties(self) -> Ties | None:
+        """How the parameters of the cells are tied; ``None`` where each cell has its own."""
+        return self.model.ties
 
     @property
     def theta(self) -> FloatArray:

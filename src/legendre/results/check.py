@@ -17,9 +17,10 @@ from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.engines.rounding import apart, rounding
+from legendre.engines.tied import TiedEngine
 from legendre.model.model import Model
 from legendre.results.file import Archive
-from legendre.results.file_model import unpack_model, unpack_origin, unpack_point
+from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
 from legendre.results.rounds import read_rounds
 from legendre.solvers.status import Status
 
@@ -37,7 +38,8 @@ def evaluated(model: Model, theta: FloatArray, alive: BoolArray | None) -> Point
         return None
     on_face = model.on_face(alive)
     grid = on_face.space.form == "grid" and not on_face.one_body
-    engine: Engine = ReferenceEngine(on_face) if grid else engine_for(on_face)
+    engine: Engine = ReferenceEngine(on_face.untied) if grid else engine_for(on_face.untied)
+    engine = engine if on_face.ties is None else TiedEngine(on_face, engine)
     with np.errstate(all="ignore"):  # theta of a file may be anything
         return engine.at(theta)
 
@@ -81,7 +83,7 @@ def read_fit(arrays: Archive, model: Model, alive: BoolArray | None, status: Sta
     check_face(arrays, model, alive, status)
     if (rank := arrays.whole("rank")) > model.n_params:
         raise arrays.unfit(f"the rank is {rank} of {model.n_params} parameters")
-    eta_hat, point = arrays.expectations("eta_hat", model.n_params), unpack_point(arrays, model, alive)
+    eta_hat, point = unpack_eta(arrays, "eta_hat", model), unpack_point(arrays, model, alive)
     again = check_point(arrays, model, point, alive)
     check_certificate(arrays, model, again, eta_hat, status, arrays.number("tol"))
     return point, eta_hat

@@ -49,6 +49,9 @@ class Decomposition(Questions):
     ----------
     basis, theta, eta, psi
         The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser.
+    ties
+        How the parameters of the cells are tied, a `Ties` with names and ``matrix()``; ``None`` where each has its own.
+        Otherwise theta and eta have an entry for each column, and `theta_tensor` one for each cell.
     total
         The sum of X over the support; ``X ~ total * q``.
     residual, gap, status, converged, history
@@ -134,7 +137,7 @@ class Decomposition(Questions):
     def distribution(self) -> OnGrid | OnCliques:
         """Q in the form in which it answers questions; what one answer computes is kept for the next."""
         if self.model.space.form == "cliques" and self.alive is None:
-            return OnCliques(self.model, self.theta)
+            return OnCliques(self.model.untied, self.model.space.on_cells(self.theta))
         form = OnGrid if self.model.support.points is None else OnList
         return form(self.model, self.theta, self.psi, self.alive)
 

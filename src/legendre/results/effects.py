@@ -155,7 +155,10 @@ class Effects:
         True
         """
         wanted = list(_checked_modes(modes, self.fit.labels))
-        kept = np.flatnonzero(~(self.fit.basis[:, wanted] > 0).all(axis=1))
+        left_out = np.asarray((self.fit.basis[:, wanted] > 0).all(axis=1))
+        if self.fit.ties is not None:
+            left_out = self.fit.ties.touching(left_out)
+        kept = np.flatnonzero(~left_out)
         return max(self.fit.refitted(kept).kl - self.fit.kl, 0.0)
 
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
@@ -199,11 +202,11 @@ def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> E
     if max_order is not None and not is_whole(max_order, 1):
         raise InvalidQuery(f"effects: max_order={max_order!r}; it must be an integer >= 1.")
     quotient = fit.model.quotient
-    weights = weights_of(fit, measure)
-    tables, mean = tables_of(quotient, fit.model.positions, fit.theta, weights, max_order)
+    weights, theta = weights_of(fit, measure), fit.model.space.on_cells(fit.theta)
+    tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
     variances = {modes: variance_of(table, [weights[k] for k in modes]) for modes, table in tables.items()}
     cut = max_order is not None and any(len(modes) > max_order for modes in fit.model.patterns)
-    total = total_variance(fit.model.positions, fit.theta, weights) if cut else math.fsum(variances.values())
+    total = total_variance(fit.model.positions, theta, weights) if cut else math.fsum(variances.values())
     parts = {
         modes: Effect(
             modes,

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.basis.basis import inside_grid
+from legendre.core.cells import cell_keys, frozen
 from legendre.core.origin import PLAIN, Origin, read_origin
+from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask
+from legendre.results.file import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.rounds import pack_rounds
 
 if TYPE_CHECKING:
@@ -31,7 +33,32 @@ def pack_model(model: Model, point: Point) -> Arrays:
         "psi": point.psi,
         **packed_mask("support", model.support.mask),
         **{name: array for name, array in some.items() if array is not None},
+        **_packed_ties(model.ties),
     }
+
+
+def _packed_ties(ties: Ties | None) -> Arrays:
+    """Write the entries of A and the names of its columns; nothing where no parameters are tied."""
+    if ties is None:
+        return {}
+    parts = {"rows": ties.rows, "columns": ties.columns, "values": ties.values, "names": np.array(ties.names)}
+    return nested("ties", parts)
+
+
+def _unpack_ties(arrays: Archive, n_cells: int) -> Ties | None:
+    """Read A, whose entries stand column after column and belong to cells of the basis."""
+    part = arrays.part("ties")
+    if "names" not in part:
+        return None
+    names = [str(name) for name in part.array("names", "U", (None,))]
+    values = part.floats("values", None)
+    rows, columns = (part.integers(name, len(values)).astype(np.int64) for name in ("rows", "columns"))
+    inside = (rows >= 0) & (rows < n_cells) & (columns >= 0) & (columns < len(names))
+    if not inside.all() or (np.diff(columns) < 0).any():
+        raise arrays.unfit(f"the ties are not those of {n_cells} cells and {len(names)} parameters")
+    if (np.diff(cell_keys(np.column_stack([columns, rows])[np.lexsort((rows, columns))])) == 0).any():
+        raise arrays.unfit("the ties name a cell twice for one parameter")
+    return Ties(n_cells, frozen(rows), frozen(columns), values, tuple(names))
 
 
 def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
@@ -48,7 +75,7 @@ def unpack_model(arrays: Archive, base: FloatArray | None = None) -> Model:
         raise arrays.unfit("the base measure is no measure on the support")
     if base is None and support.mask is not None and not support.mask.any():
         raise arrays.unfit("the support is empty")
-    return Model.of(support, base, basis)
+    return Model.of(support, base, basis, ties=_unpack_ties(arrays, len(basis)))
 
 
 def _measures(base: FloatArray) -> bool:
@@ -77,7 +104,17 @@ def unpack_point(arrays: Archive, model: Model, alive: BoolArray | None = None) 
     psi = arrays.number("psi")
     if not np.isfinite(psi):
         raise arrays.unfit(f"{arrays.prefix}psi is {psi:g}")
-    return Point(theta, arrays.expectations("eta", model.n_params), psi)
+    return Point(theta, unpack_eta(arrays, "eta", model), psi)
+
+
+def unpack_eta(arrays: Archive, name: str, model: Model) -> FloatArray:
+    """Read expectations of the features: probabilities, unless parameters are tied."""
+    if model.ties is None:
+        return arrays.expectations(name, model.n_params)
+    found = arrays.floats(name, model.n_params)
+    if (np.abs(found) > model.ties.size * (1 + ROUNDING)).any():
+        raise arrays.unfit(f"{arrays.prefix}{name} holds numbers beyond the values of the features")
+    return found
 
 
 def pack_origin(origin: Origin) -> Arrays:

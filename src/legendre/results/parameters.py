@@ -18,7 +18,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.text_table import aligned, shortened
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.results.inference.wald import INFINITE, OPEN, Information, information
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Parameters:
     Attributes
     ----------
     labels, cells
-        What modes and levels are called; the cells of the basis, k x N, in the order of the rows.
+        What modes and levels are called; the cell of each parameter, in the order of the rows: -1 in every mode for a
+        tied one, which acts on several.
     theta, factor
         Natural parameters, and ``exp(theta)``.
     eta, eta_hat
@@ -85,6 +86,7 @@ class Parameters:
     exact: bool
     notes: tuple[str, ...]
     recession: FloatArray
+    titles: tuple[str, ...] = ()  # names of tied parameters; empty for those that their cells name
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -98,7 +100,8 @@ class Parameters:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Each parameter in words: the levels from which on it acts."""
-        return tuple(self._name(cell) for cell in self.cells)
+        titles = self.titles or ("",) * len(self)
+        return tuple(title or self._name(cell) for title, cell in zip(titles, self.cells, strict=True))
 
     def _name(self, cell: IntArray) -> str:
         """Name the modes in which a cell is not at the lowest level; at or above the highest level is that level."""
@@ -119,7 +122,8 @@ class Parameters:
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         arrays = ("cells", "theta", "eta", "eta_hat", "standard_error", "kl_lost", "recession")
         parts: dict[str, Any] = {name: frozen(getattr(self, name)[chosen]) for name in arrays}
-        return replace(self, **parts, notes=tuple(self.notes[i] for i in chosen))
+        titles = tuple(self.titles[i] for i in chosen) if self.titles else ()
+        return replace(self, **parts, notes=tuple(self.notes[i] for i in chosen), titles=titles)
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
@@ -129,11 +133,18 @@ class Parameters:
 
         columns: dict[str, Any] = {"parameter": list(self.names)}
         if len(self.labels.shape) <= limits.MOST_AXES:
-            columns |= {
-                self.labels.mode(k): self.labels.levels_of(k)[self.cells[:, k]] for k in range(len(self.labels.shape))
-            }
+            columns |= {self.labels.mode(k): self._levels(k) for k in range(len(self.labels.shape))}
         columns |= {name: getattr(self, name) for name in COLUMNS}
         return pandas.DataFrame(columns | {"note": list(self.notes)})
+
+    def _levels(self, k: int) -> AnyArray:
+        """List the level of each parameter in one mode; ``None`` for tied ones."""
+        levels, tied = self.labels.levels_of(k)[self.cells[:, k]], self.cells[:, k] < 0
+        if not tied.any():
+            return levels
+        some = levels.astype(object)
+        some[tied] = None
+        return some
 
     def summary(self, rows: int = ROWS) -> str:
         """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first."""
@@ -187,7 +198,8 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         errors, notes = np.sqrt(np.diagonal(found.covariance())), found.reasons
     return Parameters(
         labels=fit.labels,
-        cells=fit.basis,
+        cells=fit.model.terms.own_cells(),
+        titles=fit.model.terms.titles() if fit.ties is not None else (),
         theta=fit.theta,
         eta=fit.eta,
         eta_hat=fit.eta_hat,

@@ -69,7 +69,9 @@ class FittedTensor:
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""
         fit = self.fit
-        return FittedModel(fit.basis, fit.theta, fit.psi, fit.total, fit.model.quotient, fit.alive)
+        return FittedModel(
+            fit.basis, fit.model.space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, fit.alive
+        )
 
 
 def merged_log_density(fit: Decomposition) -> FloatArray:
@@ -135,7 +137,7 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
     """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
     check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
     out = np.zeros(fit.shape)
-    out[tuple(fit.basis.T)] = fit.theta
+    out[tuple(fit.basis.T)] = fit.model.space.on_cells(fit.theta)
     out[(0,) * out.ndim] = -fit.psi
     return out
 

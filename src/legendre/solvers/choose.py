@@ -53,7 +53,9 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     tree of cliques whole, and every cell of them is `seen`. Nor has an outer product a theta if a level is not seen.
     """
     model = problem.model
-    newton: Solver = Natural() if len(model.basis) <= limits.LARGEST_MATRIX else NaturalCG()
+    newton: Solver = Natural() if model.n_params <= limits.LARGEST_MATRIX else NaturalCG()
+    if model.ties is not None:  # closed forms and scaling fit whole margins
+        return [newton]
     if model.one_body:
         return [Closed(), newton] if seen else [newton]
     space = model.space

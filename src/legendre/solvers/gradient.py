@@ -64,6 +64,11 @@ class Gradient(Solver):
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta; refuse to where no step leads back from: expectations lie in [0, 1], and so do gradients."""
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate
+        if self.form == "sweep" and self.learning_rate is None and target.problem.model.ties is not None:
+            raise InvalidSetting(
+                "gradient: the rate of its sweeps is for features that are 0 or 1, and those of tied parameters are "
+                "not. Use solver='natural', or Gradient(form='batch')."
+            )
         reach, far = rate * self.max_iter, float(np.abs(theta).max(initial=0.0))
         if far > reach:
             raise InvalidSetting(

@@ -188,5 +188,6 @@ def _blur(target: Target, point: Evaluation, anchor: Anchor) -> float:
     less; eta then equals eta_hat in every digit, though no finite theta attains the minimum.
     """
     share = rounding_level(len(point.theta), target.problem.model.space.n_summed)
+    sizes = share * target.engine.sizes(point)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(BLURS, len(point.theta)))
-    return max(target.engine.swing(anchor.factor.solve(share * point.eta * sign)) for sign in signs)
+    return max(target.engine.swing(anchor.factor.solve(sizes * sign)) for sign in signs)

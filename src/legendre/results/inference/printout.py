@@ -14,9 +14,11 @@ from legendre.results.inference.wald import INFINITE, OPEN
 from legendre.results.report import count_name, rank_name
 
 if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
     from legendre.results.inference.result import Inference
 
 MANY = 12  # cells of more modes are named by their coordinates other than 0
+LONG_NAME = 48  # characters of the name of a tied parameter
 LARGE = 1e12  # statistics from here on are written with six digits
 LEGEND = "p: *** < 0.001, ** < 0.01, * < 0.05"
 
@@ -65,15 +67,22 @@ def _parameters(tests: Inference, rows: int) -> Columns:
 
 
 def _row(tests: Inference, i: int) -> tuple[str, str, str, str, str, str]:
-    index, theta, reason = tests.fit.basis[i], tests.fit.theta[i], tests.reasons[i]
-    cell = cell_name(index)
-    if len(index) > MANY:
-        cell = "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
+    theta, reason, cell = tests.fit.theta[i], tests.reasons[i], _name(tests.fit, i)
     if reason:
         limit = np.copysign(np.inf, tests.fit.recession[i]) if reason == INFINITE else theta
         return cell, f"{limit:.4f}", "-", "-", "-", ""
     p = float(tests.p_values[i])
     return cell, f"{theta:.4f}", f"{tests.standard_errors[i]:.4f}", f"{tests.z[i]:.2f}", shown(p), stars(p)
+
+
+def _name(fit: Decomposition, i: int) -> str:
+    """Name a parameter: a tied one by its title, any other by its cell."""
+    if fit.ties is not None and fit.ties.names[i]:
+        return shortened(fit.ties.names[i], LONG_NAME)
+    index = fit.basis[i if fit.ties is None else fit.ties.own[i]]
+    if len(index) > MANY:
+        return "{" + ", ".join(f"{k}: {index[k]}" for k in np.flatnonzero(index)) + "}"
+    return cell_name(index)
 
 
 def stars(p: float) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cells import cell_name, find, member, unique_cells
+from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text_table import NamedValues, Table
+from legendre.core.ties import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.model import Model
@@ -108,43 +109,52 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     counts, others = counts_of(small), counts_of(large)
     _check_same_table(small, large, counts, others)
     _check_nested(small, large)
-    df = added_parameters(small, large.basis)
+    df = added_parameters(small, large.model.terms)
     statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
 
 
-def added_parameters(small: Decomposition, basis: IntArray) -> int:
+def added_parameters(small: Decomposition, basis: Terms) -> int:
     """Count the parameters that a larger basis adds to a fit, on the cells to which the fit gives probability."""
     degrees_of_freedom(small)  # refuses a rank that is only a bound
     more = _rank_on_face(basis, small)
     if not more.exact:
         raise InvalidQuery(
-            f"the degrees of freedom are not known: of {len(basis):,} parameters at most {more.n:,} are "
+            f"the degrees of freedom are not known: of {basis.n_params:,} parameters at most {more.n:,} are "
             f"independent where small has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is was not "
             "counted. Compare smaller bases, or merge levels."
         )
     return more.n - small.rank
 
 
-def _rank(basis: IntArray, support: Support) -> Rank:
+def _rank(basis: Terms, support: Support) -> Rank:
     """Count independent features on the cells of a sample space."""
-    model = Model.of(support, None, basis)
+    model = Model.of(support, None, basis.cells, ties=basis.ties)
     return rank_of(model, independent(model))
 
 
-def _rank_on_face(basis: IntArray, fit: Decomposition) -> Rank:
+def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     """Count independent features on the cells to which a fit gives probability."""
     support = fit.model.support
     if fit.alive is None:
         return _rank(basis, support)
     # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
-    model = Model.of(support, None, unique_cells(np.concatenate([basis, fit.basis])))
+    both = joined([basis, fit.model.terms], len(fit.shape))
+    model = Model.of(support, None, both.cells, ties=both.ties)
     merged = "likelihood_ratio: a grid merged along both bases"
     check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
     face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
-    within = face.with_columns(find(basis, model.basis))
+    within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
+
+
+def _places(some: Terms, terms: Terms) -> IntArray:
+    """Find the parameters of a basis among those of another one that has them all; -1 where it lacks one."""
+    if terms.ties is None and some.ties is None:
+        return find(some.cells, terms.cells)
+    known = {key: j for j, key in enumerate(terms.feature_keys())}
+    return np.array([known.get(key, -1) for key in some.feature_keys()], dtype=np.int64)
 
 
 def _check_same_table(small: Decomposition, large: Decomposition, counts: Counts, others: Counts) -> None:
@@ -174,19 +184,23 @@ def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyAr
 
 
 def _check_nested(small: Decomposition, large: Decomposition) -> None:
-    if member(small.basis, large.basis).all():
+    one, other = small.model.terms, large.model.terms
+    place = _places(one, other)
+    if (place >= 0).all():
         return
-    union = unique_cells(np.concatenate([large.basis, small.basis]))
-    if len(union) > limits.LARGEST_MATRIX:
+    union = joined([other, one], len(small.shape))
+    if union.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(f"whether the models are nested is not checked beyond {limits.LARGEST_MATRIX:,} parameters.")
     omega = small.model.support
     together = _rank(union, omega)
-    if together == _rank(large.basis, omega):
+    if together == _rank(other, omega):
         return
-    if together == _rank(small.basis, omega):
+    if together == _rank(one, omega):
         raise InvalidQuery("the models are nested the other way round: call likelihood_ratio(large, small) swapped.")
-    strange = small.basis[np.flatnonzero(~member(small.basis, large.basis))[0]]
+    strange = int(np.flatnonzero(place < 0)[0])
+    title, cell = one.titles()[strange], one.own_cells()[strange]
     raise InvalidQuery(
-        f"the models are not nested: small has features that large lacks, e.g. the one of cell {cell_name(strange)} of "
-        "its basis. A likelihood ratio needs every feature of small in the span of large's."
+        "the models are not nested: small has features that large lacks, e.g. "
+        f"{repr(title) if title else f'the one of cell {cell_name(cell)} of its basis'}. A likelihood ratio needs "
+        "every feature of small in the span of large's."
     )

@@ -9,11 +9,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.errors import InvalidQuery
-from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
-from legendre.solvers.before.faces import diverging
+from legendre.solvers.before.faces import diverging, feature_rows
 from legendre.solvers.before.rank import independent
 from legendre.solvers.before.search import unseen_directions
 
@@ -73,11 +72,11 @@ def leverages(fit: Decomposition, info: Information, boxes: IntArray) -> FloatAr
 
     ``1 / N + (z_v - eta)' sigma (z_v - eta)``, z_v being the row of zeta at v: the variance of ``log mu_v``.
     """
-    positions, eta = fit.model.positions[info.columns], fit.eta[info.columns]
+    model, eta = fit.model.with_columns(info.columns), fit.eta[info.columns]
     out = np.empty(len(boxes))
     step = max(1, ROWS // max(1, len(info.columns)))
     for start in range(0, len(boxes), step):
-        centred = zeta_rows(boxes[start : start + step], positions) - eta
+        centred = feature_rows(model, boxes[start : start + step]) - eta
         out[start : start + step] = 1.0 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
     return out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from legendre.core.labels import Labels
@@ -44,3 +46,12 @@ def parameter_text(labels: Labels, cell: IntArray) -> str:
     """
     parts = [labels.from_on(k, int(cell[k]), "≥") for k in np.flatnonzero(cell).tolist()]
     return shortened(", ".join(parts), LONGEST_CELL)
+
+
+def parameter_texts(cells: IntArray, titles: Sequence[str], labels: Labels) -> Callable[[int], str]:
+    """Name parameters by their numbers: tied ones by their titles, others by their cells."""
+
+    def name(i: int) -> str:
+        return shortened(titles[i], LONGEST_CELL) if titles and titles[i] else parameter_text(labels, cells[i])
+
+    return name

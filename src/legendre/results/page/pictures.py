@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.results.deviance import signed_roots
 from legendre.results.effects import Effect
 from legendre.results.page.blocks import block_sums, blocks
-from legendre.results.page.names import block_names, cell_text, mode_name, parameter_text
+from legendre.results.page.names import block_names, cell_text, mode_name
 from legendre.results.page.packed import packed, rounded
 from legendre.results.page.pairs import Worst
 from legendre.results.rounds import Round
@@ -86,13 +86,10 @@ def _thinned(effect: Effect, axis: int, merged: FloatArray, most: int) -> tuple[
     return sums / sizes, cuts
 
 
-def parameters_data(basis: IntArray, theta: FloatArray, eta: FloatArray, labels: Labels, most: int) -> dict[str, Any]:
+def parameters_data(name: Callable[[int], str], theta: FloatArray, eta: FloatArray, most: int) -> dict[str, Any]:
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
     shown = np.sort(np.argsort(-np.abs(theta), kind="stable")[:most])
-    rows = [
-        [i + 1, parameter_text(labels, basis[i]), rounded(float(theta[i])), rounded(float(eta[i]))]
-        for i in shown.tolist()
-    ]
+    rows = [[i + 1, name(i), rounded(float(theta[i])), rounded(float(eta[i]))] for i in shown.tolist()]
     cut = f"The {len(rows):,} parameters with the largest |theta| of {len(theta):,} are listed."
     return {"rows": rows, "notes": [cut] if len(rows) < len(theta) else []}
 

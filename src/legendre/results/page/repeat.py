@@ -20,11 +20,13 @@ def call_of_fit(fit: Decomposition, data: Observation | None) -> str:
     """Write the call of `decompose` that gives this fit again."""
     written = _written(fit.recipe)
     support = _support(fit, data)
-    words = ["X", repr(fit.recipe) if written else "cells"]
+    tied = fit.ties is not None
+    words = ["X", repr(fit.recipe) if written else "basis" if tied else "cells"]
     words += [f"support={support}"] if support else []
     words += ["base=base"] if fit.model.base is not None else []
     words += [f"tol={fit.tol:g}"] if fit.tol != USUAL_TOL else []
     cells = "" if written else "cells = ld.load('fit.npz').basis    # the cells that were chosen\n"
+    cells = f"# basis: {fit.recipe}\n" if tied and not written else cells
     call = f"import legendre as ld\n\n{cells}fit = ld.decompose({', '.join(words)})\nfit.report('report.html')"
     if not written or support not in ("", "'nonzero'") or fit.model.base is not None:
         return call

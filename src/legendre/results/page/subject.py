@@ -48,6 +48,7 @@ class Subject:
     eta: FloatArray
     call: str  # how to repeat it
     path: Sequence[Round] = ()
+    titles: tuple[str, ...] = ()  # names of tied parameters; empty for those that their cells name
     pair: Pair | None = None
     without: str = WITHOUT_X  # why there is no pair
 
@@ -65,7 +66,8 @@ def subject_of_fit(fit: Decomposition, data: TensorLike | None) -> Subject:
         tol=fit.tol,
         effects=fit.small_effects(),
         effect_labels=fit.labels,
-        basis=fit.basis,
+        basis=fit.model.terms.own_cells(),
+        titles=fit.model.terms.titles(),
         theta=fit.theta,
         eta=fit.eta,
         path=fit.path,

@@ -17,6 +17,7 @@ from legendre.core.errors import LegendreError
 from legendre.core.files import check_writable, replacing
 from legendre.core.text_table import Columns, NamedValues, Table
 from legendre.results.certificate import Certificate
+from legendre.results.page.names import parameter_texts
 from legendre.results.page.pictures import (
     effects_data,
     history_data,
@@ -102,7 +103,10 @@ def page_data(subject: Subject, share: int = 1) -> tuple[dict[str, Any], dict[st
         data["path"] = path_data(subject.path)
     if subject.basis is not None:
         data["parameters"] = parameters_data(
-            subject.basis, subject.theta, subject.eta, subject.effect_labels, MOST_PARAMETERS // share
+            parameter_texts(subject.basis, subject.titles, subject.effect_labels),
+            subject.theta,
+            subject.eta,
+            MOST_PARAMETERS // share,
         )
     if subject.pair is None:
         return data, {"slices": subject.without}

@@ -56,13 +56,27 @@ def plain_face(problem: Problem) -> Face:
         return attained
     margins = fitted_margins(model)
     # where eta_hat_u = 0 all that lies above u vanishes as theta_u falls
-    recession = np.where(problem.eta_hat == 0, -1.0, 0.0) + _empty_margins(problem, margins)
+    recession = np.where(_never_seen(problem), -1.0, 0.0)
+    if model.ties is None:
+        recession += _empty_margins(problem, margins)
     alive, face = model.alive, attained
     if recession.any():
         fall = model.space.below(recession)
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
     return replace(face, certain=bool(positive[alive].all()) or _a_product(model, margins))
+
+
+def _never_seen(problem: Problem) -> BoolArray:
+    """Mark the parameters whose feature is 0 wherever there is data, and nowhere below 0."""
+    model = problem.model
+    never: BoolArray = problem.eta_hat == 0
+    if model.ties is None:
+        return never
+    for j in np.flatnonzero(never & (model.ties.own < 0)).tolist():
+        feature = model.space.below(np.eye(1, model.n_params, j)[0])[model.alive]
+        never[j] = bool((feature >= 0).all())
+    return never
 
 
 def _a_product(model: Model, margins: list[Modes]) -> bool:
@@ -85,9 +99,14 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
 
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
-    """Rows of zeta for the given merged cells: 1 where u <= v."""
-    chosen = model.space.cells[cells] if model.space.form == "list" else np.argwhere(cells)
-    return zeta_rows(chosen, model.positions)
+    """Rows of zeta for the given merged cells, 1 where u <= v; of ``zeta A`` where parameters are tied."""
+    return feature_rows(model, model.space.cells[cells] if model.space.form == "list" else np.argwhere(cells))
+
+
+def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
+    """Compute the features of some merged cells (n x N), n x parameters."""
+    rows = zeta_rows(boxes, model.positions)
+    return rows if model.ties is None else np.asarray(rows @ model.ties.matrix())
 
 
 def interior_point(problem: Problem) -> FloatArray:

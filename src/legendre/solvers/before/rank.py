@@ -13,11 +13,15 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above
 from legendre.core.sums.linalg import independent_columns
+from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Engine
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
 
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # ranges of features, relative to their size, that are rounding errors
+EXACT = 2.0**50  # n^2 times a covariance of whole numbers up to this is known to less than a half
 WHOLE = 1_000_000  # cells up to which n^2 times a covariance is known to less than a half
 
 
@@ -38,6 +42,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     Bases too large for a matrix are counted where that is cheap; elsewhere a bound is all there is.
     """
     k = model.n_params
+    if model.ties is not None:
+        return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
     if model.measure is None:
         return Rank(k)
     own = model.carries(model.positions)
@@ -95,6 +101,9 @@ def independent(model: Model) -> IntArray:
     dependence on the constant only; what is not found costs theta its uniqueness, not Q (`rank_of` counts).
     """
     every = np.arange(model.n_params)
+    if model.ties is not None:
+        large = len(every) > limits.LARGEST_MATRIX
+        return every if large else every[independent_columns(covariance(model), model.n_merged)]
     if model.measure is None:
         return every
     reached = bool(model.carries(model.positions).all())
@@ -118,12 +127,25 @@ def covariance(model: Model) -> FloatArray:
     n = int(model.alive.sum())
     engine = engine_for(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
+    if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < EXACT):
+        return _without_constants(g, engine, model.ties)
     if n <= WHOLE:
         return np.rint(g * float(n) ** 2) / float(n) ** 2
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
     g[constant] = 0.0
     g[:, constant] = 0.0
+    return g
+
+
+def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
+    """Give features that are constant on Omega up to the rounding errors of their values a variance of exactly 0."""
+    sizes, unit = ties.collect_sizes(np.ones(ties.n_cells)), np.zeros(ties.n_params)
+    for j, size in enumerate(sizes.tolist()):
+        unit[j] = 1.0 / size if size else 0.0
+        if engine.swing(unit) <= ROUNDING:
+            g[j] = g[:, j] = 0.0
+        unit[j] = 0.0
     return g
 
 

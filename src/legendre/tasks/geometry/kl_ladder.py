@@ -19,6 +19,7 @@ from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.text_table import Columns, Table, shape_name, shortened
+from legendre.core.ties import Terms
 from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
@@ -221,7 +222,7 @@ def ladder(
         below, kl = kl, min(fit.kl, kl)  # the projection below is in this model too: only rounding can raise KL
         explained = below - kl
         share = explained / ground.kl if ground.kl > NOTHING else float("nan")
-        g2, df = 2.0 * data.total * explained if data.counts else None, added_parameters(small, index)
+        g2, df = 2.0 * data.total * explained if data.counts else None, added_parameters(small, Terms(index))
         rungs.append(Rung(repr(recipe), len(index), kl, explained, share, g2, df))
         small = fit
     return Ladder(data.shape, data.total, "uniform" if base is None else "base", ground.kl, tuple(rungs))

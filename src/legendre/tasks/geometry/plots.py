@@ -197,6 +197,7 @@ def members(triangle: Triangle, cells: IntArray, n: int = 40) -> FloatArray:
     """Members of the model on the four cells, n x n x 4: the logistic of both parameters is evenly spaced."""
     fit, share = triangle.fit, np.linspace(0.001, 0.999, n)
     below = np.asarray((fit.basis[:, None, :] <= cells).all(axis=-1), dtype=np.float64)  # zeta, basis x cells
+    below = below if fit.ties is None else fit.ties.matrix().T @ below
     theta = np.log(share / (1.0 - share))
     base = np.ones(4) if fit.model.base is None else fit.model.base[tuple(cells.T)]
     q: FloatArray = base * np.exp(theta[:, None, None] * below[0] + theta[:, None] * below[1])

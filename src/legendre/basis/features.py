@@ -1,0 +1,120 @@
+"""Features of cells as parameters: any functions on the grid, each with a parameter of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import TiedBasis
+from legendre.basis.interactions import found_modes, mode_sets
+from legendre.core.array_libraries import rectangular
+from legendre.core.errors import InvalidBasis
+from legendre.core.labels import Labels, Mode
+from legendre.core.memory import check_room
+from legendre.core.sums.zeta import moebius
+from legendre.core.ties import Terms, column_terms
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.observation import Observation
+
+Feature = ArrayLike | Callable[..., ArrayLike]
+ROUNDING = 8 * float(np.finfo(np.float64).eps)
+"""Differences of a feature's values below this share of the largest one are the rounding errors of those values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features(TiedBasis):
+    """Functions on the grid, or of some modes, by name."""
+
+    functions: dict[str, Any] = field(repr=False)
+    modes: tuple[Mode, ...] | None = None  # the modes that they depend on; ``None``: all
+
+    def terms(self, data: Observation) -> Terms:
+        """Invert each function over the partial order of its modes."""
+        labels, order = data.labels, len(data.shape)
+        modes = tuple(range(order)) if self.modes is None else found_modes("features", [self.modes], labels)[0]
+        shape = tuple(data.shape[k] for k in modes)
+        check_room(math.prod(shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
+        found = [corners(_values(name, f, labels.part(modes))) for name, f in self.functions.items()]
+        cells = [placed(own, modes, order) for own, _ in found]
+        return column_terms(cells, [values for _, values in found], list(self.functions), order)
+
+    def __repr__(self) -> str:
+        among = "" if self.modes is None else f", modes={list(self.modes)}"
+        return f"features({{{', '.join(map(repr, self.functions))}}}{among})"
+
+
+def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode | None = None) -> Features:
+    """Give each of some functions of cells a parameter: ``log q`` is a sum of ``beta_j f_j`` and what else B holds.
+
+    Parameters
+    ----------
+    functions
+        By name: arrays of real numbers, of X's shape or what broadcasts to it; or functions that are called with one
+        array of levels per mode (their labels, or indices where there are none), the k-th along the k-th axis.
+    modes
+        The modes that the functions depend on, if not on all: their axes or arguments are these, in the order given.
+
+    Notes
+    -----
+    A feature counts from its value at the first cell of X, which normalisation takes away: theta is the same, and eta
+    is its expectation less that value. Features that depend on each other linearly are no error: `rank` tells how many
+    do not.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> near = ld.features({"near": lambda i, j: abs(i - j) <= 1})
+    >>> fit = ld.decompose([[8, 4, 1], [4, 6, 4], [1, 4, 8]], ld.interactions(1) | near)
+    >>> fit.n_params, fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
+    (5, 'near', 1.9304)
+    """
+    if not isinstance(functions, Mapping) or not all(isinstance(name, str) and name for name in functions):
+        raise InvalidBasis(
+            f"features: pass a dict of names and functions or arrays, such as {{'near': lambda i, j: abs(i - j) < 2}}; "
+            f"got {functions!r}."
+        )
+    group = None if modes is None else mode_sets("features", [[modes] if isinstance(modes, (int, str)) else modes])[0]
+    return Features(dict(functions), group)
+
+
+def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Write a table as a sum of steps ``1[v >= u]``: the cells u, and their coefficients.
+
+    >>> [part.tolist() for part in corners(np.array([[0.0, 0.0], [0.0, 1.0]]))]
+    [[[1, 1]], [1.0]]
+    """
+    inverse = moebius(table)
+    inverse[np.abs(inverse) <= ROUNDING * float(np.abs(table).max(initial=0.0))] = 0.0
+    cells = np.argwhere(inverse)
+    return cells.astype(np.int64), inverse[tuple(cells.T)]
+
+
+def placed(cells: IntArray, modes: tuple[int, ...], order: int) -> IntArray:
+    """Take cells of a table over some modes as cells of X: at the first level of all other modes."""
+    out = np.zeros((len(cells), order), dtype=np.int64)
+    out[:, list(modes)] = cells
+    return out
+
+
+def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
+    """Read a feature as a table over its modes."""
+    shape, table = labels.shape, f
+    if callable(f):
+        sides = [labels.levels_of(k) for k in range(len(shape))]
+        table = f(*(side.reshape([-1 if i == k else 1 for i in range(len(shape))]) for k, side in enumerate(sides)))
+    found: AnyArray = rectangular(table, f"features[{name!r}]", InvalidBasis)
+    if found.dtype.kind not in "biuf":
+        raise InvalidBasis(f"features[{name!r}] has dtype {found.dtype}; it must hold real numbers.")
+    if not np.isfinite(found).all():
+        raise InvalidBasis(f"features[{name!r}] is not finite everywhere; leave cells out with support=.")
+    if found.ndim > len(shape) or any(n not in (1, m) for n, m in zip(found.shape[::-1], shape[::-1], strict=False)):
+        raise InvalidBasis(
+            f"features[{name!r}] has shape {found.shape}, where {shape} is expected: one entry for each level of "
+            f"{', '.join(labels.mode(k) for k in range(len(shape)))}."
+        )
+    return np.broadcast_to(found, shape).astype(np.float64)

@@ -1,0 +1,137 @@
+"""The engine for tied parameters: ``theta = A beta`` around the engine of the cells, so that solvers see beta alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.sums.blas_threads import all_threads
+from legendre.core.ties import Ties
+from legendre.core.types import FloatArray, IntArray
+from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
+from legendre.model.model import Model
+
+PAIRS = 64  # entries of a column up to which its variance is summed over pairs of them; more are swept
+
+
+@dataclass(frozen=True, eq=False)
+class TiedEngine(Engine):
+    """Expectations ``A' eta`` and Fisher matrix ``A' G A``; a point keeps that of the cells' engine."""
+
+    model: Model  # with ties
+    inner: Engine  # of the same model without them
+
+    @property
+    def ties(self) -> Ties:
+        """The matrix A."""
+        assert self.model.ties is not None
+        return self.model.ties
+
+    def at(self, theta: FloatArray) -> Point:
+        point = self.inner.at(self.ties.spread(theta))
+        return Point(theta, self.ties.collect(point.eta), point.psi, point)
+
+    def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
+        """Compute ``A' G A``: from the features themselves, from eta at joins, or from a matrix G of the cells."""
+        g = np.empty((self.n_params, self.n_params)) if out is None else out
+        if self._design is not None:
+            q = self._probabilities(point)
+            centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
+            with all_threads():
+                return np.matmul(centred.T, centred, out=g)
+        if self.model.space.form == "grid":
+            from legendre.core.sums.kernels.dense import mirror
+            from legendre.core.sums.kernels.tied import fill_tied
+
+            work = len(self.ties.values) ** 2
+            fill_tied(work, self._eta_grid(point), self._corner, self.ties.starts, self.ties.values, point.eta, g)
+            mirror(g.size, g)
+            return g
+        return self._from_cells(point, g)
+
+    def _from_cells(self, point: Point, g: FloatArray) -> FloatArray:
+        """Multiply the Fisher matrix of the cells from both sides; or its product with each column of A."""
+        if self.ties.n_cells <= limits.LARGEST_MATRIX:
+            a = self.ties.matrix()
+            g[:] = a.T @ (a.T @ self.inner.fisher(point.cache)).T
+        else:
+            unit = np.zeros(self.n_params)
+            for j, row in enumerate(g):
+                unit[j] = 1.0
+                row[:] = self.fisher_product(point, unit)
+                unit[j] = 0.0
+        g += g.T.copy()
+        g *= 0.5
+        return g
+
+    def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
+        return self.ties.collect(self.inner.fisher_product(point.cache, self.ties.spread(vector)))
+
+    def preconditioner(self, point: Point, last: Any = None) -> Preconditioner:
+        """Invert the variances of the features."""
+        del last
+        variance = self._variances(point)
+        smallest = np.finfo(np.float64).tiny
+        return Diagonal(np.divide(1.0, variance, out=np.zeros_like(variance), where=variance >= smallest))
+
+    def _variances(self, point: Point) -> FloatArray:
+        """Compute the diagonal of ``A' G A``."""
+        if self._design is not None:
+            q = self._probabilities(point)
+            return np.asarray(q @ np.square(self._design - q @ self._design))
+        out, many = np.empty(self.n_params), np.diff(self.ties.starts) > PAIRS
+        if self.model.space.form == "grid" and not many.any():
+            from legendre.core.sums.kernels.tied import tied_variances
+
+            ties, eta = self.ties, self._eta_grid(point)
+            tied_variances(len(ties.values) * PAIRS, eta, self._corner, ties.starts, ties.values, point.eta, out)
+            return out
+        unit = np.zeros(self.n_params)
+        for j in range(self.n_params):
+            unit[j] = 1.0
+            out[j] = self.fisher_product(point, unit)[j]
+            unit[j] = 0.0
+        return out
+
+    def swing(self, vector: FloatArray) -> float:
+        return self.inner.swing(self.ties.spread(vector))
+
+    def sizes(self, point: Point) -> FloatArray:
+        return self.ties.collect_sizes(self.inner.sizes(point.cache))
+
+    def log_probabilities(self, point: Point) -> FloatArray:
+        return self.inner.log_probabilities(point.cache)
+
+    def eta_everywhere(self, point: Point) -> FloatArray:
+        return self.inner.eta_everywhere(point.cache)
+
+    def _eta_grid(self, point: Point) -> FloatArray:
+        return np.ascontiguousarray(self.inner.eta_everywhere(point.cache)).ravel()
+
+    def _probabilities(self, point: Point) -> FloatArray:
+        """Compute q of the merged cells that the rows of the design belong to."""
+        return np.exp(self.inner.log_probabilities(point.cache)[self.model.alive])
+
+    @cached_property
+    def _design(self) -> FloatArray | None:
+        """The features on the merged cells, ``zeta A``, n x m; ``None`` where that is too large."""
+        space = self.model.space
+        if space.form == "cliques" or space.n_cells * self.n_params > limits.LARGEST_DESIGN:
+            return None
+        design, unit = np.empty((self.model.n_alive, self.n_params)), np.zeros(self.n_params)
+        for j in range(self.n_params):
+            unit[j] = 1.0
+            design[:, j] = space.below(unit)[self.model.alive]
+            unit[j] = 0.0
+        return design
+
+    @cached_property
+    def _corner(self) -> IntArray:
+        """For each entry of A its cell, coordinates times strides, so that the place of a join is a sum of maxima."""
+        shape = self.model.quotient.merged_shape
+        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
+        return np.ascontiguousarray((self.model.positions * strides)[self.ties.rows])

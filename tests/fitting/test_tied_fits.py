@@ -1,0 +1,347 @@
+"""Tied parameters against their slow twin: a matrix of features on every cell, and Newton's method by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.basis.basis import Basis
+from legendre.core import limits
+from legendre.data.dense import observe
+from oracles import FloatArray
+from strategies import count_tables, masks, positive_tensors, shapes
+
+MENTAL = np.array(
+    [[64, 57, 57, 72, 36, 21], [94, 94, 105, 141, 97, 71], [58, 54, 65, 77, 54, 54], [46, 40, 60, 94, 78, 71]]
+)
+HAUSER = np.array(
+    [
+        [1414, 521, 302, 643, 40],
+        [724, 524, 254, 703, 48],
+        [798, 648, 856, 1676, 108],
+        [756, 914, 771, 3325, 237],
+        [409, 357, 441, 1611, 1832],
+    ]
+)
+LEVELS = [[2, 4, 5, 5, 5], [3, 4, 5, 5, 5], [5, 5, 5, 5, 5], [5, 5, 5, 4, 4], [5, 5, 5, 4, 1]]
+WOMEN = np.array([[1520, 266, 124, 66], [234, 1512, 432, 78], [117, 362, 1772, 205], [36, 82, 179, 492]])
+MAIN = ld.interactions(1)
+
+
+def design(basis: Basis, x: FloatArray) -> FloatArray:
+    """Compute the features of a basis on every cell of X, from the definition of zeta."""
+    terms = basis.terms(observe(x))
+    grid = np.indices(x.shape).reshape(x.ndim, -1).T
+    zeta = (terms.cells[None, :, :] <= grid[:, None, :]).all(axis=2).astype(float)
+    return zeta @ terms.tied().matrix().toarray()
+
+
+def twin(features: FloatArray, p: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Newton steps on ``q ~ base exp(F beta)``, halved while the objective rises: beta and q."""
+    beta, target = np.zeros(features.shape[1]), features.T @ p
+
+    def at(b: FloatArray) -> tuple[float, FloatArray]:
+        with np.errstate(divide="ignore"):
+            log_q = features @ b + np.log(base)
+        peak = log_q.max()
+        q = np.exp(log_q - peak)
+        return peak + np.log(q.sum()) - b @ target, q / q.sum()
+
+    value, q = at(beta)
+    for _ in range(80):
+        centred = features - q @ features
+        step = np.linalg.lstsq((centred * q[:, None]).T @ centred, target - features.T @ q, rcond=1e-13)[0]
+        while step.any() and not at(beta + step)[0] <= value + 1e-14 and np.abs(step).max() > 1e-12:
+            step /= 2
+        beta = beta + step
+        value, q = at(beta)
+    return beta, q
+
+
+def kl(p: FloatArray, q: FloatArray) -> float:
+    seen = p > 0
+    return float(p[seen] @ np.log(p[seen] / q[seen]))
+
+
+@pytest.mark.parametrize(
+    ("basis", "g2", "df"),
+    [
+        (MAIN, 47.41784679, 15),
+        (MAIN | ld.ties.uniform(0, 1), 9.89512355, 14),
+        (MAIN | ld.ties.linear("mental", "ses"), 9.89512355, 14),
+        (MAIN | ld.ties.rows("mental", "ses"), 6.280760919, 12),
+        (MAIN | ld.ties.columns("mental", "ses"), 6.82933437, 10),
+    ],
+)
+def test_association_models_of_mental_health_equal_those_of_r(basis: Basis, g2: float, df: int) -> None:
+    tests = ld.decompose(MENTAL, basis, names=["mental", "ses"]).inference()
+    assert tests.df == df
+    assert tests.g2 == pytest.approx(g2, abs=1e-7)
+
+
+def test_the_uniform_association_and_its_standard_error_equal_those_of_r() -> None:
+    fit = ld.decompose(MENTAL, "interactions(1) + uniform(0, 1)")
+    assert fit.theta[-1] == pytest.approx(0.09068660881, abs=1e-9)
+    assert fit.inference().standard_errors[-1] == pytest.approx(0.01500612698, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("basis", "g2", "df"),
+    [
+        (MAIN, 6170.130145, 16),
+        (MAIN | ld.ties.diagonal(0, 1), 683.3417873, 11),
+        (ld.ties.quasi_symmetric(0, 1), 27.44793499, 6),
+        (MAIN | ld.ties.topological(LEVELS), 66.56695437, 12),
+        (MAIN | ld.ties.uniform(0, 1) | ld.ties.diagonal(0, 1), 73.00701489, 10),
+    ],
+)
+def test_mobility_models_of_hauser_equal_those_of_r(basis: Basis, g2: float, df: int) -> None:
+    tests = ld.decompose(HAUSER, basis).inference()
+    assert tests.df == df
+    assert tests.g2 == pytest.approx(g2, abs=1e-6)
+
+
+def test_uniform_association_beside_a_diagonal_equals_that_of_r() -> None:
+    fit = ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1) | ld.ties.diagonal(0, 1))
+    r = [0.1584002857, 0.4688793924, 0.1562193873, 0.4649483994, 0.2467476323, 2.3573481250]
+    errors = [0.006458908174, 0.054125966899, 0.055381636831, 0.047041828824, 0.035099816518, 0.061075656754]
+    assert_allclose(fit.theta[-6:], r, atol=1e-8)
+    assert_allclose(fit.inference().standard_errors[-6:], errors, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("basis", "g2", "df"),
+    [
+        (ld.ties.symmetric(0, 1), 19.24918745, 6),
+        (ld.ties.quasi_symmetric(0, 1), 7.270761834, 3),
+        (MAIN | ld.ties.diagonal(0, 1), 199.1061867, 5),
+    ],
+)
+def test_symmetry_models_of_visual_acuity_equal_those_of_r(basis: Basis, g2: float, df: int) -> None:
+    tests = ld.decompose(WOMEN, basis).inference()
+    assert tests.df == df
+    assert tests.g2 == pytest.approx(g2, abs=1e-6)
+
+
+def test_a_likelihood_ratio_of_tied_models_has_the_difference_of_both() -> None:
+    small, large = (ld.decompose(HAUSER, b) for b in (MAIN | ld.ties.uniform(0, 1), MAIN | ld.ties.rows(0, 1)))
+    test = ld.likelihood_ratio(small, large)  # uniform association is a combination of row effects
+    assert test.df == 3
+    assert test.statistic == pytest.approx(small.inference().g2 - large.inference().g2)
+    with pytest.raises(
+        ld.errors.InvalidQuery, match=r"small has features that large lacks, e.g. 'mode 0 by mode 1, per"
+    ):
+        ld.likelihood_ratio(small, ld.decompose(HAUSER, MAIN | ld.ties.diagonal(0, 1)))
+    symmetric = ld.decompose(HAUSER, ld.ties.symmetric(0, 1))
+    quasi = ld.decompose(HAUSER, ld.ties.quasi_symmetric(0, 1))
+    assert ld.likelihood_ratio(symmetric, quasi).df == 4
+
+
+@st.composite
+def tied_problems(draw: st.DrawFn) -> tuple[FloatArray, Basis, Any, FloatArray | None]:
+    """Draw a tensor, a basis of features and cells, a support, a base measure."""
+    shape = draw(shapes(max_cells=24, max_order=3))
+    x = draw(st.one_of(positive_tensors(shape), count_tables(shape)))
+    mask = draw(masks(shape))
+    if not x[mask].sum() > 0:
+        mask = np.ones(shape, dtype=np.bool_)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(1, 4))
+    rounded = draw(st.sampled_from([0, 1]))
+    functions = {f"f{i}": np.round(rng.normal(size=shape) * 2, rounded) for i in range(count)}
+    basis: Basis = ld.features(functions)
+    if draw(st.booleans()):
+        basis = MAIN | basis
+    base = rng.uniform(0.5, 2.0, shape) if draw(st.booleans()) else None
+    return x, basis, mask, base
+
+
+@settings(max_examples=60, deadline=None)
+@given(tied_problems())
+def test_a_tied_fit_is_the_one_of_its_matrix_of_features(problem: tuple[FloatArray, Basis, Any, Any]) -> None:
+    x, basis, mask, base = problem
+    fit = ld.decompose(x, basis, support=mask, base=base)
+    inside = mask.ravel()
+    F, p = design(basis, x)[inside], x.ravel()[inside] / x[mask].sum()
+    r = np.ones(len(p)) if base is None else base.ravel()[inside]
+    beta, q = twin(F, p, r)
+    assert fit.converged
+    got = (fit.tensor() / fit.total).ravel()[inside]
+    boundary = fit.status is ld.Status.AT_BOUNDARY
+    assert_allclose(got, q, atol=2e-5 if boundary else 1e-8)
+    assert fit.kl == pytest.approx(max(kl(p, q), 0.0), abs=1e-5 if boundary else 1e-8)
+    assert (got[p > 0] > 0).all()
+    alive = got > 0
+    rank = np.linalg.matrix_rank(np.column_stack([np.ones(alive.sum()), F[alive]]), tol=1e-8) - 1
+    assert fit.rank == rank
+    assert np.abs(F.T @ (got - p)).max(initial=0.0) <= 1e-9
+    if rank == fit.n_params:
+        centred = F[alive] - got[alive] @ F[alive]
+        information = (centred * got[alive, None]).T @ centred
+        assert_allclose(fit.fisher(), information, atol=1e-9)
+        if not boundary:
+            assert_allclose(fit.theta, beta, atol=1e-5 * (1 + np.abs(beta).max(initial=0.0)))
+
+
+def test_standard_errors_are_those_of_the_inverse_information() -> None:
+    x = np.random.default_rng(1).poisson(20, (3, 4))
+    basis = MAIN | ld.features({"wave": lambda i, j: np.cos(i * j)})
+    fit, F = ld.decompose(x, basis), design(basis, x)
+    q = (fit.tensor() / fit.total).ravel()
+    centred = F - q @ F
+    covariance = np.linalg.inv((centred * q[:, None]).T @ centred) / fit.total
+    assert_allclose(fit.inference().covariance(), covariance, rtol=1e-7)
+    leverage = 1 / fit.total + np.einsum("ij,ij->i", centred @ covariance, centred)
+    pearson = (x.ravel() - fit.total * q) / np.sqrt(fit.total * q)
+    expected = pearson / np.sqrt(1 - leverage * fit.total * q)
+    assert_allclose(fit.inference().residuals("adjusted").ravel(), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("solver", ["natural", "natural-cg", "batch", "m-projection"])
+def test_solvers_that_take_ties_agree(solver: str) -> None:
+    x = np.random.default_rng(3).uniform(1, 2, (3, 4))
+    basis = MAIN | ld.ties.uniform(0, 1)
+    chosen = ld.solvers.Gradient(form="batch") if solver == "batch" else solver
+    known, fit = ld.decompose(x, basis), ld.decompose(x, basis, solver=chosen, tol=1e-8)
+    assert fit.converged
+    assert_allclose(fit.tensor(), known.tensor(), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["closed", "scaling", "gradient"])
+def test_solvers_that_fit_margins_refuse_ties(solver: str) -> None:
+    with pytest.raises(ld.errors.InvalidSetting, match="solver='"):
+        ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1), solver=solver)
+
+
+def test_sparse_and_dense_tensors_have_the_same_tied_fit() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.poisson(0.4, (6, 6, 4)).astype(float)
+    basis = MAIN | ld.ties.uniform(0, 1) | ld.ties.diagonal(0, 1)
+    dense = ld.decompose(x, basis)
+    sparse = ld.decompose(ld.from_coords(np.argwhere(x > 0), x[x > 0], x.shape), basis)
+    assert_allclose(sparse.theta, dense.theta, atol=1e-7)
+    assert sparse.kl == pytest.approx(dense.kl, abs=1e-10)
+    inside = ld.decompose(x, basis, support="nonzero")
+    listed = ld.decompose(ld.from_coords(np.argwhere(x > 0), x[x > 0], x.shape), basis, support="nonzero")
+    assert listed.kl == pytest.approx(inside.kl, abs=1e-10)
+    assert listed.rank == inside.rank
+
+
+@pytest.mark.parametrize("largest", [0, 1 << 22])
+def test_all_ways_to_the_fisher_matrix_agree(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_DESIGN", largest)
+    x = np.random.default_rng(2).uniform(0.5, 2, (4, 4, 3))
+    basis = (
+        ld.interactions([(2,)])
+        | ld.ties.quasi_symmetric(0, 1)
+        | ld.features({"f": np.sin(np.arange(48)).reshape(x.shape)})
+    )
+    fit = ld.decompose(x, basis)
+    F, q = design(basis, x), (fit.tensor() / fit.total).ravel()
+    centred = F - q @ F
+    assert_allclose(fit.fisher(), (centred * q[:, None]).T @ centred, atol=1e-13)
+    assert ld.decompose(x, basis, solver="natural-cg").kl == pytest.approx(fit.kl, abs=1e-11)
+
+
+def test_ties_on_cliques_equal_those_on_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(4).uniform(0.5, 2, (3, 3, 3, 3))
+    basis = ld.interactions([(0, 1), (1, 2)]) | ld.ties.uniform(2, 3) | ld.ties.diagonal(0, 1)
+    grid = ld.decompose(x, basis)
+    monkeypatch.setattr(limits, "CLIQUES_FROM", 0)
+    monkeypatch.setattr(limits, "CLIQUES_GAIN", 0)
+    fit = ld.decompose(x, basis)
+    assert fit.model.space.form == "cliques"
+    assert_allclose(fit.theta[:-3], grid.theta[:-3], atol=1e-7)
+    assert_allclose(fit.tensor(), grid.tensor(), atol=1e-9)
+    assert_allclose(fit.marginal([0, 3]), grid.marginal([0, 3]), atol=1e-10)
+    assert_allclose(fit.condition({0: 1, 3: 2}), grid.condition({0: 1, 3: 2}), atol=1e-10)
+
+
+def test_collinear_features_lower_the_rank_and_raise_nothing() -> None:
+    fit = ld.decompose(
+        HAUSER,
+        MAIN | ld.features({"a": lambda i, j: i * j, "b": lambda i, j: 0.1 * i * j + 0.3 * i, "c": np.ones((5, 5))}),
+    )
+    assert (fit.n_params, fit.rank) == (11, 9)
+    assert fit.inference().df == 15
+    assert fit.inference().g2 == pytest.approx(ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1)).inference().g2)
+    assert "Of the 11 parameters 9 are independent" in fit.certificate().text()
+
+
+def test_views_of_a_tied_fit_use_the_parameters_of_cells() -> None:
+    fit = ld.decompose(HAUSER, MAIN | ld.ties.uniform(0, 1))
+    theta = fit.theta_tensor()
+    assert_allclose(theta[1:, 1:], fit.theta[-1])
+    assert_allclose(ld.dual.from_theta(theta) * fit.total, fit.tensor())
+    assert_allclose(fit.eta_tensor()[1:, 1:].sum(), fit.eta[-1])
+    assert fit.effects()[0, 1].variance > 0
+    assert_allclose(fit.effects().kl_lost([0, 1]), ld.decompose(HAUSER, MAIN).kl - fit.kl)
+    assert len(fit.sample(10, rng=0)) == 10
+    names = fit.parameters().names
+    assert names[-1] == "mode 0 by mode 1, per step of both"
+    frame = fit.parameters().to_frame()
+    assert frame["mode 0"].iloc[-1] is None
+    assert frame["mode 0"].iloc[-2] == 4
+
+
+def test_a_tied_fit_comes_back_from_its_file(tmp_path: Path) -> None:
+    fit = ld.decompose(WOMEN, MAIN | ld.ties.diagonal("right", "left"), names=["right", "left"])
+    fit.save(tmp_path / "fit.npz")
+    back = ld.load(tmp_path / "fit.npz")
+    assert_array_equal(back.theta, fit.theta)
+    assert_array_equal(back.tensor(), fit.tensor())
+    assert back.parameters(kl_lost=None).names == fit.parameters(kl_lost=None).names
+    assert fit.ties is not None
+    assert back.ties.names == fit.ties.names
+    tests = fit.inference()
+    tests.save(tmp_path / "tests.npz")
+    assert ld.load(tmp_path / "tests.npz").g2 == tests.g2
+    fit.report(tmp_path / "report.html")
+    assert "right = left = 2" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_file_whose_ties_were_changed_is_refused(tmp_path: Path) -> None:
+    from legendre.core.npz import checksum
+
+    path = tmp_path / "fit.npz"
+    ld.decompose(WOMEN, ld.ties.symmetric(0, 1)).save(path)
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    for name, value, words in [
+        ("ties.rows", arrays["ties.rows"] + 1, "the ties are not those of"),
+        ("ties.values", arrays["ties.values"] * 2, "eta and psi are not those of theta"),
+        ("ties.rows", np.zeros_like(arrays["ties.rows"]), "name a cell twice"),
+    ]:
+        changed = {**arrays, name: value}
+        del changed["checksum"]
+        np.savez(path, **changed, checksum=checksum(changed))
+        with pytest.raises(ld.errors.InvalidFile, match=words):
+            ld.load(path)
+
+
+def test_a_fit_with_ties_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    basis = MAIN | ld.ties.uniform(0, 1)
+    plain = ld.decompose(HAUSER, basis)
+    with pytest.warns(ld.ConvergenceWarning):
+        ld.decompose(HAUSER, basis, max_iter=2, checkpoint=tmp_path / "state", checkpoint_every=0)
+    again = ld.decompose(HAUSER, basis, checkpoint=tmp_path / "state", checkpoint_every=0)
+    assert_array_equal(again.theta, plain.theta)
+    with pytest.raises(ld.errors.InvalidFile, match="another problem"):
+        ld.decompose(
+            HAUSER, MAIN | ld.ties.linear(0, 1, ([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])), checkpoint=tmp_path / "state"
+        )
+
+
+def test_zeros_under_a_tied_feature_make_its_cells_vanish() -> None:
+    x = np.array([[0.0, 3, 2], [4, 0, 3], [2, 5, 0]])
+    fit = ld.decompose(x, MAIN | ld.features({"diagonal": np.eye(3)}))
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.vanishing_cells.tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert "runs to infinity" in fit.inference().reasons[-1]
