@@ -6,6 +6,8 @@ first. It is computed when it is asked for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
@@ -20,10 +22,13 @@ from legendre.fitting.adaptive.state import State
 from legendre.fitting.adaptive.steps import fitted
 
 SHARE = 0.1  # of the cells that is left out in one go
-ROUGH = 1e-2  # the decrement that those fits leave, as a share of the loss
+ROUGH = 1e-2  # the decrement that a fit without a cell leaves, as a share of the loss
 ONE_BY_ONE = 64  # cells up to which they are left out one by one, by what a fit without each loses
-REFITTED, REFITTED_CELLS = 8, 1 << 22
+REFITTED, REFITTED_CELLS = 8, 1 << 20
 """How many cells are tried in that way, those that the estimate says are missed least; cells of the grid for each."""
+LAST, LAST_CELLS = 12, 1 << 15  # cells among which the best first few are searched for; cells of a grid for that
+AHEAD = 3  # how many of the first few are chosen forward at most: the best single cell need not be in the best pair
+Some = frozenset[int]
 
 
 def order_of(recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatArray) -> IntArray:
@@ -40,25 +45,75 @@ def order_of(recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatA
 
 
 def _ordered(search: Search, state: State) -> IntArray:
-    first = len(search.start)
+    first, searched = len(search.start), search.ground.p.size <= LAST_CELLS
     left, dropped = np.arange(state.size), []
     state = fitted(state.anchored(), 0.0, END_STEPS, 1e-9).state.anchored()
-    while state.size > first + 1:
+    while state.size > first + (LAST if searched else 1):
         loss = search.losses(state)
         gone = _least_missed(state, loss, first)
         dropped.append(left[gone])
         left = np.delete(left, gone)
         state = search.shorter(state, gone, loss).anchored()
+    if searched and state.size > first + 1:
+        left = left[_Last(state, first).order()]
     return np.concatenate([left, *(gone[::-1] for gone in reversed(dropped))])
 
 
 def _least_missed(state: State, loss: FloatArray, first: int) -> IntArray:
     """List the positions of the cells to leave out now, the least missed first."""
-    ascending = np.argsort(loss, kind="stable")
-    if state.size > ONE_BY_ONE:
-        return ascending[: min(int(SHARE * state.size), state.size - max(ONE_BY_ONE, first))]
-    tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.p.size, state.size - first)]
+    ascending, loose = np.argsort(loss, kind="stable"), state.size - first
+    if loose > ONE_BY_ONE:
+        return ascending[: min(int(SHARE * loose), loose - ONE_BY_ONE)]
+    tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.p.size, loose)]
     if len(tried) > 1:
         goal = max(ROUGH * float(loss[tried].max()), 1e-13)
         tried = tried[np.argsort(refitted_losses(state, tried, goal), kind="stable")]
     return tried[:1] if len(tried) else ascending[:1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Last:
+    """A few cells, and KL of each subset of them that has been fitted."""
+
+    state: State
+    first: int  # cells of the start, which are in every subset
+    known: dict[Some, float] = field(default_factory=dict)
+
+    def order(self) -> IntArray:
+        """Put the cells in the order whose first few are good for every number of them, judged by the worst of these.
+
+        Leaving out one by one is best for most numbers, but what is left in the end may be a poor pair. So the first
+        few are also chosen forward, and the cells that are left out are others.
+        """
+        every = frozenset(range(self.first, self.state.size))
+        ahead: list[Some] = [frozenset()]
+        while len(ahead) <= min(AHEAD, len(every) - 1):
+            ahead.append(min((ahead[-1] | {i} for i in sorted(every - ahead[-1])), key=self.kl))
+        chains = [[*ahead[:m], *self._backward(every, kept)[::-1]] for m, kept in enumerate(ahead)]
+        best = max(chains, key=self._worst)
+        steps = [next(iter(larger - smaller)) for smaller, larger in zip(best, best[1:], strict=False)]
+        return np.array([*range(self.first), *steps], dtype=np.int64)
+
+    def kl(self, some: Some) -> float:
+        """Fit a subset."""
+        if some not in self.known:
+            rows = np.array([*range(self.first), *sorted(some)], dtype=np.int64)
+            state = State.of(self.state.ground, self.state.places[rows], np.zeros(len(rows)))
+            self.known[some] = fitted(state, 1e-3 * max(self.state.kl, 1e-9), END_STEPS).state.kl
+        return self.known[some]
+
+    def _backward(self, every: Some, kept: Some) -> list[Some]:
+        """Leave out the least missed one by one, but for those to keep."""
+        chain = [every]
+        while len(chain[-1]) > len(kept):
+            chain.append(min((chain[-1] - {i} for i in sorted(chain[-1] - kept)), key=self.kl))
+        return chain
+
+    def _worst(self, chain: list[Some]) -> float:
+        """Return the smallest share, over all numbers of cells, of what the best known subset of that size explains."""
+        nothing, shares = self.kl(frozenset()), [1.0]
+        for some in chain[1:]:
+            own = nothing - self.kl(some)
+            most = nothing - min(kl for other, kl in self.known.items() if len(other) == len(some))
+            shares.append(own / most if most > 0 else 1.0)
+        return min(shares)
