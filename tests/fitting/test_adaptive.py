@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import bernoulli_divergence, chosen
 from legendre.fitting.adaptive.ground import Ground
@@ -179,6 +180,45 @@ def test_bic_gives_back_what_no_longer_pays() -> None:
         assert set(cells) <= set(map(tuple, fit.basis.tolist()))
         spurious += fit.n_params - len(cells)
     assert spurious <= 1
+
+
+def price_of(criterion: str, X: FloatArray, start: IntArray) -> float:
+    """Compute what a parameter must gain in KL: half its penalty for each count."""
+    eta_hat = np.asarray(ld.dual.to_eta(X))
+    uncertain = (eta_hat > 0) & (eta_hat < 1)
+    uncertain[tuple(start.T)] = False
+    penalty = 2.0 if criterion == "aic" else np.log(X.sum()) + 2 * np.log(uncertain.sum())
+    return float(penalty / (2 * X.sum()))
+
+
+@pytest.mark.parametrize("criterion", ["bic", "aic"])
+@pytest.mark.parametrize("start", ["empty", "B1"])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_cell_that_a_criterion_keeps_pays(criterion: Literal["bic", "aic"], start: str, seed: int) -> None:
+    """Leave each out and fit the others again: KL rises by at least the price."""
+    rng = np.random.default_rng(seed)
+    theta = np.where(rng.random((6, 5, 3)) < 0.06, rng.normal(size=(6, 5, 3)), 0.0)
+    X = rng.poisson([300, 3000, 30000][seed % 3] * np.asarray(ld.dual.from_theta(theta))).astype(float)
+    fit, first = ld.decompose(X, ld.adaptive(criterion, start=start)), ld.decompose(X, start).basis
+    assert_array_equal(fit.basis[: len(first)], first)
+    price = price_of(criterion, X, first)
+    for u in range(len(first), fit.n_params):
+        assert ld.decompose(X, np.delete(fit.basis, u, axis=0)).kl - fit.kl >= price
+
+
+def test_bic_recovers_the_model_that_counts_were_drawn_from() -> None:
+    """Five cells of strength 1, 100,000 counts: nearly all are found, and next to nothing else (docs/choosing.md)."""
+    exact = spurious = 0
+    for draw in range(8):
+        rng = np.random.default_rng(draw)
+        cells = {tuple(int(i) for i in cell) for cell in rng.integers(1, 8, (5, 3))}
+        theta = np.zeros((8, 8, 8))
+        theta[tuple(np.array(sorted(cells)).T)] = rng.choice([-1.0, 1.0], len(cells))
+        X = rng.multinomial(100_000, np.ravel(ld.dual.from_theta(theta))).reshape(theta.shape)
+        found = {tuple(cell) for cell in ld.decompose(X, "adaptive('bic')").basis.tolist()}
+        exact, spurious = exact + len(found & cells), spurious + len(found - cells)
+    assert exact >= 4.5 * 8
+    assert spurious <= 0.25 * 8
 
 
 def test_cv_predicts_better_than_too_few_and_too_many() -> None:

@@ -112,7 +112,6 @@ LARGEST_LEARNED = (
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
 MOST_LEAVES = 1_000  # levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
-SHORTLIST = 20_000  # candidates of a growing basis that compete within a round
 COARSE_BOXES = 1 << 18  # boxes on whose corners a basis grows where X is too large to score every cell of it
 NAMED_BOXES = 16  # times as many boxes that cells named by the caller may cut
 LARGEST_FEATURES = 1 << 23  # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps

@@ -203,7 +203,7 @@ class Decomposition(Questions):
         >>> import legendre as ld
         >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
         >>> [fit.basis[place].tolist() for place in fit.order()]
-        [[1, 0], [0, 1], [2, 2]]
+        [[1, 1], [1, 0], [2, 2]]
         """
         return self._order.copy()
 
@@ -223,7 +223,7 @@ class Decomposition(Questions):
         >>> import legendre as ld
         >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
         >>> fit.at(2).basis.tolist()
-        [[1, 0], [0, 1]]
+        [[1, 1], [1, 0]]
         """
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")

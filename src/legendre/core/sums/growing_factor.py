@@ -37,8 +37,8 @@ class GrowingFactor:
 
     >>> first = GrowingFactor.of(np.array([[4.0, 0.0], [2.0, 5.0]]))
     >>> grown = first.appended(first.half(np.array([[2.0], [3.0]])).T, np.array([[2.0]]))
-    >>> grown.solve(np.array([8.0, 10.0, 10.0])).tolist()  # A = [[4, 2, 2], [2, 5, 3], [2, 3, 6]]
-    [1.0, 1.0, 0.8333333333333334]
+    >>> grown.solve(np.array([8.0, 10.0, 11.0])).tolist()  # A = [[4, 2, 2], [2, 5, 3], [2, 3, 6]]
+    [1.0, 1.0, 1.0]
     """
 
     panels: tuple[Panel, ...] = ()

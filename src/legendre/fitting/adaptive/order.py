@@ -6,6 +6,7 @@ first. It is computed when it is asked for.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,7 +92,7 @@ class _Last:
             ahead.append(min((ahead[-1] | {i} for i in sorted(every - ahead[-1])), key=self.kl))
         chains = [[*ahead[:m], *self._backward(every, kept)[::-1]] for m, kept in enumerate(ahead)]
         best = max(chains, key=self._worst)
-        steps = [next(iter(larger - smaller)) for smaller, larger in zip(best, best[1:], strict=False)]
+        steps = [next(iter(larger - smaller)) for smaller, larger in itertools.pairwise(best)]
         return np.array([*range(self.first), *steps], dtype=np.int64)
 
     def kl(self, some: Some) -> float:
