@@ -177,7 +177,7 @@ def test_a_basis_grown_on_corners_of_a_coarser_grid(support: str, monkeypatch: p
     monkeypatch.setattr(limits, "COARSE_BOXES", 100)
     fit = fit_on(entries(X, support), ld.cells(grown(entries(X, support))), Settings(tol=1e-10))
     assert math.prod(fit.model.quotient.merged_shape) <= 100
-    assert dense.kl <= fit.kl < 1.25 * dense.kl
+    assert 0.99 * dense.kl < fit.kl < 1.25 * dense.kl  # cells are chosen one by one: fewer candidates may be luckier
     again = ld.decompose(X, ld.cells(fit.basis), support=support)
     assert_allclose(again.tensor(), fit.tensor(), rtol=1e-8)
 
@@ -306,8 +306,9 @@ def test_progress_tells_how_the_basis_grows(capsys: pytest.CaptureFixture[str]) 
     from legendre.fitting.adaptive.grow import grow
 
     grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
-    assert said[0].startswith("growing   6 of 20 parameters   KL = ")
-    assert said[-1].startswith(("swapping   20", "ordering"))
+    assert said[0].startswith("growing   1 of 20 parameters   KL = ")
+    assert any(line.startswith("swapping   ") for line in said)
+    assert said[-1].startswith("grown   20 of 20")
 
 
 LONG = 10**12

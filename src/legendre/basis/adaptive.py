@@ -57,27 +57,28 @@ def adaptive(
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
-    Every candidate cell u is scored at once by what its parameter would lower KL(P, Q), the exact one-parameter gain
-    being the divergence between the Bernoulli distributions with means ``eta_hat_u`` and ``eta_u``. Of several cells
-    added together each is scored given those before it, so that near-duplicates are left out. At the end the cells that
-    are missed least give way to better ones.
+    Of every candidate cell it is known what its parameter would lower KL(P, Q) by once all others are fitted again, to
+    second order: ``g^2 / (2 s)``, g being ``eta_hat - eta`` and s the variance of the cell's feature given those of the
+    basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
+    At seven tenths of the size and at the end the cells that are missed least give way to better ones.
 
     Parameters
     ----------
     size
-        The number of parameters; or, for counts, how to choose it. ``"bic"`` and ``"aic"`` add cells while the
-        criterion falls. Since the best of M candidates is taken, ``"bic"`` is the extended criterion with ``log N + 2
-        log M`` for each parameter (Chen and Chen 2008), which adds next to nothing to pure noise; ``"aic"`` takes 2 for
-        each and overfits readily. ``"cv"`` deals the events out to `folds` and takes the size at which fits to all but
-        one of them give the one held out the largest likelihood: it predicts well, and keeps some false cells. A number
-        may choose cells above which X is empty, and with them probability 0; the criteria do not consider such cells.
+        The number of parameters; or, for counts, how to choose it. ``"bic"`` and ``"aic"`` keep a cell if it pays for
+        itself: without it, all others fitted again, the criterion would be higher. Since the best of M candidates is
+        taken, ``"bic"`` is the extended criterion with ``log N + 2 log M`` for each parameter (Chen and Chen 2008),
+        which adds next to nothing to pure noise; ``"aic"`` takes 2 for each and overfits readily. ``"cv"`` deals the
+        events out to `folds` and takes the size at which fits to all but one of them give the one held out the largest
+        likelihood: it predicts well, and keeps some false cells. A number may choose cells above which X is empty, and
+        with them probability 0; the criteria do not consider such cells.
     start
         A basis to start from; its cells count, and stay.
     candidates
         The cells to choose from, as a basis; by default all of the support.
     swaps
-        How many times at most a share of the cells is given back and chosen anew; 0 is fastest. The order of the cells
-        on ``fit.path`` is then that in which they would be given back, the last to go first.
+        How many times at most, on the way and again at the end, a share of the cells is given back and chosen anew
+        while that pays; 0 is fastest.
     folds
         For ``"cv"``: into how many parts to split the counts.
     most
@@ -88,6 +89,11 @@ def adaptive(
     decompose : Fit X by a model with some basis.
     interactions : All that sets of modes do together.
     Round : One stage of a basis that grows.
+
+    Notes
+    -----
+    Cells of ``fit.basis`` come in the order of their choice. ``fit.order()`` tells which matter most, and ``fit.at(n)``
+    is the exact fit with the first n of those.
 
     Examples
     --------

@@ -28,6 +28,7 @@ LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tab
 
 NUMPY_CELLS = 100_000  # merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles
 NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
+NUMPY_JOINS = 500  # cells of a growing basis up to which NumPy reads eta at joins, on a grid of up to NUMPY_CELLS
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead
 SHORT_MODE_CELLS = 1 << 24  # merged cells up to which NumPy sweeps a grid of short modes
 LARGEST_MATRIX = 10_000  # parameters up to which a Fisher matrix is formed (800 MB) and factorised
@@ -66,6 +67,7 @@ LARGEST_NULL_SPACE = 4_000  # merged cells up to which the m-projection spans it
 # --- What is decided before the first step ---------------------------------------------------------------------------
 
 QUICK_SEARCH = 200_000  # merged cells times parameters up to which the search for a face takes less than a fit does
+MOST_ALIKE = 1_000  # parameters with the same data above them that are compared with each other
 LARGEST_FACE_PROGRAM = 50_000_000  # cells times directions of the largest table that is searched for a face (400 MB)
 QUICK_PROGRAM = 20_000  # different rows times directions up to which one program answers within a second
 MOST_PROGRAMS = 300  # small programs that are solved in turn for a larger one
@@ -113,7 +115,6 @@ LARGEST_LEARNED = (
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
 MOST_LEAVES = 1_000  # levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
-SHORTLIST = 20_000  # candidates of a growing basis that compete within a round
 COARSE_BOXES = 1 << 18  # boxes on whose corners a basis grows where X is too large to score every cell of it
 NAMED_BOXES = 16  # times as many boxes that cells named by the caller may cut
 LARGEST_FEATURES = 1 << 23  # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps

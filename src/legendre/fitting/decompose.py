@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import grow, rankings_while_growing
+from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.arrange import Unordered, arranged
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
@@ -177,7 +179,8 @@ def _grown(
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
     path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
-    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
+    ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
+    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:

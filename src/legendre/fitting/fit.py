@@ -23,6 +23,7 @@ from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.before.faces import Face
+from legendre.solvers.before.rank import same_on_face
 from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
 from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
@@ -50,7 +51,7 @@ def fit_on(
         if (ties := terms.ties) is not None:
             claims["ties"] = " ".join(map(digest, (ties.rows, ties.columns, ties.values)))
         record.claim(lambda: claims | {"start": digest(theta)})
-    plan, outcome = _run_on_face(plan, theta, record)
+    plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start)
     return _result(plan, outcome)
@@ -62,7 +63,7 @@ def warned(fit: Decomposition, stacklevel: int = 4, start: ArrayLike | None = No
     `start` is where the caller began it.
     """
     support = fit.model.support
-    named = fit.reason is None and not fit.recipe.startswith("cells(")
+    named = fit.reason is None and not fit.path and not fit.recipe.startswith("cells(")
     if named and not (fit.n_params or support.full) and support.n_cells > 1:
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so that nothing of X was "
@@ -96,9 +97,10 @@ def _searches_first(plan: Plan) -> bool:
     return not newton or plan.problem.model.n_merged * plan.problem.model.n_params <= limits.QUICK_SEARCH
 
 
-def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None) -> tuple[Plan, Outcome]:
+def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None, *, given: bool) -> tuple[Plan, Outcome]:
     """Run; where the end proves nothing about existence, search for cells that vanish, and run anew without them."""
-    outcome = _run(plan, theta, record)
+    run_from = _run_from_anywhere if given else _run
+    outcome = run_from(plan, theta, record)
     if plan.face.certain or outcome.status is Status.STOPPED:
         return plan, outcome
     if _proves_existence(plan, outcome):
@@ -106,7 +108,19 @@ def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None) -> tuple[
     found = searched(plan)
     if found.face.alive is plan.face.alive:
         return found, outcome
-    return found, _run(found, theta, None if record is None else record.section("face"))
+    return found, run_from(found, theta, None if record is None else record.section("face"))
+
+
+def _run_from_anywhere(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
+    """Run from a caller's start; where that leads nowhere, from 0: the answer must not depend on it."""
+    outcome = _run(plan, theta, record)
+    ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or plan.settings.max_iter is not None
+    if ended or not theta.any():
+        return outcome
+    again = _run(plan, np.zeros_like(theta), None if record is None else record.section("from 0"))
+    if again.status is Status.CONVERGED or not again.point.objective > outcome.point.objective:
+        return again
+    return outcome
 
 
 def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
@@ -159,16 +173,18 @@ def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
 
 
 def _independent_start(plan: Plan, theta: FloatArray) -> FloatArray:
-    """Take the independent parameters of a start; or 0, where they are further off than that without the others.
+    """Find the independent parameters that make the same tensor on the face as all of a start; 0 if that is nearer.
 
     A basis that grew to a boundary has parameters of +80 and -80 that cancel each other: one of them alone is so far
     off that no step leads back.
     """
-    start = theta[plan.columns]
-    nothing = np.zeros_like(start)
-    if not theta.any() or plan.target.at(start).objective <= plan.target.at(nothing).objective:
-        return start
-    return nothing
+    nothing = np.zeros(len(plan.columns))
+    if not theta.any():
+        return nothing
+    starts = [same_on_face(plan.problem.model.on_face(plan.face.alive), plan.columns, theta), nothing]
+    with np.errstate(all="ignore"):
+        objectives = [plan.target.at(start).objective if np.isfinite(start).all() else np.nan for start in starts]
+    return starts[0] if objectives[0] <= objectives[1] else nothing
 
 
 def _result(plan: Plan, outcome: Outcome) -> Decomposition:

@@ -64,6 +64,7 @@ class Decomposition(Questions):
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
         For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
+        `order` tells which of them matter most, and `at` fits those.
     reason
         Why this basis, where the caller named none: one sentence; else ``None``.
     recession
@@ -111,6 +112,7 @@ class Decomposition(Questions):
     data: Observation | None = None
     path: tuple[Round, ...] = ()
     refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
+    ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
     reason: str | None = None
@@ -192,13 +194,45 @@ class Decomposition(Questions):
             return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
 
+    def order(self) -> IntArray:
+        """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
+
+        For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
+        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., start=)` stay in front.
+        Computed when it is first asked for, in about the time of growing, and kept.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
+        >>> [fit.basis[place].tolist() for place in fit.order()]
+        [[1, 1], [1, 0], [2, 2]]
+        """
+        return self._order.copy()
+
+    @cached_property
+    def _order(self) -> IntArray:
+        if not self.path:
+            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
+        if self.refit is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        return np.arange(self.n_params) if self.ranking is None else self.ranking()
+
     def at(self, n_params: int) -> Decomposition:
-        """Return the exact fit with the first `n_params` cells of an adaptive basis."""
+        """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
+        >>> fit.at(2).basis.tolist()
+        [[1, 1], [1, 0]]
+        """
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
         if not is_whole(n_params, 0) or n_params > self.n_params:
             raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self.refitted(np.arange(n_params))
+        return self.refitted(self._order[:n_params])
 
     def refitted(self, columns: IntArray) -> Decomposition:
         """Return the exact fit with some of the parameters, given by their places in `basis`."""

@@ -191,7 +191,7 @@ def try_adaptive(args: Args, folder: Path) -> Trial:
         if fit.n_params:
             part = fit.at(int(rng.integers(0, fit.n_params)))
             own = Problem.of(X, mask, part.basis, args["base"])
-            need(np.array_equal(part.basis, fit.basis[: part.n_params]), "at(k) has other cells")
+            need(np.array_equal(part.basis, fit.basis[fit.order()[: part.n_params]]), "at(k) has other cells")
             check_fit(part, own, rng, steady=moderate(own))
         return kind
 

@@ -14,16 +14,17 @@ from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense
+from legendre.fitting.adaptive.ground import Ground
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.adaptive.state import Ground, Grown
+from legendre.fitting.adaptive.state import State
 
-PATIENCE = 5  # rounds without a better score after which growing ends
+PATIENCE = 1.5, 12  # growing ends when the basis is so many times as large as the best so far, and so many cells larger
 
 
 class Scored(NamedTuple):
     """The fit of a round, and the log-likelihood of what was held out."""
 
-    fit: Grown
+    fit: State
     score: float
 
 
@@ -33,6 +34,11 @@ class Race(NamedTuple):
     sizes: tuple[int, ...] = ()  # numbers of parameters, round by round
     scores: tuple[float, ...] = ()  # scores, summed over the folds
     stage: tuple[Scored, ...] = ()  # the last round
+
+    @property
+    def best(self) -> int:
+        """The number of parameters with the best score so far."""
+        return self.sizes[int(np.argmax(self.scores))]
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the race goes on."""
@@ -51,19 +57,17 @@ def best_size(search: Search, folds: int, record: Record | None = None, say: Say
         race, runs = _start(search, folds, None if record is None else record.take())
     with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
-            size, score = len(stage[0].fit.cells), sum(scored.score for scored in stage)
+            size, score = stage[0].fit.size, sum(scored.score for scored in stage)
             race = Race((*race.sizes, size), (*race.scores, score), stage)
             if say is not None:
-                best = race.sizes[int(np.argmax(race.scores))]
-                say(f"{folds} folds   {size} parameters   best so far {best}")
-            if len(race.scores) - 1 - int(np.argmax(race.scores)) >= PATIENCE:
+                say(f"{folds} folds   {size} parameters   best so far {race.best}")
+            if size >= PATIENCE[0] * race.best + PATIENCE[1]:
                 break
             if record is not None:
                 record.keep(race.pack)
-    size = race.sizes[int(np.argmax(race.scores))]
     if record is not None:
-        record.close({"size": size})
-    return size
+        record.close({"size": race.best})
+    return race.best
 
 
 def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
@@ -74,7 +78,7 @@ def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[
     runs = [scored_path(search, counts, kept, f"{fold}_") for fold, counts in enumerate(parts)]
     stage = tuple(next(run) for run in runs)
     sizes, scores = kept["sizes"], stored.floats(kept, "scores", len(kept["sizes"]), finite=False)
-    if sizes.dtype.kind not in "iu" or sizes[-1] != len(stage[0].fit.cells) or np.isnan(scores).any():
+    if sizes.dtype.kind not in "iu" or sizes[-1] != stage[0].fit.size or np.isnan(scores).any():
         raise ValueError("sizes are not those of the cells")
     return Race(tuple(sizes.tolist()), tuple(scores.tolist()), stage), runs
 
@@ -84,15 +88,15 @@ def scored_path(search: Search, counts: FloatArray, kept: Arrays | None = None, 
     data = search.ground.data
     values = np.where(np.isnan(data.values), 0.0, data.values) - counts
     others = replace(data, values=values, total=float(data.total - counts.sum()), positive=False, first_margin=None)
-    search = replace(search, ground=Ground.of(others)).among_uncertain()
+    search = replace(search, ground=Ground.of(others), known=False, always_fresh=True).among_uncertain()
     first = search.first()
     # cells that the start rules out would make the score of every round minus infinity
-    counted = np.where(first.q > 0, counts, 0.0)
+    counted = np.where(first.at.q > 0, counts.ravel(), 0.0)
     seen = counted > 0
-    state: Grown | None = first if kept is None else search.ground.unpack(kept, prefix)
+    state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
     while state is not None:
         with np.errstate(divide="ignore"):  # a fit that rules a held-out event out scores minus infinity
-            score = float(counted[seen] @ np.log(state.q[seen]))
+            score = float(counted[seen] @ np.log(state.at.q[seen]))
         yield Scored(state, score)
         state = search.larger(state)
 

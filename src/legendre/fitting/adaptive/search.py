@@ -1,4 +1,4 @@
-"""One round of growing: what each cell would gain, which cells to add, which to leave out."""
+"""One round of growing: how many cells to add, which to give back, which no longer pay."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core import limits
+from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.fitting.adaptive.state import Ground, Grown
+from legendre.fitting.adaptive.candidates import chosen
+from legendre.fitting.adaptive.ground import Ground
+from legendre.fitting.adaptive.losses import losses, refitted_losses, without
+from legendre.fitting.adaptive.state import State
+from legendre.fitting.adaptive.steps import fitted, renewed
 
-SHARE, AT_LEAST, AT_MOST = 0.05, 6, 64  # cells added in a round: a share of the basis, within bounds
-SWAPPED = 0.15  # the share of the cells that is left out in one go
-NEW = 1e-3  # a cell that the ones before it in the round explain up to this share of its variance is a near-duplicate
+SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
+"""Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
+ROUGH, ROUGH_STEPS = 1e-4, 8
+"""Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
+SWAPPED = 0.15  # the share of the cells that is given back in one go
+SHARPLY = 1e-6  # the decrement that is left where it is decided exactly whether a cell pays, as a share of its price
+DOUBTFUL = 10.0  # a loss that is estimated at more than this many times the price is not computed exactly
+END_TOL, END_STEPS = 5e-11, 40  # max|eta - eta_hat| at the end of growing: half of what a fit is asked for by default
+START_GOAL, START_STEPS = 1e-10, 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,92 +33,95 @@ class Search:
     """The data, the cells that stay, the candidates, and what a parameter must gain."""
 
     ground: Ground  # the data on the whole grid
-    start: IntArray  # cells that are in every basis, first
-    candidates: BoolArray  # True for the cells that may be added
+    start: IntArray  # places of cells that are in every basis, first
+    candidates: BoolArray  # True for the places of cells that may be added
     most: int  # the largest number of parameters
+    known: bool = True  # whether that is the size to reach, or only a limit
     least: float = 0.0  # the gain in KL at which a parameter pays for itself
-    swaps: int = 0  # how many times at most cells are given back and chosen anew
+    always_fresh: bool = False  # end each round with a new factor, so that growing can go on from any
 
     @classmethod
     def of(cls, data: Dense, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:
         """Prepare: one suffix-sum pass over X."""
-        cells, allowed = as_basis(start).select(data), data.support.on_grid().copy()
+        ground, allowed = Ground.of(data), data.support.on_grid().copy()
         if candidates is not None:
             named = np.zeros(data.shape, dtype=np.bool_)
             named[tuple(as_basis(candidates).select(data).T)] = True
             allowed &= named
-        allowed[(0,) * allowed.ndim] = False
-        allowed[tuple(cells.T)] = False
-        every = len(cells) + int(allowed.sum())
-        return cls(Ground.of(data), cells, allowed, every if most is None else most)
+        allowed = allowed.ravel()
+        places = ground.places(as_basis(start).select(data))
+        allowed[0] = False
+        allowed[places] = False
+        every = len(places) + int(allowed.sum())
+        return cls(ground, places, allowed, every if most is None else most, most is not None)
 
     def among_uncertain(self) -> Search:
         """Leave out cells with none or all of the counts above them: no sample shows that an event is impossible."""
         eta_hat = self.ground.eta_hat
         return replace(self, candidates=self.candidates & (eta_hat > 0) & (eta_hat < 1))
 
-    def first(self) -> Grown:
+    def first(self) -> State:
         """Fit the start alone."""
-        return self.ground.fitted(self.start, np.zeros(len(self.start)), self.ground.vanishing(self.start))
+        with few_threads(0, least=0):
+            state = State.of(self.ground, self.start, np.zeros(len(self.start))).anchored()
+            return fitted(state, START_GOAL, START_STEPS).state.anchored()
 
-    def larger(self, state: Grown) -> Grown | None:
-        """Add the cells of a round; ``None`` when the size is reached or no candidate pays."""
-        k, allowed = len(state.cells), self.candidates.copy()
-        allowed[tuple(state.cells.T)] = False
-        count = min(max(AT_LEAST, int(SHARE * k)), AT_MOST, self.most - k)
-        new = pick(state.eta, self.ground.eta_hat, allowed, count, self.least)
-        return state.extended(new) if len(new) else None
+    def larger(self, state: State, most: int | None = None) -> State | None:
+        """Add the cells of a round and fit; ``None`` when the size is reached or no candidate pays."""
+        left = (self.most if most is None else most) - state.size
+        if left <= 0:
+            return None
+        count = min(max(self._at_first, int(SHARE * state.size)), left)
+        count = left if left - count < count / 2 else count
+        with few_threads(0, least=0):
+            found = chosen(state, self.candidates, count, self.least)
+            if found is None:
+                return None
+            grown = renewed(fitted(found[0], ROUGH * found[1], ROUGH_STEPS))
+            return grown.anchored() if self.always_fresh and not grown.fresh else grown
 
-    def least_missed(self, state: Grown) -> IntArray:
-        """List the positions of cells to leave out: the last in value, and all that do not pay; the start stays."""
-        loss, k = state.losses(), len(state.cells)
+    @property
+    def _at_first(self) -> int:
+        return min(max(self.most // PART, 1), MOST_AT_FIRST) if self.known else 1
+
+    def smaller(self, state: State) -> State:
+        """Give back a share of the cells, those that are missed least, and fit the others; the start stays."""
+        count, loss = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start)), self.losses(state)
+        return self.shorter(state, np.argsort(loss, kind="stable")[:count], loss)
+
+    def losses(self, state: State) -> FloatArray:
+        """Estimate what each cell is worth; those of the start are never given back."""
+        with few_threads(0, least=0):
+            loss = losses(state)
         loss[: len(self.start)] = np.inf
-        count = min(max(1, int(SWAPPED * k)), k - len(self.start))
-        return np.argsort(loss, kind="stable")[: max(count, int((loss < self.least).sum()))]
+        return loss
 
-    def cost(self, state: Grown) -> float:
+    def shorter(self, state: State, gone: IntArray, loss: FloatArray) -> State:
+        """Give cells back and fit the others."""
+        lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
+        with few_threads(0, least=0):
+            return renewed(fitted(state.shortened(gone), ROUGH * lost, ROUGH_STEPS))
+
+    def paying(self, state: State) -> State:
+        """Give back, one after the other, the cells without which KL rises by less than they must gain; exactly."""
+        with few_threads(0, least=0):
+            goal = SHARPLY * self.least
+            state = fitted(state, goal, START_STEPS).state.anchored()
+            while state.size > len(self.start):
+                loss = self.losses(state)
+                doubtful = np.flatnonzero(loss < DOUBTFUL * self.least)
+                loss[doubtful] = refitted_losses(state, doubtful, goal)
+                worst = int(loss.argmin())
+                if loss[worst] >= self.least:
+                    break
+                state = without(state, np.array([worst]), goal).anchored()
+            return state
+
+    def finished(self, state: State) -> State:
+        """Fit as exactly as a fit is asked for by default."""
+        with few_threads(0, least=0):
+            return fitted(state, 0.0, END_STEPS, END_TOL).state
+
+    def cost(self, state: State) -> float:
         """Weigh the fit and the number of its parameters."""
-        return state.kl + self.least * len(state.cells)
-
-
-def pick(eta: FloatArray, eta_hat: FloatArray, allowed: BoolArray, count: int, least: float) -> IntArray:
-    """Choose up to `count` cells of gain above `least`, each given those before it.
-
-    After a choice u the others' scores are what is left of them once theta_u has moved: with the covariances c of the
-    features under Q, ``g_v -= c_uv g_u / c_uu`` and ``var_v -= c_uv^2 / c_uu``; the gain is then ``g_v^2 / (2 var_v)``.
-    """
-    gain = np.where(allowed, bernoulli_divergence(eta_hat, eta), 0.0).ravel()
-    short = np.flatnonzero(gain > least)
-    if len(short) > limits.SHORTLIST:
-        short = np.sort(short[np.argpartition(gain[short], -limits.SHORTLIST)[-limits.SHORTLIST :]])
-    places = np.stack(np.unravel_index(short, eta.shape), axis=1).astype(np.int64)
-    strides = np.cumprod((1, *eta.shape[:0:-1]))[::-1].astype(np.int64)
-    flat, mean = eta.ravel(), eta.ravel()[short]
-    gradient, variance, score = (eta_hat.ravel()[short] - mean), mean * (1.0 - mean), gain[short]
-    full, rows = variance.copy(), np.empty((count, len(short)))
-    chosen: list[int] = []
-    while len(chosen) < count and len(short):
-        best = int(score.argmax())
-        if score[best] <= least:
-            break
-        row = flat[np.maximum(places, places[best]) @ strides] - mean * mean[best]
-        row -= rows[: len(chosen), best] @ rows[: len(chosen)]
-        row /= np.sqrt(row[best])
-        rows[len(chosen)] = row
-        gradient -= row * (gradient[best] / np.sqrt(variance[best]))
-        variance -= row * row
-        chosen.append(best)
-        fresh = variance > NEW * full
-        with np.errstate(over="ignore"):  # a variance of 1e-310 leaves an infinite score: the next choice
-            score = np.divide(gradient**2, 2.0 * variance, out=np.zeros_like(gradient), where=fresh)
-        score[chosen] = 0.0
-    return places[chosen]
-
-
-def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
-    """KL between coins with means p and q: the exact gain of one parameter; 0 where the model's coin is certain."""
-    from scipy.special import rel_entr
-
-    usable = (q > 0) & (q < 1)
-    p, q = np.where(usable, p, 0.5), np.where(usable, q, 0.5)
-    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+        return state.kl + self.least * state.size

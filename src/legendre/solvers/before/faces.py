@@ -59,6 +59,7 @@ def plain_face(problem: Problem) -> Face:
     recession = np.where(_never_seen(problem), -1.0, 0.0)
     if model.ties is None:
         recession += _empty_margins(problem, margins)
+        recession += _empty_between(model, positive)
     alive, face = model.alive, attained
     if recession.any():
         fall = model.space.below(recession)
@@ -96,6 +97,35 @@ def _empty_margins(problem: Problem, margins: list[Modes]) -> FloatArray:
         corner = tuple(slice(None) if k in modes else slice(0, 1) for k in range(direction.ndim))
         direction[corner] -= moebius(empty.astype(np.float64))
     return np.asarray(direction[tuple(model.positions.T)])
+
+
+def _empty_between(model: Model, positive: BoolArray) -> FloatArray:
+    """Where the same data lie above u and above w, u < w, what is above u but not above w vanishes.
+
+    Both are in B, or u is the bottom, which needs no parameter; the direction lowers theta_u and raises theta_w. Sets
+    of data are told apart by sums of random whole numbers, one for each cell with data.
+    """
+    direction, shape = np.zeros(model.n_params), model.quotient.merged_shape
+    if positive.shape != shape:  # a list of cells
+        return direction
+    marks = np.zeros(shape, dtype=np.uint64)
+    marks[positive] = np.random.default_rng(0).integers(1, 1 << 63, int(positive.sum()), dtype=np.uint64)
+    for axis in range(marks.ndim):
+        back = np.flip(marks, axis)
+        np.add.accumulate(back, axis=axis, out=back)
+    corners = np.concatenate([np.zeros((1, len(shape)), dtype=np.int64), model.positions])
+    found = marks[tuple(corners.T)]
+    order = np.argsort(found, kind="stable")
+    ends = np.flatnonzero(np.diff(found[order])) + 1
+    for group in np.split(order, ends):
+        if len(group) < 2 or len(group) > limits.MOST_ALIKE or found[group[0]] == 0:
+            continue
+        below = (corners[group][:, None] <= corners[group]).all(axis=2)
+        rises, falls = below.sum(axis=0) - 1.0, below.sum(axis=1) - 1.0
+        for place, change in zip((group - 1).tolist(), (rises - falls).tolist(), strict=True):
+            if place >= 0:
+                direction[place] += change
+    return direction
 
 
 def features(model: Model, cells: BoolArray) -> FloatArray:

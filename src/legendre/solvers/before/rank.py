@@ -12,7 +12,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above
-from legendre.core.sums.linalg import independent_columns
+from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
@@ -147,6 +147,16 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
             g[j] = g[:, j] = 0.0
         unit[j] = 0.0
     return g
+
+
+def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArray:
+    """Find parameters of some independent columns that make the same tensor as theta of all, on the model's cells."""
+    g = covariance(model.with_columns(columns))
+    values = np.where(model.alive, model.space.below(theta), 0.0)
+    n = float(model.alive.sum())
+    centred = np.where(model.alive, values - values.sum() / n, 0.0) / n
+    right = model.space.above(centred)[columns]
+    return factorise(g, model.space.n_summed).solve(right)
 
 
 def _upwards(model: Model) -> FloatArray:

@@ -57,6 +57,18 @@ def _sum_slab(slab, modes, back):
         post = block
 
 
+@compiled(nogil=True)
+def sum_grid(grid, modes, back):
+    """Prefix sums over every mode, by the calling thread; suffix sums if `back`."""
+    rows, width = grid.shape
+    for i in range(rows):
+        _sum_slab(grid[i], modes, back)
+    for i in range(1, rows):
+        to, before = (rows - 1 - i, rows - i) if back else (i, i - 1)
+        for j in range(width):
+            grid[to, j] += grid[before, j]
+
+
 @ParallelKernel
 def scatter_forward(x, x0, flat, first, modes, out):
     """Put x on its cells (x0 on the bottom), zero elsewhere, and sum within each slab."""

@@ -1,0 +1,105 @@
+"""A Cholesky factor to which rows are appended, kept as panels of rows: nothing is copied, nothing computed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from legendre.core.types import FloatArray
+
+HEIGHT = 256  # rows of a panel: products of matrices, most of the work, are nearly twice as fast as triangular solves
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Some rows of L: left of the diagonal block, and that block."""
+
+    left: FloatArray  # c x (rows before)
+    block: FloatArray  # c x c, the transpose of the lower triangle, in Fortran order
+
+    @property
+    def start(self) -> int:
+        """The number of rows before."""
+        return int(self.left.shape[1])
+
+    @property
+    def stop(self) -> int:
+        """The number of rows up to the last of this panel."""
+        return self.start + len(self.block)
+
+
+@dataclass(frozen=True, eq=False)
+class GrowingFactor:
+    """``A = L L'``.
+
+    >>> first = GrowingFactor.of(np.array([[4.0, 0.0], [2.0, 5.0]]))
+    >>> grown = first.appended(first.half(np.array([[2.0], [3.0]])).T, np.array([[2.0]]))
+    >>> grown.solve(np.array([8.0, 10.0, 11.0])).tolist()  # A = [[4, 2, 2], [2, 5, 3], [2, 3, 6]]
+    [1.0, 1.0, 1.0]
+    """
+
+    panels: tuple[Panel, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return self.panels[-1].stop if self.panels else 0
+
+    @classmethod
+    def of(cls, lower: FloatArray) -> GrowingFactor | None:
+        """Factorise a matrix given by its lower triangle (C order), which is overwritten; ``None`` if not positive."""
+        k = len(lower)
+        if not k:
+            return cls()
+        upper, info = lapack.dpotrf(lower.T, lower=0, clean=0, overwrite_a=1)
+        if info:
+            return None
+        cuts = [*range(0, k, HEIGHT), k]
+        rows = [(slice(a, b), slice(0, a)) for a, b in pairwise(cuts)]
+        return cls(tuple(Panel(upper.T[some, left], np.asfortranarray(upper[some, some])) for some, left in rows))
+
+    def appended(self, left: FloatArray, lower: FloatArray) -> GrowingFactor:
+        """Append rows of L: left of the diagonal, and the lower triangle there."""
+        panel = Panel(np.ascontiguousarray(left), np.ascontiguousarray(lower).T)
+        return GrowingFactor((*self.panels, panel))
+
+    def half(self, right: FloatArray) -> FloatArray:
+        """Solve ``L x = right`` for a vector or for the columns of a matrix."""
+        out = np.array(right, order="C")
+        for panel in self.panels:
+            rows = out[panel.start : panel.stop]
+            if panel.start:
+                rows -= panel.left @ out[: panel.start]
+            if out.ndim == 1:
+                rows[:] = blas.dtrsv(panel.block, rows, lower=0, trans=1)
+            elif out.shape[1]:
+                blas.dtrsm(1.0, panel.block, rows.T, side=1, lower=0, overwrite_b=1)  # contiguous: in place
+        return out
+
+    def back(self, right: FloatArray) -> FloatArray:
+        """Solve ``L' x = right`` for a vector."""
+        out = np.array(right)
+        for panel in reversed(self.panels):
+            rows = out[panel.start : panel.stop]
+            rows[:] = blas.dtrsv(panel.block, rows, lower=0, trans=0)
+            if panel.start:
+                out[: panel.start] -= rows @ panel.left
+        return out
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Solve ``A x = right`` for a vector."""
+        return self.back(self.half(right))
+
+    def inverse_diagonal(self) -> FloatArray:
+        """Return the diagonal of the inverse of A."""
+        lower = np.zeros((self.size, self.size))
+        for panel in self.panels:
+            lower[panel.start : panel.stop, : panel.start] = panel.left
+            lower[panel.start : panel.stop, panel.start : panel.stop] = np.tril(panel.block.T)
+        if not self.size:
+            return np.zeros(0)
+        inverse, _ = lapack.dtrtri(lower.T, lower=0, overwrite_c=1)
+        return np.asarray(np.einsum("ij,ij->j", inverse.T, inverse.T))

@@ -1,0 +1,161 @@
+"""Which cells to add: a short list by cheap scores, then what each gains given the basis and those chosen before it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from legendre.core.sums.joins import LEAST_VARIANCE, Features, correlations, inverse_deviation, largest_squared
+from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.fitting.adaptive.state import State
+
+OVER, AT_LEAST = 3, 256  # cells on the short list for each that is added; and at the least
+ROOM = 2_000_000  # correlations of one candidate with one cell of the basis that are computed to make the list
+NEW, NEXT_TO_NEW = 1e-3, 1e-7
+"""A cell of whose variance the basis leaves no more than this share is a near-duplicate; and where no other is left."""
+NOTHING = 1e-15  # a gain this small is a rounding error
+
+
+def chosen(state: State, allowed: BoolArray, count: int, least: float) -> tuple[State, float] | None:
+    """Add up to `count` cells that gain more than `least`, with their rows of the factor; and their gains' sum."""
+    least = max(least, NOTHING)
+    listed = shortlist(state, allowed, max(OVER * count, AT_LEAST, count + 8), least)
+    if not len(listed):
+        return None
+    for new in (NEW, NEXT_TO_NEW):
+        found = _added(state, listed, count, least, new)
+        if found is not None:
+            return found
+        listed = np.flatnonzero(_field(state, allowed) > 2.0 * least)
+        if len(listed) > 4 * AT_LEAST:
+            return None
+    return None
+
+
+def _added(state: State, listed: IntArray, count: int, least: float, new: float) -> tuple[State, float] | None:
+    anchor, ground, eta = state.anchor, state.ground, state.at.eta
+    assert anchor is not None
+    features = Features.of(anchor.eta, listed, ground.offsets(listed))
+    given = anchor.factor.half(correlations(anchor.eta, anchor.features, features))
+    own = anchor.factor.half(state.gradient * state.scale)
+    gradient = (ground.eta_hat[listed] - eta[listed]) * inverse_deviation(eta[listed])
+    gradient -= own @ given  # what is left of the basis's own residual is no gain of a candidate
+    left = correlations(anchor.eta, features, features)
+    left -= given.T @ given
+    np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
+    first = bernoulli_divergence(ground.eta_hat[listed], eta[listed]) if not state.size else None
+    best, gains, rows = pick(left, gradient, count, least, new, first)
+    if not len(best):
+        return None
+    lower = np.tril(rows[:, best].T)
+    return state.extended(listed[best], features.some(best), given[:, best].T, lower), float(gains.sum())
+
+
+def pick(
+    left: FloatArray, gradient: FloatArray, count: int, least: float, new: float, first: FloatArray | None = None
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Choose up to `count` candidates of gain above `least`, each given those before it.
+
+    `left` holds covariances, and `gradient` slopes, given the basis and in units of standard deviations. The gain of a
+    candidate is ``g^2 / (2 s)``, s being its variance. After a choice u the others keep what is left of them once
+    theta_u has moved: with the covariances c, ``g_v -= c_uv g_u / c_uu`` and ``s_v -= c_uv^2 / c_uu``. `first` are the
+    exact gains for the first choice, where they are known. Returned are the chosen, their gains, and the rows of a
+    Cholesky factor of `left`.
+    """
+    m, gradient, variance = len(gradient), gradient.copy(), left.diagonal().copy()
+    rows, gains = np.empty((min(count, m), m)), np.empty(min(count, m))
+    places: list[int] = []
+    usable = variance > new
+    while len(places) < len(rows):
+        score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
+        if first is not None and not places:
+            score = np.where(usable, first, 0.0)
+        best = int(score.argmax())
+        if score[best] <= least:
+            break
+        done = len(places)
+        row = left[best] - rows[:done, best] @ rows[:done]
+        row /= np.sqrt(variance[best])
+        rows[done], gains[done] = row, score[best]
+        gradient -= row * (gradient[best] / np.sqrt(variance[best]))
+        variance -= row * row
+        places.append(best)
+        usable &= variance > new
+        usable[best] = False
+    done = len(places)
+    return np.array(places, dtype=np.int64), gains[:done], rows[:done]
+
+
+def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -> IntArray:
+    """List at most `most` candidates by their gain given the one cell of the basis that they resemble most.
+
+    Where there are many, only those that no neighbour exceeds compete, lest the neighbours of a few peaks crowd the
+    list.
+    """
+    field = _field(state, allowed)
+    if state.size:
+        usable = np.flatnonzero(field > 0.0)
+    else:  # the gain of the first parameter is known exactly
+        usable = np.flatnonzero(field > 0.0)
+        field[usable] = bernoulli_divergence(state.ground.eta_hat[usable], state.at.eta[usable])
+        usable = usable[field[usable] > least]
+    if len(usable) <= most:
+        return usable
+    listed = np.flatnonzero(_peaks(field, state.ground.shape))
+    if len(listed) < most:
+        high = usable[np.argpartition(field[usable], -most)[-most:]]
+        listed = np.union1d(listed, high)
+    score = field[listed]
+    if state.size:
+        listed, score = _given_the_nearest(state, listed, most)
+    best = np.argpartition(score, -most)[-most:] if len(listed) > most else np.arange(len(listed))
+    return np.sort(listed[best])
+
+
+def _given_the_nearest(state: State, listed: IntArray, most: int) -> tuple[IntArray, FloatArray]:
+    """Score candidates by ``g^2 / (var (1 - r^2))``, r being the largest correlation with one cell of the basis."""
+    anchor, ground, eta = state.anchor, state.ground, state.at.eta
+    assert anchor is not None
+    gradient, mean = ground.eta_hat[listed] - eta[listed], eta[listed]
+    room = max(ROOM // state.size, 2 * most)
+    if len(listed) > room:
+        rough = gradient**2 / np.sqrt(mean * (1.0 - mean))
+        some = np.argpartition(rough, -room)[-room:]
+        listed, gradient, mean = listed[some], gradient[some], mean[some]
+    features = Features.of(anchor.eta, listed, ground.offsets(listed))
+    explained = largest_squared(anchor.eta, features, anchor.features)
+    score = (gradient * inverse_deviation(mean)) ** 2 / np.maximum(1.0 - explained, NEW)
+    return listed, score
+
+
+def _field(state: State, allowed: BoolArray) -> FloatArray:
+    """Return ``g^2 / var`` of every candidate; 0 for other cells."""
+    eta = state.at.eta
+    score = state.ground.eta_hat - eta
+    np.square(score, out=score)
+    variance = eta * (1.0 - eta)
+    variance[~(allowed & (variance > LEAST_VARIANCE))] = np.inf
+    variance[state.places] = np.inf
+    score /= variance
+    return score
+
+
+def _peaks(field: FloatArray, shape: tuple[int, ...]) -> BoolArray:
+    """Mark the cells whose value no neighbour along a mode exceeds; of equal neighbours the first."""
+    grid = field.reshape(shape)
+    peak = grid > 0.0
+    for axis in range(grid.ndim):
+        if grid.shape[axis] > 1:
+            high, low = np.moveaxis(grid, axis, 0), np.moveaxis(peak, axis, 0)
+            rises = high[1:] > high[:-1]
+            low[1:] &= rises
+            low[:-1] &= ~rises
+    return peak.ravel()
+
+
+def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
+    """KL between coins with means p and q: the exact gain of one parameter; 0 where the model's coin is certain."""
+    from scipy.special import rel_entr
+
+    usable = (q > 0) & (q < 1)
+    p, q = np.where(usable, p, 0.5), np.where(usable, q, 0.5)
+    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))

@@ -1,0 +1,148 @@
+"""How far growing has come: forward to a size, swaps there, onwards; and how it goes on from a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from legendre.core import stored
+from legendre.core.types import FloatArray, IntArray
+from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.state import State
+from legendre.results.rounds import Round, pack_rounds, unpack_rounds
+
+PHASES = {"forward": "growing", "swap": "swapping", "end": "grown"}
+"""What happens in each phase, for a line on the terminal."""
+ON_THE_WAY = 0.7  # of the size to reach: where cells are swapped for the first time
+ENOUGH = 20  # cells to swap on the way
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The end of growing: the cells in the order of their choice, a start for their fit, and the rounds."""
+
+    cells: IntArray
+    theta: FloatArray
+    rounds: tuple[Round, ...]
+
+    @classmethod
+    def unpack(cls, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Growth:
+        """Read what a record ended with."""
+        cells = stored.cells(arrays, "cells", shape)
+        return cls(cells, stored.floats(arrays, "theta", len(cells)), unpack_rounds(stored.rows(arrays, "rounds", 5)))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is to be done: at which sizes cells are swapped, and how many times at most at each."""
+
+    search: Search
+    sizes: tuple[int, ...]
+    swaps: int
+
+    @classmethod
+    def of(cls, search: Search, swaps: int) -> Plan:
+        """Swap on the way, if the size to reach is known and large enough, and at the end."""
+        middle = int(ON_THE_WAY * search.most)
+        enough = swaps and search.known and middle - len(search.start) >= ENOUGH
+        return cls(search, (middle, search.most) if enough else (search.most,), swaps)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """How far growing has come."""
+
+    phase: Literal["forward", "swap", "end"]  # cells are added, or added in place of others
+    fit: State  # the fit that changes from round to round
+    rounds: tuple[Round, ...] = ()  # so far
+    best: State | None = None  # while cells are swapped: the fit to beat
+    before: tuple[Round, ...] = ()  # and the rounds that led to it
+    way: int = 0  # which of the sizes of the plan comes next
+    swaps: int = 0  # how many times cells have been swapped there
+    settled: float = math.inf  # fit and parameters weighed when cells that did not pay were last given back
+    kept: Stage | None = None  # the last stage whose factor was fresh, from which growing can go on to the same bits
+
+    @classmethod
+    def first(cls, plan: Plan) -> Stage:
+        """Begin with the start alone."""
+        fit = plan.search.first()
+        return cls("forward", fit, (fit.round(),))
+
+    def next(self, plan: Plan) -> Stage:
+        """Do one round."""
+        stage = self._next(plan)
+        return stage if stage.fit.fresh else replace(stage, kept=self if self.fit.fresh else self.kept)
+
+    def _next(self, plan: Plan) -> Stage:
+        search = plan.search
+        larger = search.larger(self.fit, plan.sizes[self.way])
+        if larger is not None:
+            return replace(self, fit=larger, rounds=with_round(self.rounds, larger.round()), kept=None)
+        fit, rounds = self.fit, self.rounds
+        if search.least:
+            fit = search.paying(fit)
+            rounds, cost = with_round(rounds, fit.round()), search.cost(fit)
+            larger = search.larger(fit) if fit.size < self.fit.size and cost < self.settled else None
+            if larger is not None:  # there is room again
+                return replace(self, fit=larger, rounds=with_round(rounds, larger.round()), settled=cost, kept=None)
+        if self.best is not None and search.cost(fit) >= search.cost(self.best):
+            return self._onwards(plan, self.best.anchored(), self.before)
+        if self.swaps < plan.swaps and fit.size > len(search.start):  # make room for better cells
+            smaller = search.smaller(fit)
+            best = State.of(search.ground, fit.places, fit.at.theta)
+            return Stage("swap", smaller, rounds, best, rounds, self.way, self.swaps + 1)
+        return self._onwards(plan, fit, rounds)
+
+    def _onwards(self, plan: Plan, fit: State, rounds: tuple[Round, ...]) -> Stage:
+        """Go on to the next size, or end."""
+        if self.way + 1 < len(plan.sizes):
+            return Stage("forward", fit, rounds, way=self.way + 1)
+        return Stage("end", fit, rounds, way=self.way)
+
+    def growth(self, search: Search) -> Growth:
+        """Fit exactly and hand out."""
+        fit = search.finished(self.fit)
+        return Growth(fit.cells, fit.at.theta, with_round(self.rounds, fit.round()))
+
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which growing goes on."""
+        if self.kept is not None:
+            return self.kept.pack()
+        best = {} if self.best is None else self.best.pack("best_") | {"before": pack_rounds(self.before)}
+        return {
+            "phase": self.phase,
+            **self.fit.pack(),
+            **best,
+            "rounds": pack_rounds(self.rounds),
+            "way": self.way,
+            "swaps": self.swaps,
+            "settled": self.settled,
+        }
+
+    @classmethod
+    def unpack(cls, plan: Plan, arrays: Mapping[str, Any]) -> Stage:
+        """Read what `pack` listed."""
+        ground, phase = plan.search.ground, stored.text(arrays, "phase")
+        if phase not in PHASES:
+            raise ValueError(f"{phase!r} is no phase of growing")
+        fit = State.unpack(ground, arrays)
+        swapping = "best_cells" in arrays
+        best = State.unpack(ground, arrays, "best_") if swapping else None
+        for state in (fit, best):
+            if state is not None and not np.array_equal(state.places[: len(plan.search.start)], plan.search.start):
+                raise ValueError("the cells do not begin with those of the start")
+        rounds = unpack_rounds(stored.floats(arrays, "rounds", None, 5, finite=False))
+        before = unpack_rounds(stored.floats(arrays, "before", None, 5, finite=False)) if swapping else ()
+        way = stored.whole(arrays, "way", 0, len(plan.sizes) - 1)
+        swaps, settled = stored.whole(arrays, "swaps"), stored.number(arrays, "settled", finite=False)
+        named: Any = phase
+        return cls(named, fit.anchored(), rounds, best, before, way, swaps, settled)
+
+
+def with_round(rounds: tuple[Round, ...], last: Round) -> tuple[Round, ...]:
+    """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
+    return (*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last)
