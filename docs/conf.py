@@ -80,6 +80,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader has it
 html_sidebars = {"index": []}
 html_theme_options = {
     "logo": {"text": "legendre"},
