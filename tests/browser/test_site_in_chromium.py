@@ -15,23 +15,23 @@ from selenium.webdriver.common.by import By
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html") if "_static" not in page.parts)
-# pages of the reference are made from one template: one in eight is opened, while links and files are checked of all
-GENERATED = [page for page in PAGES if page.startswith("reference/generated/")]
-OPENED = sorted({*PAGES} - {*GENERATED} | {*GENERATED[::8]})
 # of each kind of page one or two, to be looked at in every width and colour
 KINDS = [
     "index.html", "start/five-minutes.html", "start/calls.html", "guides/effects.html", "guides/balancing.html",
     "background/results.html", "gallery/index.html", "gallery/events/flights.html", "reference/index.html",
     "reference/generated/legendre.decompose.html", "search.html", "genindex.html",
 ]  # fmt: skip
+# pages of the reference are made from one template: one in eight is opened, while links and files are checked of all
+GENERATED = [page for page in PAGES if page.startswith("reference/generated/")]
+OPENED = sorted({*PAGES} - {*GENERATED} | {*GENERATED[::8], *KINDS} & {*PAGES})
 BROKEN = "return [...document.images].filter((i) => i.complete && i.naturalWidth === 0).map((i) => i.src)"
 LAZY = "for (const i of document.images) i.loading = 'eager'"
-# elements of the text that stick out of the window, unless something around them scrolls
+# elements of the text that stick out of the window, unless something smaller than the article around them scrolls
 WIDE = """return [...document.querySelectorAll('main *')].filter((e) => {
     const box = e.getBoundingClientRect();
     if (box.width === 0 || box.right <= window.innerWidth + 1) return false;
-    for (let up = e; up; up = up.parentElement)
-        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(up).overflowX)) return false;
+    for (let up = e; up && !up.matches('.bd-article-container'); up = up.parentElement)
+        if (['auto', 'scroll'].includes(getComputedStyle(up).overflowX)) return false;
     return true;
 }).map((e) => e.tagName + ' ' + e.className + ': ' + e.textContent.slice(0, 60))"""
 
