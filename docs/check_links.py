@@ -6,22 +6,19 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 
-@dataclass
 class Page(HTMLParser):
     """Where a page leads, what it loads, and which places on it can be linked to."""
 
-    links: list[str] = field(default_factory=list)
-    loads: list[str] = field(default_factory=list)
-    places: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.places: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what one tag says."""

@@ -34,6 +34,7 @@ extensions = [
 exclude_patterns = ["_build", "conftest.py", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/backreferences"]
 templates_path = ["_templates"]
 # a name in single backquotes is a link where the name is known, and code otherwise
+toc_object_entries_show_parents = "hide"
 default_role = "py:obj"
 nitpicky = False
 
@@ -68,6 +69,7 @@ sphinx_gallery_conf = {
     "inspect_global_variables": False,
     "min_reported_time": 1000,
     "show_memory": False,
+    "ignore_repr_types": "matplotlib",
     "show_signature": False,
     "remove_config_comments": True,
     "write_computation_times": False,
@@ -80,6 +82,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader has it
 html_sidebars = {"index": []}
 html_theme_options = {
     "logo": {"text": "legendre"},
@@ -105,6 +108,13 @@ def without_last_blank_line(_: Sphinx, doctree: document) -> None:
             block[0] = Text(text)
 
 
+def without_constructor(_: Sphinx, what: str, __: str, obj: object, *___: object) -> tuple[str, None] | None:
+    """Leave out how a result is made: functions make them, not users."""
+    made = getattr(obj, "__module__", "").startswith(("legendre.results", "legendre.tasks", "legendre.fitting"))
+    return ("", None) if what == "class" and made and "estimators" not in getattr(obj, "__module__", "") else None
+
+
 def setup(app: Sphinx) -> None:
     """Connect what is above."""
+    app.connect("autodoc-process-signature", without_constructor)
     app.connect("doctree-read", without_last_blank_line)
