@@ -312,7 +312,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, "hair^x"), "a power is a whole number, not 'x'"),
     (lambda: ld.loglinear(HAIR, "hair +"), "ends too early"),
     (lambda: ld.loglinear(HAIR, ""), "is empty"),
-    (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),
+    (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
     (lambda: ld.loglinear(np.ones((2, 2, 2)), "[AB", names=["A", "B", "C"]), "'[' that is not closed"),
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
@@ -332,7 +332,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.table([[1, 2], [3, 4]], counts="n"), "only a data frame has a column of counts"),
     (lambda: ld.table("abc"), "holds no counts"),
     (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=[1, 2]), "offset has shape (2,)"),
-    (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=[[0, 9e9], [0, 0]]), "exp(offset) must be finite"),
+    (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=np.array([[0, 9e9], [0, 0]])), "exp(offset) must be finite"),
     (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
     (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two models or more"),
     (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),  # type: ignore[arg-type]

@@ -48,7 +48,9 @@ class Decomposition(Questions):
     Attributes
     ----------
     basis, theta, eta, psi
-        The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser.
+        The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser. At the
+        boundary theta is one of many finite vectors that give Q where it is positive; some of its entries go to plus or
+        minus infinity, along `recession`. Of counts ``inference().coef()`` tells which, and what stays finite.
     ties
         How the parameters of the cells are tied, a `Ties` with names and ``matrix()``; ``None`` where each has its own.
         Otherwise theta and eta have an entry for each column, and `theta_tensor` one for each cell.

@@ -33,8 +33,9 @@ FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckd
 def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Origin]:
     """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
+    held: Any = X
     if isinstance(X, SparseTensor):
-        held, origin = X, X.origin
+        origin = X.origin
     elif isinstance(X, ContingencyTable):
         held, origin = X.counts, X.origin
     elif root == "xarray":
@@ -44,7 +45,7 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     elif root in FRAMES and kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
         raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows(_columns(X))}")
     else:
-        held, origin = X, PLAIN
+        origin = PLAIN
     home = home_of(held)
     if home is not origin.home:
         origin = replace(origin, home=home)

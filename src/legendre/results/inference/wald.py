@@ -51,13 +51,16 @@ def information(fit: Decomposition) -> Information:
             "Tests of fit and Pearson or deviance residuals have no such limit."
         )
     model = fit.model.on_face(fit.alive)
-    columns, small, free = independent(model), model, np.ones(fit.n_params, dtype=np.bool_)
+    columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
     directions = np.empty((0, fit.n_params))
     if len(columns) < fit.n_params:
-        small, directions = model.with_columns(columns), unseen_directions(model, model.alive)
+        directions = unseen_directions(model, model.alive)
         free = ~(directions != 0).any(axis=0)
-    engine = engine_for(small)
-    factor = factorise(engine.fisher(engine.at(fit.theta[columns])), small.space.n_summed)
+    engine = engine_for(model)
+    # the matrix of all parameters: scaling gives dependent ones values of their own
+    fisher = engine.fisher(engine.at(fit.theta))
+    whole = len(columns) == fit.n_params
+    factor = factorise(fisher if whole else fisher[np.ix_(columns, columns)], model.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
