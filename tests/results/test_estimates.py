@@ -229,3 +229,23 @@ def test_processes_do_not_change_the_bootstrap() -> None:
     assert abs(alone.g2_p_value - tests.g2_p_value) < 0.15  # N is large here
     coef, ends = tests.coef(), alone.coef()
     assert all(ends[name][0] < coef[name] < ends[name][1] for name in coef)
+
+
+def test_levels_that_were_arranged_keep_their_names() -> None:
+    """A basis that grows may arrange levels; contrasts of cells, references and notes speak of X all the same."""
+    random = np.random.default_rng(2)
+    X = random.poisson(np.outer([2, 9, 2, 9, 2], [1, 6, 1, 6]) + 1)
+    X[0, 0] = 0
+    fit = ld.decompose(X, ld.adaptive(14), names=["a", "b"], levels=[list("vwxyz"), list("klmn")])
+    assert fit.labels.order is not None
+    tests, q = fit.inference(), fit.tensor()
+    mean = np.asarray(q)
+    found = tests.contrast([[1, -1]], [[1, 1], [3, 2]])
+    assert found.estimate[0] == pytest.approx(np.log(mean[1, 1] / mean[3, 2]), abs=1e-8)
+    odds = tests.odds("a", "b", contrasts="treatment")
+    value = mean[3, 2] * mean[0, 0] / (mean[0, 2] * mean[3, 0])
+    if np.isfinite(value) and value > 0:
+        assert odds["a[y/v]:b[m/k]"] == pytest.approx(value, rel=1e-8)
+    drawn = tests.bootstrap(9, 0)
+    assert drawn.n + drawn.failed == 9
+    assert np.isfinite(tests.evidence())

@@ -59,7 +59,7 @@ def _ordered(basis: IntArray) -> IntArray:
 
 
 def _references(labels: Labels, coding: str, reference: Mapping[Any, Any] | None) -> list[int]:
-    places = [0] * len(labels.shape)
+    places = [first_level(labels, k) for k in range(len(labels.shape))]
     if reference is None:
         return places
     if coding != "treatment":
@@ -72,6 +72,12 @@ def _references(labels: Labels, coding: str, reference: Mapping[Any, Any] | None
         k = labels.find_mode(key, "reference")
         places[k] = labels.find_level(k, level, "reference")
     return places
+
+
+def first_level(labels: Labels, k: int) -> int:
+    """Find the level of a mode that comes first in X, wherever it was arranged."""
+    order = labels.order_of(k)
+    return 0 if order is None else int(np.argmin(order))
 
 
 class _Mode:

@@ -190,7 +190,7 @@ def asked_combinations(
     called = _names(names, len(rows))
     if cells is None:
         return Combinations(called, rows, np.zeros(len(rows)))
-    return combinations_of_cells(fit, called, checked_cells(np.asarray(cells), fit.shape), rows)
+    return combinations_of_cells(fit, called, fit.labels.places(checked_cells(np.asarray(cells), fit.shape)), rows)
 
 
 def _of_coefficients(fit: Decomposition, weights: Mapping[Any, Any], cells: Any, names: Any) -> Combinations:

@@ -49,7 +49,8 @@ def _cells(fit: Decomposition) -> str:
     n = fit.n_vanishing
     if n > 1_000_000 or (fit.model.support.points is not None and n > NAMED):
         return f"{n:,} cells without counts"
-    named = [f"({fit.labels.cell(cell)})" for cell in fit.labels.places(fit.vanishing_cells[:NAMED])]
+    labels = fit.labels.straight()
+    named = [f"({labels.cell(cell)})" for cell in fit.vanishing_cells[:NAMED]]
     if n <= NAMED:
         return f"{'the cell' if n == 1 else 'the cells'} {listed_words(named)}"
     return f"{n:,} cells without counts, {', '.join(named)} and others,"

@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.types import IntArray
-from legendre.results.inference.coding import Combinations, combinations_of_cells
+from legendre.results.inference.coding import Combinations, combinations_of_cells, first_level
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -74,7 +74,7 @@ def _fixed(labels: Labels, given: Mapping[Any, Any] | None, a: int, b: int) -> d
 
 def _steps(labels: Labels, k: int, contrasts: str, reference: Mapping[Any, Any] | None) -> list[tuple[int, int]]:
     """List the pairs of levels that are compared: (numerator, denominator)."""
-    n, start = labels.shape[k], 0
+    n, start = labels.shape[k], first_level(labels, k)
     if contrasts == "local":
         return [(i, i - 1) for i in range(1, n)]
     for key, level in (reference or {}).items():
