@@ -221,7 +221,7 @@ def test_summary() -> None:
     text = ld.decompose(DRUGS, ld.interactions(2)).inference().summary()
     assert text.split("\n\n")[0].splitlines() == [
         "Log-linear model of counts",
-        "-" * 103,
+        "-" * 41,
         "table           2x2x2, N = 2276",
         "cells           8",
         "model           interactions(2)",
@@ -231,10 +231,9 @@ def test_summary() -> None:
         "log-likelihood  -19.925  (multinomial)",
         "AIC             63.417",
         "BIC             103.529",
-        "note            2 of 8 fitted counts are below 5, the smallest 1.4: the chi-square distribution of G2",
-        "                and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap()",
-        "                gives p-values without it; differences of G2 between two models with few parameters are",
-        "                on firmer ground.",
+        "note            2 of 8 fitted counts are below 5, the smallest 1.4: the chi-square distribution of G2 and X2",
+        "                is rough, and where they disagree neither p-value can be trusted. bootstrap() gives p-values",
+        "                without it; differences of G2 between two models with few parameters are on firmer ground.",
     ]
     assert str(ld.decompose(DRUGS, ld.interactions(2)).inference()) == text
 

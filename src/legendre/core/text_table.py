@@ -9,7 +9,7 @@ from textwrap import wrap
 
 BEYOND = 24  # by how many characters the rule under a title is longer than the column of names
 LEAD_RULE = 40  # characters of the rule between a title and the sentence that leads a table
-NOTE = 88  # characters of a note in a line; a longer one goes on in the next
+NOTE = 92  # characters of a note in a line; a longer one goes on in the next
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,18 @@ Table = NamedValues | Columns
 
 
 def named_values(title: str, rows: Sequence[tuple[str, str]], *, fit_rule: bool = False) -> str:
-    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line."""
+    """Write a title, a rule, and a line for each name and its value; with `fit_rule` as long as the longest line.
+
+    Notes go on in the next line where they are long, and are longer than the rule.
+    """
     width = max(len(name) for name, _ in rows)
     body = [
         f"{said:<{width}}  {line}"
         for name, value in rows
         for said, line in zip_longest([name], wrap(value, NOTE) if name == "note" else [value], fillvalue="")
     ]
-    rule = max(map(len, body)) if fit_rule else max(width + BEYOND, len(title))
+    longest = max((width + 2 + len(value) for name, value in rows if name != "note"), default=0)
+    rule = longest if fit_rule else max(width + BEYOND, len(title))
     return "\n".join([title, "-" * rule, *body])
 
 
