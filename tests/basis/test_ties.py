@@ -41,8 +41,8 @@ def test_a_feature_is_the_function_that_was_given() -> None:
     found = tables(ld.features({"all": table, "two": np.ones((4, 1)) * np.arange(2.0)}), x)
     assert_allclose(found[0], from_first(table), atol=1e-14)
     assert_allclose(found[1], np.broadcast_to(np.arange(2.0), x.shape), atol=1e-14)
-    (found,) = tables(ld.features({"some": lambda k, i: i - 2.0 * k}, modes=[2, 0]), x)
-    assert_allclose(found, np.indices(x.shape)[0] - 2.0 * np.indices(x.shape)[2], atol=1e-14)
+    (some,) = tables(ld.features({"some": lambda k, i: i - 2.0 * k}, modes=[2, 0]), x)
+    assert_allclose(some, np.indices(x.shape)[0] - 2.0 * np.indices(x.shape)[2], atol=1e-14)
 
 
 def test_features_are_called_with_labels_where_there_are_some() -> None:

@@ -40,7 +40,7 @@ def design(basis: Basis, x: FloatArray) -> FloatArray:
     terms = basis.terms(observe(x))
     grid = np.indices(x.shape).reshape(x.ndim, -1).T
     zeta = (terms.cells[None, :, :] <= grid[:, None, :]).all(axis=2).astype(float)
-    return zeta @ terms.tied().matrix().toarray()
+    return np.asarray(zeta @ terms.tied().matrix().toarray())
 
 
 def twin(features: FloatArray, p: FloatArray, base: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -191,7 +191,7 @@ def test_a_tied_fit_is_the_one_of_its_matrix_of_features(problem: tuple[FloatArr
 
 
 def test_standard_errors_are_those_of_the_inverse_information() -> None:
-    x = np.random.default_rng(1).poisson(20, (3, 4))
+    x = np.random.default_rng(1).poisson(20, (3, 4)).astype(float)
     basis = MAIN | ld.features({"wave": lambda i, j: np.cos(i * j)})
     fit, F = ld.decompose(x, basis), design(basis, x)
     q = (fit.tensor() / fit.total).ravel()

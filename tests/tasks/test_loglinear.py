@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,48 @@ def test_sparse_tables_against_a_linear_program() -> None:
         assert m.g2 == pytest.approx(deviance_of(Z[stays], counts[stays]), abs=1e-7)
         at_boundary += not stays.all()
     assert at_boundary > 150
+
+
+ASSOCIATIONS = [
+    ("mental", "a + b", 47.418, 15),
+    ("mental", "a + b + columns(a, b)", 6.281, 12),
+    ("mental", "a + b + rows(a, b)", 6.829, 10),
+    ("mental", "a + b + uniform(a, b)", 9.895, 14),
+    ("hauser79", "a + b", 6170.1, 16),
+    ("hauser79", "a + b + diagonal(a, b)", 683.3, 11),
+    ("hauser79", "a + b + quasi_symmetric(a, b)", 27.4, 6),
+    ("hauser79", "a + b + uniform(a, b) + diagonal(a, b)", 73.007, 10),
+    ("vision", "symmetric(a, b)", 19.249, 6),
+    ("vision", "a + b + quasi_symmetric(a, b)", 7.271, 3),
+    ("vision", "a + b + diagonal(a, b)", 199.106, 5),
+]
+
+
+@pytest.mark.parametrize(("name", "formula", "g2", "df"), ASSOCIATIONS)
+def test_association_models_by_formula_are_those_of_r(name: str, formula: str, g2: float, df: int) -> None:
+    table = json.loads((FOLDER / "association.json").read_text())[name]["counts"]
+    model = ld.loglinear(np.array(table), formula, names=["a", "b"])
+    digits = len(str(g2).partition(".")[2])
+    assert round(model.g2, digits) == g2
+    assert model.df == df
+
+
+def test_a_tied_parameter_is_a_coefficient_by_its_name() -> None:
+    """Uniform association of Hauser's table beside its diagonal: gamma = 0.1584003 in R."""
+    table = json.loads((FOLDER / "association.json").read_text())["hauser79"]["counts"]
+    model = ld.loglinear(np.array(table), "a + b + uniform(a, b) + diagonal(a, b)", names=["a", "b"])
+    assert model.coef()["a by b, per step of both"] == pytest.approx(0.1584003, abs=5e-8)
+    # one step in both variables, off the diagonal
+    cells = [[0, 2], [0, 3], [1, 2], [1, 3]]
+    odds = model.contrast([[1, -1, -1, 1]], cells)
+    assert odds.estimate[0] == pytest.approx(-model.coef()["a by b, per step of both"] * -1)
+    with pytest.raises(ld.LegendreError, match=re.escape("the formula has uniform(a); write uniform(a, b).")):
+        ld.loglinear(np.array(table), "a + b + uniform(a)", names=["a", "b"])
+
+
+def test_criteria_of_tied_models_at_the_boundary_count_tied_parameters() -> None:
+    X = np.array([[0, 4, 3], [5, 0, 6], [2, 7, 0]])
+    model = ld.loglinear(X, "a + b + diagonal(a, b)", names=["a", "b"])
+    assert model.fit.status is ld.Status.AT_BOUNDARY
+    assert model.inference.rank == 7
+    assert model.inference.fit.rank == 4

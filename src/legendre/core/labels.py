@@ -12,6 +12,7 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
+from legendre.core.level_order import along_modes, inverse, mapped, taken
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
@@ -140,29 +141,29 @@ class Labels:
 
     def arranged(self, order: Sequence[IntArray | None]) -> Labels:
         """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
-        return replace(self, levels=_taken(self.levels, order), order=tuple(order))
+        return replace(self, levels=taken(self.levels, order), order=tuple(order))
 
     def straight(self) -> Labels:
         """Return the labels in the order of X."""
         if self.order is None:
             return self
-        return replace(self, levels=_taken(self.levels, [_inverse(by) for by in self.order]), order=None)
+        return replace(self, levels=taken(self.levels, [inverse(by) for by in self.order]), order=None)
 
     def arrange(self, array: AnyArray) -> AnyArray:
         """Put an array over all modes in the order of these labels."""
-        return _along_modes(array, self.order)
+        return along_modes(array, self.order)
 
     def straighten(self, array: AnyArray) -> AnyArray:
         """Put an array over all modes in the order of X."""
-        return _along_modes(array, None if self.order is None else [_inverse(by) for by in self.order])
+        return along_modes(array, None if self.order is None else [inverse(by) for by in self.order])
 
     def places(self, cells: IntArray) -> IntArray:
         """Find the cells (k x N) of X that a caller names, by indices in X."""
-        return _mapped(cells, None if self.order is None else [_inverse(by) for by in self.order])
+        return mapped(cells, None if self.order is None else [inverse(by) for by in self.order])
 
     def indices(self, cells: IntArray) -> IntArray:
         """Return the indices in X of some cells (k x N)."""
-        return _mapped(cells, self.order)
+        return mapped(cells, self.order)
 
     def find_mode(self, key: object, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the number of a mode that a caller names, or counts from 0; `door` begins the error."""
@@ -219,33 +220,6 @@ class Labels:
         some = ", ".join(texts[:MOST_NAMED]) + (", ..." if len(texts) > MOST_NAMED else "")
         ask = f" {hint[0].upper()}{hint[1:]}{'?' if hint.startswith('did') else '.'}" if hint else ""
         return f"{self.mode(k)} has no level {value!r}.{ask} Its levels: {some}."
-
-
-def _inverse(order: IntArray | None) -> IntArray | None:
-    return None if order is None else np.argsort(order)
-
-
-def _taken(
-    levels: tuple[AnyArray | None, ...] | None, order: Sequence[IntArray | None]
-) -> tuple[AnyArray | None, ...] | None:
-    """Put the labels of every mode in an order."""
-    if levels is None:
-        return None
-    pairs = zip(levels, order, strict=True)
-    return tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
-
-
-def _along_modes(array: AnyArray, order: Sequence[IntArray | None] | None) -> AnyArray:
-    for k, by in enumerate(order or ()):
-        array = array if by is None else array.take(by, axis=k)
-    return array
-
-
-def _mapped(cells: IntArray, tables: Sequence[IntArray | None] | None) -> IntArray:
-    if tables is None:
-        return cells
-    columns = [cells[:, k] if table is None else table[cells[:, k]] for k, table in enumerate(tables)]
-    return np.column_stack(columns).astype(np.int64)
 
 
 def level_text(label: Any) -> str:

@@ -1,9 +1,10 @@
 """The order of levels that have none of their own: names of places, carriers, people.
 
 A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
-say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance, its
-branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Which end comes first is settled
-by growing a small basis both ways. The arrangement is a function of X alone, whatever order its levels come in.
+say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance and,
+a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Which
+end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever order
+its levels come in.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ from legendre.fitting.adaptive.grow import grow
 
 Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 """Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
-TRIAL = Adaptive(24, swaps=0)
-"""What is grown to settle which end of an arrangement comes first."""
+TRIAL = 24
+"""Parameters of the basis that is grown to settle which end of an arrangement comes first; at most an eighth of X."""
+SIZES = 0.1
+"""What a factor of e between the sums of two slices adds to their distance, which is 0 for slices of one shape and the
+square root of 2 for slices that share no cell. KL of 300 parameters on taxi trips, metro and flights, by this number:
+0: 0.0369, 0.0232, 0.565; 0.05: 0.0369, 0.0231, 0.537; 0.1: 0.0369, 0.0223, 0.525; 0.2: 0.0366, 0.0237, 0.532."""
 MOST_TURNS = 3  # arranged modes up to which all combinations of directions are tried; of more, one after the other
 
 
@@ -108,13 +113,13 @@ def leaves(data: Observation, mode: int) -> IntArray:
     full = np.flatnonzero(sums > 0)
     roots = np.sqrt(slices[full] / sums[full, None])
     with all_threads():
-        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # the Bhattacharyya coefficient: 1 - its square root's distance
-    order = full[_chained(alike)] if len(full) > 2 else full
+        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
+    order = full[_chained(alike, np.log(sums[full]))] if len(full) > 2 else full
     return np.concatenate((order, np.flatnonzero(sums == 0))).astype(np.int64)
 
 
-def _chained(alike: FloatArray) -> IntArray:
-    """Order by similarity: the leaves of a tree, or for very many levels their places on the main axis."""
+def _chained(alike: FloatArray, log_sums: FloatArray) -> IntArray:
+    """Order by similarity, and a little by size: the leaves of a tree; very many by their places on the main axis."""
     if len(alike) > limits.MOST_LEAVES:
         from scipy.sparse.linalg import eigsh
 
@@ -123,7 +128,8 @@ def _chained(alike: FloatArray) -> IntArray:
         return np.argsort(vectors[:, 0] / side, kind="stable")
     from scipy.cluster.hierarchy import leaves_list, linkage
 
-    apart = np.sqrt(1.0 - alike)[np.triu_indices(len(alike), 1)]
+    first, second = np.triu_indices(len(alike), 1)
+    apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), SIZES * (log_sums[first] - log_sums[second]))
     return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
 
 
@@ -163,4 +169,4 @@ def _turn(order: Orders, modes: Sequence[int]) -> list[IntArray | None]:
 
 
 def _trial(data: Observation) -> float:
-    return grow(TRIAL, data).rounds[-1].kl
+    return grow(Adaptive(max(1, min(TRIAL, data.support.n_cells // 8)), swaps=0), data).rounds[-1].kl

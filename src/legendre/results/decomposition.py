@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.arguments import is_whole
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.blas_threads import dot
@@ -34,7 +32,7 @@ from legendre.results.page.subject import Subject, subject_of_fit
 from legendre.results.parameters import Asked, Parameters, parameters_of
 from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
-from legendre.results.questions import Questions
+from legendre.results.refits import Refits
 from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells
 from legendre.solvers.loop import Step
@@ -42,7 +40,7 @@ from legendre.solvers.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(Questions):
+class Decomposition(Refits):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 
     Attributes
@@ -156,24 +154,6 @@ class Decomposition(Questions):
         return self.origin.of(self.shape)
 
     @property
-    def arrangement(self) -> dict[Any, list[Any]]:
-        """The levels of each mode that was arranged, in the order in which cells of `basis` count them.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
-        >>> fit.arrangement
-        {0: [0, 2, 3, 1]}
-        """
-        labels, order = self.labels, self.labels.order or ()
-        return {
-            k if labels.names is None else labels.names[k]: labels.levels_of(k).tolist()
-            for k, by in enumerate(order)
-            if by is not None
-        }
-
-    @property
     def n_vanishing(self) -> int:
         """The number of cells that vanish."""
         return n_vanishing(self.model, self.alive)
@@ -195,58 +175,6 @@ class Decomposition(Questions):
         if self.origin.home.remote and self.origin.form == "array" and self.labels.order is None:
             return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
-
-    def order(self) -> IntArray:
-        """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
-
-        For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
-        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., start=)` stay in front.
-        Computed when it is first asked for, in about the time of growing, and kept.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
-        >>> [fit.basis[place].tolist() for place in fit.order()]
-        [[1, 1], [1, 0], [2, 2]]
-        """
-        return self._order.copy()
-
-    @cached_property
-    def _order(self) -> IntArray:
-        if not self.path:
-            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if self.refit is None:
-            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
-        return np.arange(self.n_params) if self.ranking is None else self.ranking()
-
-    def at(self, n_params: int) -> Decomposition:
-        """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
-        >>> fit.at(2).basis.tolist()
-        [[1, 1], [1, 0]]
-        """
-        if not self.path:
-            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if not is_whole(n_params, 0) or n_params > self.n_params:
-            raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
-        return self.refitted(self._order[:n_params])
-
-    def refitted(self, columns: IntArray) -> Decomposition:
-        """Return the exact fit with some of the parameters, given by their places in `basis`."""
-        if self.refit is None:
-            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
-        return replace(self.refit(columns), origin=self.origin)
-
-    def fitted_to(self, counts: FloatArray) -> Decomposition:
-        """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
-        if self.refit is None:
-            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit its basis anew.")
-        return self.refit(np.arange(self.n_params), counts)
 
     def inference(self) -> Inference:
         """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.

@@ -32,6 +32,24 @@ class Questions(ModelResult):
         """What the modes of X and their levels are called."""
 
     @property
+    def arrangement(self) -> dict[Any, list[Any]]:
+        """The levels of each mode that was arranged, in the order in which cells of `basis` count them.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
+        >>> fit.arrangement
+        {0: [0, 2, 3, 1]}
+        """
+        labels, order = self.labels, self.labels.order or ()
+        return {
+            k if labels.names is None else labels.names[k]: labels.levels_of(k).tolist()
+            for k, by in enumerate(order)
+            if by is not None
+        }
+
+    @property
     @abstractmethod
     def distribution(self) -> OnGrid | OnCliques:
         """Q in the form in which it answers questions."""

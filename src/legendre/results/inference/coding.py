@@ -35,19 +35,27 @@ class Combinations:
 
 
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
-    """Write the constant, then the coefficient of every cell of the basis, from single variables to interactions."""
+    """Write the constant, then the coefficient of every cell of the basis, from single variables to interactions.
+
+    Tied parameters are their own coefficients and come last, by name.
+    """
     if coding not in get_args(Coding):
         raise InvalidQuery(unknown_name("contrasts", str(coding), get_args(Coding)))
     labels = fit.labels
     places = _references(labels, coding, reference)
     modes = [_Mode(labels, k, coding, places[k]) for k in range(len(labels.shape))]
-    chosen = _ordered(fit.basis)
+    ties = fit.ties
+    chosen = _ordered(fit.basis if ties is None else fit.basis[ties.own[ties.own >= 0]])
     rows = [np.zeros(len(modes), dtype=np.int64), *chosen]
-    weights = np.ones((len(rows), fit.n_params))
+    weights = np.ones((len(rows), len(fit.basis)))
     for k, mode in enumerate(modes):
         weights *= mode.above[np.array([row[k] for row in rows])][:, fit.basis[:, k]]
     names = [INTERCEPT, *(":".join(modes[k].names[row[k]] for k in np.flatnonzero(row)) for row in chosen)]
-    return Combinations(tuple(names), weights, np.array([1.0] + [0.0] * len(chosen)))
+    if ties is not None:
+        tied = np.flatnonzero(ties.own < 0)
+        weights = np.vstack((weights @ ties.matrix(), np.eye(ties.n_params)[tied]))
+        names += [ties.names[j] for j in tied.tolist()]
+    return Combinations(tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1)))
 
 
 def _ordered(basis: IntArray) -> IntArray:
@@ -116,4 +124,5 @@ def combinations_of_cells(
 ) -> Combinations:
     """Write combinations of log means: weights (m x c) of some cells (c x N)."""
     below = (fit.basis[None] <= cells[:, None]).all(axis=2).astype(np.float64)
+    below = below if fit.ties is None else below @ fit.ties.matrix()
     return Combinations(tuple(names), weights @ below, weights.sum(axis=1))

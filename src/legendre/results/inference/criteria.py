@@ -27,7 +27,7 @@ def support_rank(fit: Decomposition) -> float:
     """
     if fit.alive is None:
         return float("nan") if fit.rank_is_bound else float(fit.rank)
-    model = Model.of(fit.model.support, None, fit.basis)
+    model = Model.of(fit.model.support, None, fit.basis, ties=fit.ties)
     found = rank_of(model, independent(model))
     return float(found.n) if found.exact else float("nan")
 

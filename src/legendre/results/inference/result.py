@@ -9,31 +9,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.core.text_table import Table
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.bootstrap import Bootstrap, bootstrapped
-from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
+from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.counts_file import read_counts
 from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.estimates import Estimates, check_level
 from legendre.results.inference.evidence import evidence_of
 from legendre.results.inference.notes import notes_of
 from legendre.results.inference.printout import tables
-from legendre.results.inference.wald import Information, information, leverage_grid, leverages
-from legendre.results.on_grid import check_formed
-from legendre.results.tensor import checked_cells
+from legendre.results.inference.residuals import residuals_of
+from legendre.results.inference.wald import Information, information
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
-
-KINDS = ("adjusted", "deviance", "pearson")
-EXACT = 1e-9  # leverages this close to 1 are 1 up to rounding: the model fits such a count exactly, whatever it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,34 +209,7 @@ class Inference(Estimates, Storable):
         >>> ld.decompose([[18, 7], [6, 19]], "B1").inference().residuals("adjusted", [[0, 0], [1, 0]]).round(4).tolist()
         [3.3968, -3.3968]
         """
-        if not isinstance(kind, str) or kind not in KINDS:
-            raise InvalidQuery(unknown_name("kind of residuals", str(kind), KINDS))
-        if cells is not None:
-            index = checked_cells(rectangular(cells, "cells", InvalidBasis), self.fit.shape)
-            return self._residuals_at(kind, self.fit.labels.places(index))
-        check_formed(self.fit.shape, "residuals", "Name some cells: residuals(kind, cells).")
-        support, counts = self.fit.model.support, self.counts
-        out = np.full(self.fit.shape, np.nan)
-        if counts.alive is None:
-            index = support.cells()
-            out[tuple(index.T)] = self._residuals_at(kind, index)
-            return self.fit.origin.give(out, what="residual")
-        out[support.on_grid()] = np.nan if kind == "adjusted" else 0.0
-        out[counts.alive] = _raw(kind, counts.n, counts.mu, counts.log_mu)
-        if kind == "adjusted":
-            out[counts.alive] /= _spread(leverage_grid(self.fit, self.information)[counts.alive] * counts.mu)
-        return self.fit.origin.give(out, what="residual")
-
-    def _residuals_at(self, kind: str, cells: IntArray) -> FloatArray:
-        log_mu = self.fit.distribution.log_prob(cells) + float(np.log(self.fit.total))
-        alive = log_mu > -np.inf
-        out = np.where(self.fit.model.support.contains(cells) & (kind != "adjusted"), 0.0, np.nan)
-        cells, log_mu = cells[alive], log_mu[alive]
-        mu = np.exp(log_mu)
-        out[alive] = _raw(kind, self.counts.at(cells), mu, log_mu)
-        if kind == "adjusted":
-            out[alive] /= _spread(leverages(self.fit, self.information, self.fit.model.quotient.boxes(cells)) * mu)
-        return out
+        return residuals_of(self, kind, cells)
 
     def tables(self, rows: int = 30) -> list[Table]:
         """List tests of fit, and parameters: those with the largest `z` where there are over `rows`."""
@@ -290,17 +257,3 @@ def _compared(fit: Decomposition, counts: Counts) -> Inference:
     g2_p, x2_p = chi_square_p(g2, df), chi_square_p(x2, df)
     aic, bic = criteria(poisson, support_rank(fit), fit.total)
     return Inference(fit, counts, g2, x2, df, g2_p, x2_p, counts.log_likelihood(), aic, bic)
-
-
-def _raw(kind: str, n: FloatArray, mu: FloatArray, log_mu: FloatArray) -> FloatArray:
-    """Compute deviance residuals, or Pearson's, which adjusted ones begin with."""
-    difference = n - mu
-    if kind == "deviance":
-        return np.asarray(np.sign(difference) * np.sqrt(deviances(n, mu, log_mu)))
-    with np.errstate(over="ignore"):
-        return difference * np.exp(-0.5 * log_mu) if (mu == 0).any() else difference / np.sqrt(mu)
-
-
-def _spread(leverage: FloatArray) -> FloatArray:
-    """``sqrt(1 - leverage)``; NaN where that is 0."""
-    return np.sqrt(np.where(leverage < 1.0 - EXACT, 1.0 - leverage, np.nan))

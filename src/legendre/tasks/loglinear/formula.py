@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from inspect import signature
 from itertools import combinations
 from typing import Any
 
+from legendre.basis import ties
 from legendre.basis.basis import Basis
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis
@@ -35,8 +38,18 @@ class FunctionTerm:
         return f"{self.name}({', '.join(written)})"
 
 
+def _associated(make: Callable[..., Basis], term: FunctionTerm, labels: Labels) -> Basis:
+    """Make the basis of an association model."""
+    del labels  # it finds its variables by name when it sees the table
+    try:
+        return make(*term.args, **dict(term.keywords))
+    except TypeError:
+        wanted = ", ".join(signature(make).parameters)
+        raise InvalidBasis(f"the formula has {term}; write {make.__name__}({wanted}).") from None
+
+
 Builder = Callable[[FunctionTerm, Labels], Basis]
-TERM_FUNCTIONS: dict[str, Builder] = {}
+TERM_FUNCTIONS: dict[str, Builder] = {name: partial(_associated, getattr(ties, name)) for name in ties.__all__}
 """By the name of a function in a formula: who makes its basis, given the term and the labels of the table."""
 
 
