@@ -65,6 +65,11 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
     is its expectation less that value. Features that depend on each other linearly are no error: `rank` tells how many
     do not.
 
+    See Also
+    --------
+    interactions : All parameters of sets of modes.
+    legendre.ties.uniform : A feature that is a product of levels.
+
     Examples
     --------
     >>> import legendre as ld

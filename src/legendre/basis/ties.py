@@ -25,6 +25,10 @@ __all__ = ["columns", "diagonal", "linear", "quasi_symmetric", "rows", "symmetri
 def uniform(a: Mode, b: Mode) -> Basis:
     """Tie the association of two modes to one parameter: the log odds ratio of any two neighbouring levels of both.
 
+    See Also
+    --------
+    legendre.ties.linear : The same with scores of your own.
+
     Examples
     --------
     >>> import legendre as ld
@@ -44,6 +48,11 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
         Two modes.
     scores
         A list of scores for each of them, or a dict ``{mode: scores}``; by default 0, 1, 2, ..., which is `uniform`.
+
+    See Also
+    --------
+    legendre.ties.uniform : Scores 0, 1, 2, ...
+    legendre.ties.rows : Scores of one variable only.
 
     Examples
     --------
@@ -67,6 +76,10 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     scores
         A score for each level of `b`; by default 0, 1, 2, ...
 
+    See Also
+    --------
+    legendre.ties.columns : The same with the variables exchanged.
+
     Examples
     --------
     >>> import legendre as ld
@@ -88,6 +101,10 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     scores
         A score for each level of `a`; by default 0, 1, 2, ...
 
+    See Also
+    --------
+    legendre.ties.rows : The same with the variables exchanged.
+
     Examples
     --------
     >>> import legendre as ld
@@ -102,6 +119,10 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
 def symmetric(a: Mode, b: Mode) -> Basis:
     """Make the model in which two modes with the same levels may change places: ``q_ij = q_ji``.
 
+    See Also
+    --------
+    legendre.ties.quasi_symmetric : Symmetry beyond the margins.
+
     Examples
     --------
     >>> import legendre as ld
@@ -114,6 +135,10 @@ def symmetric(a: Mode, b: Mode) -> Basis:
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     """Make the model of two modes with the same levels whose association is symmetric, while their margins are free.
 
+    See Also
+    --------
+    legendre.ties.symmetric : Symmetry, margins included.
+
     Examples
     --------
     >>> import legendre as ld
@@ -125,6 +150,10 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
 
 def diagonal(a: Mode, b: Mode) -> Basis:
     """Give each cell in which two modes have the same level a parameter: quasi-independence, with `interactions(1)`.
+
+    See Also
+    --------
+    legendre.ties.topological : Levels of any pattern of cells.
 
     Examples
     --------
@@ -145,6 +174,11 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
         Whole numbers, one for each cell of the modes; the lowest level has no parameter.
     modes
         The modes of the table, in its order; by default all of X.
+
+    See Also
+    --------
+    legendre.ties.diagonal : A level for each cell of the diagonal.
+    features : Any functions of cells.
 
     Examples
     --------

@@ -34,6 +34,11 @@ class ContingencyTable:
     notes
         Sentences about how the data were read.
 
+    See Also
+    --------
+    table : Make one of a data frame or an array.
+    loglinear : Fit a model to it.
+
     Examples
     --------
     >>> import legendre as ld

@@ -61,6 +61,11 @@ def table(
     ContingencyTable
         Variables with a single level are left out, and `notes` says so.
 
+    See Also
+    --------
+    loglinear : Fit a model to a table.
+    from_rows : Events as a sparse tensor.
+
     Examples
     --------
     >>> import legendre as ld

@@ -86,6 +86,11 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
         nested
             False: no tests, so that any models of one table may stand side by side.
 
+    See Also
+    --------
+    loglinear : Fit the models.
+    likelihood_ratio : The same for two decompositions.
+
     Examples
     --------
     >>> import legendre as ld

@@ -69,6 +69,12 @@ def loglinear(
     LogLinear
         Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it.
 
+    See Also
+    --------
+    table : Make a table of raw data.
+    anova : Compare models.
+    decompose : Any tensor, any basis.
+
     Examples
     --------
     >>> import legendre as ld

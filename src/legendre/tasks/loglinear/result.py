@@ -45,6 +45,12 @@ class LogLinear(InferenceView, Storable):
     path
         For a model that `step` chose, the moves that led to it.
 
+    See Also
+    --------
+    loglinear : Fit one.
+    anova : Compare several.
+    Inference : Tests of fit and residuals.
+
     Examples
     --------
     >>> import legendre as ld
