@@ -141,7 +141,7 @@ def test_standard_errors_where_scaling_fits_dependent_parameters(monkeypatch: py
     assert fit.solver == "scaling"
     assert fit.rank < fit.n_params == np.count_nonzero(fit.theta)
     cells, mu = np.argwhere(mask), fit.tensor()[mask]
-    Z: FloatArray = np.hstack([np.ones((len(cells), 1)), (fit.basis[None] <= cells[:, None]).all(axis=2)])
+    Z: FloatArray = np.hstack([np.ones((len(cells), 1)), (fit.basis[None] <= cells[:, None]).all(axis=2) * 1.0])
     covariance = np.linalg.pinv(Z.T @ (mu[:, None] * Z), rcond=1e-10)
     found = fit.inference().contrast(np.eye(len(cells))[:5] - np.eye(len(cells))[1:6], cells)
     rows = Z[:5] - Z[1:6]

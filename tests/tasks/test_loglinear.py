@@ -374,6 +374,26 @@ def test_what_is_left_out_is_said() -> None:
     assert m.coef()["B[2]"] == pytest.approx(np.log(0.5))
 
 
+def test_rows_without_a_value_are_left_out_aloud() -> None:
+    cases = {"a": ["x", "x", None, "y", "y", "y"], "b": ["p", "q", "p", None, "q", "p"], "n": [3, 1, 9, 2, 5, 4]}
+    for given in (cases, pd.DataFrame(cases), pl.DataFrame(cases)):
+        with pytest.raises(ld.LegendreError, match="column 'a' is missing in row 2"):
+            ld.table(given, ["a", "b"], "n")
+        X = ld.table(given, ["a", "b"], "n", missing="drop")
+        assert X.counts.tolist() == [[3, 1], [4, 5]]
+        assert X.notes == ("2 of 6 rows have no value of a (1), b (1) and were left out.",)
+        m = ld.loglinear(given, "n ~ a + b", missing="drop")
+        assert m.fit.total == 13
+        assert "2 of 6 rows have no value of a (1), b (1) and were left out." in repr(m)
+    assert ld.table(cases, ["b"], "n", missing="drop").counts.tolist() == [16, 6]
+    ordered = pd.DataFrame({"size": pd.Categorical(["s", None, "l", "s"], ["s", "m", "l"], ordered=True)})
+    assert ld.table(ordered, missing="drop").levels == {"size": ["s", "m", "l"]}
+    with pytest.raises(ld.LegendreError, match="counts must be a column"):
+        ld.table(cases, ["a", "b"], [1, 1, 1, 1, 1, 1], missing="drop")
+    with pytest.raises(ld.LegendreError, match='it is "refuse" or "drop"'):
+        ld.table(cases, ["a", "b"], "n", missing="keep")  # type: ignore[arg-type]
+
+
 def test_sparse_tables_against_a_linear_program() -> None:
     """Vanishing cells, degrees of freedom and G2 of 500 random tables, most of them without an estimate."""
     random, at_boundary = np.random.default_rng(14), 0
