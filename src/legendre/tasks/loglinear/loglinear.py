@@ -46,7 +46,8 @@ def loglinear(
     formula
         In R's words: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, a dot being all variables.
         By generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
-        blanks are put in quotes. ``"1"`` is the model with equal means.
+        blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
+        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``.
     counts
         Of a data frame the column of frequencies; it may stand before a ``~`` in the formula as well.
     variables
