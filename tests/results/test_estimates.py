@@ -52,8 +52,9 @@ def test_the_path_of_a_basis_ends_with_the_criteria_of_its_inference(mean: float
     assert fit.path[-1].bic == pytest.approx(tests.bic, rel=1e-12)
     assert fit.path[-1].aic == pytest.approx(tests.aic, rel=1e-12)
     assert (tests.rank > fit.rank) == (mean < 1)
-    part = fit.at(fit.path[-2].n_params).inference()
-    assert fit.path[-2].bic == pytest.approx(part.bic, abs=1e-4)  # a stage is fitted roughly
+    for stage in fit.path:  # of the same scale, whatever the fit of a stage is
+        fewer, further = fit.n_params - stage.n_params, stage.kl - fit.kl
+        assert stage.bic == pytest.approx(tests.bic + 2 * fit.total * further - np.log(fit.total) * fewer, rel=1e-9)
 
 
 def test_the_path_of_fractions_has_no_constant() -> None:
