@@ -224,7 +224,7 @@ def test_bootstrap_p_values_are_uniform_under_the_null() -> None:
 
 def test_processes_do_not_change_the_bootstrap() -> None:
     tests = ld.decompose(ld.datasets.car_workers(), ld.interactions(2)).inference()
-    alone, together = tests.bootstrap(130, 1), tests.bootstrap(130, 1, jobs=2)
+    alone, together = tests.bootstrap(70, 1), tests.bootstrap(70, 1, jobs=2)
     assert np.array_equal(alone.g2, together.g2)
     assert alone.g2_p_value == together.g2_p_value
     assert abs(alone.g2_p_value - tests.g2_p_value) < 0.15  # N is large here
