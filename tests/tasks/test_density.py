@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import legendre as ld
 from legendre.core.types import AnyArray
-from legendre.tasks.estimators.density import Bins
+from legendre.tasks.estimators.readings import Bins
 
 CANNOT = {
     "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
@@ -312,3 +312,26 @@ def test_a_large_grid_of_few_rows_is_a_list_of_cells() -> None:
     data = fit.decomposition_.data
     assert data is not None
     assert data.kind != "a dense array"
+
+
+def test_conditionals_by_names() -> None:
+    rows: Any = {"class": ["1st", "1st", "crew", "crew", "crew"], "age": [1.5, 40.0, 22.5, 35.0, 61.0]}
+    rows["survived"] = ["yes", "no", "no", "no", "yes"]
+    density = ld.LegendreDensity(ld.interactions([(0, 2), (1,)]), n_bins=2).fit(rows)
+    assert_allclose(density.conditional({"class": "crew"}, of="survived"), [2 / 3, 1 / 3], atol=1e-9)
+    assert_allclose(density.conditional(of=["survived", "class"]), [[0.2, 0.4], [0.2, 0.2]], atol=1e-9)
+    assert_allclose(density.conditional({"age": 30.0}, of="class"), [0.4, 0.6], atol=1e-9)
+    assert density.conditional({0: "1st"}).shape == (2, 2)
+    asked: list[tuple[Any, Any, str]] = [
+        ({"clas": "crew"}, None, "did you mean 'class'"),
+        ({"class": "crw"}, None, "class has no level 'crw'. Did you mean 'crew'?"),
+        ({"class": "crew"}, "class", "must name columns once each, and none that is given"),
+        ({"age": "old"}, None, "age holds numbers, which were put in bins; got 'old'"),
+        ("crew", None, "given must be a dict such as {'class': value}"),
+    ]
+    for given, of, text in asked:
+        with pytest.raises(ld.LegendreError) as caught:
+            density.conditional(given, of)
+        assert text in str(caught.value)
+    with pytest.raises(ld.LegendreError, match="has probability 0 in this density"):
+        ld.LegendreDensity(2, categories=[["a", "b", "c"], None]).fit([["a", "x"], ["b", "y"]]).conditional({0: "c"})

@@ -271,8 +271,44 @@ def test_formulas() -> None:
     assert loose.formula == "c + a:b"
 
 
+HAUSER = [[1414, 521, 302, 643, 40], [724, 524, 254, 703, 48], [798, 648, 856, 1676, 108], [756, 914, 771, 3325, 237]]
+HAUSER += [[409, 357, 441, 1611, 1832]]
+
+
+def test_coefficients_beside_an_association() -> None:
+    m = ld.loglinear(HAUSER, "A + B + uniform(A, B) + diagonal(A, B)")
+    tied = "A by B, per step of both"
+    for coding in ("treatment", "sum", "local"):
+        assert m.coef(coding)[tied] == pytest.approx(0.1584003, abs=5e-8)  # type: ignore[arg-type]
+    coef = m.coef()
+    assert coef.names[:2] == ("(intercept)", "A[1]")
+    assert coef.names[-1] == "A = B = 4"
+    assert m.odds("A", "B")["A[3/2]:B[1/0]"] == pytest.approx(np.exp(0.1584003), rel=1e-6)
+    # the same regression, written out
+    i, j = np.indices((5, 5)).reshape(2, -1)
+    Z = np.column_stack([np.ones(25), *(i == k for k in range(1, 5)), *(j == k for k in range(1, 5)), i * j])
+    Z = np.column_stack([Z, *((i == k) & (j == k) for k in range(5))]).astype(float)
+    n, eta = np.ravel(HAUSER).astype(float), np.log(np.ravel(HAUSER) + 0.5)
+    for _ in range(30):
+        mu = np.exp(eta)
+        beta = np.linalg.solve(Z.T @ (mu[:, None] * Z), Z.T @ (mu * eta + n - mu))
+        eta = Z @ beta
+    covariance = np.linalg.inv(Z.T @ (np.exp(eta)[:, None] * Z))
+    first = np.eye(15)
+    first[0, 10] = 1.0  # features count from the first cell, which is on the diagonal
+    assert_allclose(coef.estimate, first @ beta, atol=1e-7)
+    assert_allclose(coef.standard_error, np.sqrt(np.diagonal(first @ covariance @ first.T)), rtol=1e-6)
+    assert m.drop1().names == ("A", "B", "uniform(A, B)", "diagonal(A, B)")
+    assert ld.anova(m.update("- uniform(A, B)"), m).tests[0].df == 1
+    quasi = ld.loglinear(HAUSER, "quasi_symmetric(A, B)").coef()
+    assert quasi.names[:6] == ("(intercept)", "A[1]", "A[2]", "A[3]", "A[4]", "B[1]")
+    assert "A[2/1]:B[2/1]" in quasi.names  # of a term that is tied in part: theta, the local log odds ratio
+    told = ld.loglinear(HAUSER, "quasi_symmetric(A, B)").odds("A", "B")["A[2/1]:B[2/1]"]
+    assert told == pytest.approx(np.exp(quasi["A[2/1]:B[2/1]"]))
+
+
 def test_functions_in_formulas_have_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The registry that association models will be built on."""
+    """The registry that association models are built on."""
     from legendre.tasks.loglinear import formula
 
     def last_cell(term: formula.FunctionTerm, labels: Any) -> ld.Basis:
@@ -315,6 +351,10 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, ""), "is empty"),
     (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
+    (lambda: ld.loglinear(HAIR, ". + uniform(hair, eyes)"), "unknown mode 'eyes'; did you mean 'eye'?"),
+    (lambda: ld.loglinear(HAIR, ". + uniform(hair)"), "the formula has uniform(hair); write uniform(a, b)."),
+    (lambda: ld.loglinear(HAIR, ". + rows(hair, eye, scores=[1, 2])"), "2 scores for eye, which has 4 levels"),
+    (lambda: ld.loglinear(HAIR, "symmetric(hair, sex)"), "hair has 4 levels, sex has 2"),
     (lambda: ld.loglinear(np.ones((2, 2, 2)), "[AB", names=["A", "B", "C"]), "'[' that is not closed"),
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
     (lambda: ld.table(FRAME), "pass counts='Freq'"),
@@ -372,6 +412,26 @@ def test_what_is_left_out_is_said() -> None:
     assert "in the limit 2 fitted counts are 0" in repr(m)
     assert m.coef()["B[1]"] == -np.inf
     assert m.coef()["B[2]"] == pytest.approx(np.log(0.5))
+
+
+def test_rows_without_a_value_are_left_out_aloud() -> None:
+    cases = {"a": ["x", "x", None, "y", "y", "y"], "b": ["p", "q", "p", None, "q", "p"], "n": [3, 1, 9, 2, 5, 4]}
+    for given in (cases, pd.DataFrame(cases), pl.DataFrame(cases)):
+        with pytest.raises(ld.LegendreError, match="column 'a' is missing in row 2"):
+            ld.table(given, ["a", "b"], "n")
+        X = ld.table(given, ["a", "b"], "n", missing="drop")
+        assert X.counts.tolist() == [[3, 1], [4, 5]]
+        assert X.notes == ("2 of 6 rows have no value of a (1), b (1) and were left out.",)
+        m = ld.loglinear(given, "n ~ a + b", missing="drop")
+        assert m.fit.total == 13
+        assert "2 of 6 rows have no value of a (1), b (1) and were left out." in repr(m)
+    assert ld.table(cases, ["b"], "n", missing="drop").counts.tolist() == [16, 6]
+    ordered = pd.DataFrame({"size": pd.Categorical(["s", None, "l", "s"], ["s", "m", "l"], ordered=True)})
+    assert ld.table(ordered, missing="drop").levels == {"size": ["s", "m", "l"]}
+    with pytest.raises(ld.LegendreError, match="counts must be a column"):
+        ld.table(cases, ["a", "b"], [1, 1, 1, 1, 1, 1], missing="drop")
+    with pytest.raises(ld.LegendreError, match='it is "refuse" or "drop"'):
+        ld.table(cases, ["a", "b"], "n", missing="keep")  # type: ignore[arg-type]
 
 
 def test_sparse_tables_against_a_linear_program() -> None:

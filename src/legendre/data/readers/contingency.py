@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from legendre.data.observation import beyond_memory
 from legendre.data.readers.columns import read_table
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import FRAMES, opened
+from legendre.data.readers.missing import without_missing
 from legendre.data.readers.tables import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -37,6 +38,7 @@ def table(
     *,
     levels: Mapping[Any, Any] | None = None,
     names: Sequence[Hashable] | None = None,
+    missing: Literal["refuse", "drop"] = "refuse",
 ) -> ContingencyTable:
     """Make a contingency table: of cases, one in each row, of a list of frequencies, or of a table that is there.
 
@@ -55,6 +57,9 @@ def table(
         By variable its levels in order; else those that occur, sorted (ordered categories keep their order).
     names
         Names of the variables of an array; else A, B, C, ...
+    missing
+        What becomes of rows of a data frame in which a variable has no value: "refuse" names the first, "drop" leaves
+        them out and says how many.
 
     Returns
     -------
@@ -79,7 +84,11 @@ def table(
     if isinstance(data, ContingencyTable):
         return data if variables is None else data.margin(list(variables))  # type: ignore[arg-type]
     if has_rows(data, variables, counts):
-        return _checked(*_counted(data, variables, counts, levels))
+        if missing not in ("refuse", "drop"):
+            raise InvalidSamples(f'table(missing={missing!r}): it is "refuse" or "drop".')
+        data, notes = without_missing(data, variables, counts) if missing == "drop" else (data, ())
+        values, origin, more = _counted(data, variables, counts, levels)
+        return _checked(values, origin, (*notes, *more))
     if counts is not None:
         raise InvalidSamples(
             f"table(counts={_short(counts)}): only a data frame has a column of counts; a {type(data).__name__} is "

@@ -7,6 +7,7 @@ to the logarithms of the means; and ``log mu_v = log N - psi + sum of theta_u ov
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -37,25 +38,52 @@ class Combinations:
 def coefficients_of(fit: Decomposition, coding: str, reference: Mapping[Any, Any] | None) -> Combinations:
     """Write the constant, then the coefficient of every cell of the basis, from single variables to interactions.
 
-    Tied parameters are their own coefficients and come last, by name.
+    Tied parameters come last, by name, and are what they are in every coding. The others are those of a regression that
+    has the tied features beside them, counted from their value at the first cell. Of a term that is tied in part the
+    parameters of single cells are theta itself.
     """
     if coding not in get_args(Coding):
         raise InvalidQuery(unknown_name("contrasts", str(coding), get_args(Coding)))
     labels = fit.labels
     places = _references(labels, coding, reference)
     modes = [_Mode(labels, k, coding, places[k]) for k in range(len(labels.shape))]
-    ties = fit.ties
-    chosen = _ordered(fit.basis if ties is None else fit.basis[ties.own[ties.own >= 0]])
+    columns, others = _single(fit)
+    own = fit.basis if fit.ties is None else fit.basis[fit.ties.own[columns]]
+    chosen = _ordered(own)
     rows = [np.zeros(len(modes), dtype=np.int64), *chosen]
-    weights = np.ones((len(rows), len(fit.basis)))
+    weights = np.zeros((len(rows) + len(others), fit.n_params))
+    coded = np.ones((len(rows), len(columns)))
     for k, mode in enumerate(modes):
-        weights *= mode.above[np.array([row[k] for row in rows])][:, fit.basis[:, k]]
+        coded *= mode.above[np.array([row[k] for row in rows])][:, own[:, k]]
+    weights[: len(rows), columns] = coded
+    weights[np.arange(len(rows), len(weights)), others] = 1.0
     names = [INTERCEPT, *(":".join(modes[k].names[row[k]] for k in np.flatnonzero(row)) for row in chosen)]
-    if ties is not None:
-        tied = np.flatnonzero(ties.own < 0)
-        weights = np.vstack((weights @ ties.matrix(), np.eye(ties.n_params)[tied]))
-        names += [ties.names[j] for j in tied.tolist()]
+    titles = fit.model.terms.titles()
+    names += [titles[j] or _local_name(fit, j) for j in others.tolist()]
     return Combinations(tuple(names), weights, np.array([1.0] + [0.0] * (len(names) - 1)))
+
+
+def _single(fit: Decomposition) -> tuple[IntArray, IntArray]:
+    """Tell the parameters of single cells, of whole terms, from tied ones and from those beside them in a term."""
+    every, ties = np.arange(fit.n_params), fit.ties
+    if ties is None:
+        return every, every[:0]
+    alone = (ties.own >= 0) & np.array([not name for name in ties.names])
+    terms: dict[tuple[int, ...], list[int]] = {}
+    for j in np.flatnonzero(alone).tolist():
+        terms.setdefault(tuple(np.flatnonzero(fit.basis[ties.own[j]]).tolist()), []).append(j)
+    for term, found in terms.items():
+        if len(found) < math.prod(fit.shape[k] - 1 for k in term):
+            alone[found] = False
+    return every[alone], every[~alone]
+
+
+def _local_name(fit: Decomposition, j: int) -> str:
+    """Name the parameter of a single cell as what it is: each level against the one before."""
+    assert fit.ties is not None
+    cell, labels = fit.basis[fit.ties.own[j]], fit.labels
+    steps = ((k, int(cell[k])) for k in np.flatnonzero(cell).tolist())
+    return ":".join(f"{labels.mode(k)}[{labels.level(k, i)}/{labels.level(k, i - 1)}]" for k, i in steps)
 
 
 def _ordered(basis: IntArray) -> IntArray:

@@ -11,7 +11,6 @@ import numpy as np
 from legendre.core.memory import rows_of
 from legendre.core.types import AnyArray
 from legendre.data.observation import Observation
-from legendre.model.model import Model
 from legendre.results.rounds import Round
 from legendre.solvers.before.rank import independent, rank_of
 
@@ -27,8 +26,7 @@ def support_rank(fit: Decomposition) -> float:
     """
     if fit.alive is None:
         return float("nan") if fit.rank_is_bound else float(fit.rank)
-    model = Model.of(fit.model.support, None, fit.basis, ties=fit.ties)
-    found = rank_of(model, independent(model))
+    found = rank_of(fit.model, independent(fit.model))
     return float(found.n) if found.exact else float("nan")
 
 

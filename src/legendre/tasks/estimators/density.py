@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,9 +12,9 @@ from legendre.basis.basis import Basis
 from legendre.basis.interactions import interactions
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import entries, is_whole
-from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.errors import ImpossibleEvent, InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.columns import Column, Table, level_list
 from legendre.fitting.decompose import decompose
 from legendre.tasks.estimators.base import (
@@ -27,61 +26,7 @@ from legendre.tasks.estimators.base import (
     samples_of,
     tabulated,
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Distinct values, in the order of the mode."""
-
-    values: AnyArray
-
-    def codes(self, column: Column) -> IntArray:
-        """Look each value up; -1 where it is not a level."""
-        return column.codes_in(self.values)
-
-    @property
-    def names(self) -> AnyArray:
-        """What the levels are called."""
-        return self.values
-
-    @property
-    def log_widths(self) -> FloatArray:
-        """The logarithm of the measure of each level, which is 1."""
-        return np.zeros(len(self.values))
-
-    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
-        """Return the value of each level."""
-        del rng
-        return np.asarray(self.values[codes])
-
-
-@dataclass(frozen=True, eq=False)
-class Bins:
-    """Intervals between increasing edges; what lies beyond the outermost edges counts as lying on them."""
-
-    edges: FloatArray
-
-    def codes(self, column: Column) -> IntArray:
-        """Find the bin of each value."""
-        try:
-            numbers = column.rows().astype(np.float64)
-        except (TypeError, ValueError) as problem:
-            raise InvalidSamples(f"a column that fit saw as numbers holds something else ({problem}).") from None
-        return np.searchsorted(self.edges[1:-1], numbers, side="right").astype(np.int64)
-
-    @property
-    def names(self) -> AnyArray:
-        """What the bins are called: their middles."""
-        return (self.edges[:-1] + self.edges[1:]) / 2
-
-    @property
-    def log_widths(self) -> FloatArray:
-        """The logarithm of each bin's width."""
-        return np.log(np.diff(self.edges))
-
-    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
-        """Draw evenly within the bin."""
-        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
+from legendre.tasks.estimators.readings import Bins, Levels
 
 
 class LegendreDensity(Estimator):
@@ -208,6 +153,42 @@ class LegendreDensity(Estimator):
         kinds = {values.dtype.kind for values in drawn}
         alike = kinds <= set("biuf") or len(kinds) == 1
         return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
+
+    def conditional(
+        self, given: Mapping[Any, Any] | None = None, of: Hashable | Sequence[Hashable] | None = None
+    ) -> FloatArray:
+        """Return the joint distribution of the levels of some columns given values of others; the rest is summed out.
+
+        Parameters
+        ----------
+        given
+            Values of columns, by name or number: ``{"class": "crew"}``; a number lies in its bin. None: a marginal.
+        of
+            One column or several: the modes of the result, in this order. By default all that are not given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> rows = {"class": ["1st", "1st", "crew", "crew", "crew"], "survived": ["yes", "no", "no", "no", "yes"]}
+        >>> ld.LegendreDensity(2).fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
+        [0.6667, 0.3333]
+        """
+        self._check_fitted()
+        labels = self._labels()
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
+        fixed = {labels.find_mode(key, "given", InvalidSamples): value for key, value in (given or {}).items()}
+        listed = [of] if of is None or isinstance(of, (str, int)) else entries(of) or []
+        wanted = [k for k in range(len(labels.shape)) if k not in fixed]
+        if of is not None:
+            wanted = [labels.find_mode(key, "of", InvalidSamples) for key in listed]
+        if len({*wanted, *fixed}) < len(wanted) + len(given or {}) or not wanted:
+            raise InvalidSamples(f"of={of!r} must name columns once each, and none that is given.")
+        at = {k: self.columns_[k].place(value, labels, k) for k, value in fixed.items()}
+        try:
+            return np.asarray(self.decomposition_.without_labels().marginal(wanted, given=at or None))
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this density.") from None
 
     def _settings(self, n_columns: int) -> list[Any]:
         """Check all but alpha; return what is given of each column."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,7 @@ def loglinear(
     variables: Sequence[Hashable] | None = None,
     levels: Mapping[Any, Any] | None = None,
     names: Sequence[Hashable] | None = None,
+    missing: Literal["refuse", "drop"] = "refuse",
     offset: ArrayLike | None = None,
     support: str | ArrayLike = "all",
     hierarchical: bool = True,
@@ -45,13 +46,14 @@ def loglinear(
     formula
         In R's words: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, a dot being all variables.
         By generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
-        blanks are put in quotes. ``"1"`` is the model with equal means.
+        blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
+        functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``.
     counts
         Of a data frame the column of frequencies; it may stand before a ``~`` in the formula as well.
     variables
         Of a data frame the variables of the table; by default those of the formula. A table is taken whole: a variable
         that the formula does not name has levels of equal frequency.
-    levels, names
+    levels, names, missing
         As in `table`.
     offset
         Known terms of log means, an array of the table's shape.
@@ -90,7 +92,7 @@ def loglinear(
     status  the maximum likelihood estimate exists, and this is it
     """
     settings = Settings.read(tol=tol)
-    X = _table(data, formula, counts, variables, levels, names)
+    X = _table(data, formula, counts, variables, levels=levels, names=names, missing=missing)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
     model = read_formula(formula, called)
@@ -98,7 +100,7 @@ def loglinear(
     return fitted(observed, model, called, hierarchical, settings)
 
 
-def _table(data: Any, formula: Any, counts: Any, variables: Any, levels: Any, names: Any) -> Any:
+def _table(data: Any, formula: Any, counts: Any, variables: Any, **settings: Any) -> Any:
     """Read the table; of a data frame over the variables that the formula names."""
     if isinstance(data, SparseTensor) and beyond_memory(data.shape) is not None:
         if data.names is None:
@@ -107,10 +109,10 @@ def _table(data: Any, formula: Any, counts: Any, variables: Any, levels: Any, na
             )
         return data
     if isinstance(data, ContingencyTable) or not has_rows(data, variables, counts):
-        return table(data, variables, counts, levels=levels, names=names)
+        return table(data, variables, counts, **settings)
     if counts is None:
         counts = left_side(formula)
-    return table(data, names_in(formula) if variables is None else variables, counts, levels=levels)
+    return table(data, names_in(formula) if variables is None else variables, counts, **settings)
 
 
 def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
