@@ -279,7 +279,7 @@ def test_coefficients_beside_an_association() -> None:
     m = ld.loglinear(HAUSER, "A + B + uniform(A, B) + diagonal(A, B)")
     tied = "A by B, per step of both"
     for coding in ("treatment", "sum", "local"):
-        assert m.coef(coding)[tied] == pytest.approx(0.1584003, abs=5e-8)  # type: ignore[arg-type]
+        assert m.coef(coding)[tied] == pytest.approx(0.1584003, abs=5e-8)
     coef = m.coef()
     assert coef.names[:2] == ("(intercept)", "A[1]")
     assert coef.names[-1] == "A = B = 4"
