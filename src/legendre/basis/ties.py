@@ -151,6 +151,13 @@ class Topological(OfModes):
 def uniform(a: Mode, b: Mode) -> Basis:
     """Tie the association of two modes to one parameter: the log odds ratio of any two neighbouring levels of both.
 
+    See Also
+    --------
+    legendre.ties.rows : An effect for each level of the first mode.
+    legendre.ties.columns : An effect for each level of the second mode.
+    legendre.ties.linear : One parameter times a product of scores.
+    legendre.features : Parameters that act by functions of the cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -170,6 +177,11 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
         Two modes.
     scores
         A list of scores for each of them, or a dict ``{mode: scores}``; by default 0, 1, 2, ..., which is `uniform`.
+
+    See Also
+    --------
+    legendre.ties.uniform : One parameter for the association of two modes.
+    legendre.features : Parameters that act by functions of the cell.
 
     Examples
     --------
@@ -193,6 +205,12 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     scores
         A score for each level of `b`; by default 0, 1, 2, ...
 
+    See Also
+    --------
+    legendre.ties.columns : An effect for each level of the second mode.
+    legendre.ties.uniform : One parameter for the association of two modes.
+    legendre.features : Parameters that act by functions of the cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -214,6 +232,12 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     scores
         A score for each level of `a`; by default 0, 1, 2, ...
 
+    See Also
+    --------
+    legendre.ties.rows : An effect for each level of the first mode.
+    legendre.ties.uniform : One parameter for the association of two modes.
+    legendre.features : Parameters that act by functions of the cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -228,6 +252,12 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
 def symmetric(a: Mode, b: Mode) -> Basis:
     """Make the model in which two modes with the same levels may change places: ``q_ij = q_ji``.
 
+    See Also
+    --------
+    legendre.ties.quasi_symmetric : Symmetric associations, free margins.
+    legendre.ties.diagonal : A parameter for each cell of the diagonal.
+    legendre.features : Parameters that act by functions of the cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -240,6 +270,12 @@ def symmetric(a: Mode, b: Mode) -> Basis:
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     """Make the model of two modes with the same levels whose association is symmetric, while their margins are free.
 
+    See Also
+    --------
+    legendre.ties.symmetric : Cells and their mirror images alike.
+    legendre.ties.diagonal : A parameter for each cell of the diagonal.
+    legendre.features : Parameters that act by functions of the cell.
+
     Examples
     --------
     >>> import legendre as ld
@@ -251,6 +287,12 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
 
 def diagonal(a: Mode, b: Mode) -> Basis:
     """Give each cell in which two modes have the same level a parameter: quasi-independence, with `interactions(1)`.
+
+    See Also
+    --------
+    legendre.ties.symmetric : Cells and their mirror images alike.
+    legendre.ties.quasi_symmetric : Symmetric associations, free margins.
+    legendre.features : Parameters that act by functions of the cell.
 
     Examples
     --------
@@ -271,6 +313,11 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
         Whole numbers, one for each cell of the modes; the lowest level has no parameter.
     modes
         The modes of the table, in its order; by default all of X.
+
+    See Also
+    --------
+    legendre.ties.diagonal : A parameter for each cell of the diagonal.
+    legendre.features : Parameters that act by functions of the cell.
 
     Examples
     --------

@@ -34,6 +34,11 @@ class ContingencyTable:
     notes
         Sentences about how the data were read.
 
+    See Also
+    --------
+    table : Read a contingency table.
+    loglinear : Fit a log-linear model by a formula.
+
     Examples
     --------
     >>> import legendre as ld

@@ -61,6 +61,12 @@ def table(
     ContingencyTable
         Variables with a single level are left out, and `notes` says so.
 
+    See Also
+    --------
+    ContingencyTable : What `table` returns.
+    loglinear : Fit a log-linear model by a formula.
+    from_rows : Count the rows of a table of events.
+
     Examples
     --------
     >>> import legendre as ld

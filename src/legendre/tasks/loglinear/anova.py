@@ -86,6 +86,12 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
         nested
             False: no tests, so that any models of one table may stand side by side.
 
+    See Also
+    --------
+    loglinear : Fit a log-linear model by a formula.
+    likelihood_ratio : Test a small model against a larger one.
+    legendre.geometry.ladder : How much each model of a chain explains.
+
     Examples
     --------
     >>> import legendre as ld

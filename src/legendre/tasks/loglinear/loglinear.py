@@ -69,6 +69,13 @@ def loglinear(
     LogLinear
         Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it.
 
+    See Also
+    --------
+    LogLinear : The result of `loglinear`.
+    table : Read a contingency table.
+    anova : Compare log-linear models in a table.
+    decompose : Fit X by a model with some basis.
+
     Examples
     --------
     >>> import legendre as ld

@@ -45,6 +45,12 @@ class LogLinear(InferenceView, Storable):
     path
         For a model that `step` chose, the moves that led to it.
 
+    See Also
+    --------
+    loglinear : Fit a log-linear model by a formula.
+    anova : Compare log-linear models in a table.
+    Inference : Standard errors and tests of fit.
+
     Examples
     --------
     >>> import legendre as ld
