@@ -12,7 +12,7 @@ define INSTALL
 endef
 
 .PHONY: demo test test-browser traced untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
-.PHONY: docs bench bench-quick bench-against experiments clean
+.PHONY: docs test-matrix bench bench-quick bench-against experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -56,6 +56,12 @@ test-browser: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
+
+# The wheel and the source archive, installed and tried on every supported Python that is found here, with the oldest
+# packages that pyproject.toml allows and with the newest.
+test-matrix: | $(BIN)/python
+	$(PIP) uv
+	$(BIN)/python tools/test_matrix.py
 
 # Generated calls of everything public, judged by brute force (docs/background/reliability.md): a fresh seed unless SEED= is given.
 # make fuzz takes minutes; make fuzz-long CASES=500000 takes hours. Cases that fail are kept in fuzz-failures/.

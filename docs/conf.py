@@ -49,7 +49,9 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 # names that differ in capitals only get pages whose files do not: some file systems take them for one
-autosummary_filename_map = {f"legendre.{name}": f"legendre.{name}-class" for name in ("Plan", "geometry.Ladder")}
+autosummary_filename_map = {
+    f"legendre.{name}": f"legendre.{name}-class" for name in ("Plan", "LogLinear", "geometry.Ladder")
+}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 

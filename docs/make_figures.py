@@ -80,7 +80,7 @@ def drawn_on(page: str) -> list[Any]:
     found = []
     for example in doctest.DocTestParser().get_examples((FOLDER.parent / page).read_text()):
         exec(compile(example.source, page, "single"), names)
-        if example.source.startswith(("figure = fit.", "figure = large.", "ax = fit.")):
+        if example.source.startswith(("figure = ", "ax = ")) and ".plot." in example.source:
             found.append(names[example.source.split()[0]])
     return found
 

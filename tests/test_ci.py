@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import legendre
+
 ROOT = Path(__file__).parent.parent
 MAKEFILE, HOOKS, WORKFLOW, SCRIPT = (
     ROOT / name for name in ("Makefile", ".pre-commit-config.yaml", ".github/workflows/ci.yml", ".ci/run")
@@ -62,3 +64,11 @@ def test_the_workflow_runs_the_script_once_and_tests_every_supported_python() ->
     required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     assert required == f">={versions[0]}"
     assert "secrets" not in text
+    tried = re.search(r"SUPPORTED = \((.+)\)", (ROOT / "tools" / "test_matrix.py").read_text())
+    assert tried is not None
+    assert re.findall(r'"(.+?)"', tried[1]) == versions
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    assert f"\nversion: {legendre.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == legendre.__version__

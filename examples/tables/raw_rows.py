@@ -1,9 +1,9 @@
 """
-From raw rows to a model of a table
-===================================
+From raw rows to a mosaic
+=========================
 
 A survey comes as rows, one for each person. Counted, the rows are a contingency table; a log-linear model says which
-of its variables hang together.
+of its variables hang together; and a mosaic shows where a model and the people part.
 """
 
 import matplotlib.pyplot as plt
@@ -15,41 +15,42 @@ import legendre as ld
 # %%
 # The rows: here the students of `ld.datasets.hair_eye_color`, one row each, as they would come from a file.
 
-table = ld.datasets.hair_eye_color()
-cells = np.repeat(table.cells, table.values.astype(int), axis=0)
-named = {name: np.asarray(table.levels[k])[cells[:, k]] for k, name in enumerate(table.names)}
+students = ld.datasets.hair_eye_color()
+cells = np.repeat(students.cells, students.values.astype(int), axis=0)
+named = {name: np.asarray(students.levels[k])[cells[:, k]] for k, name in enumerate(students.names)}
 rows = pd.DataFrame(named).sample(frac=1.0, random_state=0, ignore_index=True)
 rows.head()
 
 # %%
-# Count them, and fit three models: nothing depends on anything; hair and eyes do; and all pairs do.
+# Count them, with the levels in an order that makes sense.
 
-X = ld.from_rows(rows)
-models = {
-    "independent": ld.interactions(1),
-    "hair with eye": ld.interactions([("hair", "eye"), ("sex",)]),
-    "all pairs": ld.interactions(2),
-}
-fits = {name: ld.decompose(X, basis) for name, basis in models.items()}
-for name, fit in fits.items():
-    tests = fit.inference()
-    print(f"{name:14} G2 = {tests.g2:6.1f} on {tests.df:2} df, p = {tests.g2_p_value:.2g}")
+order = {"hair": ["black", "brown", "red", "blond"], "eye": ["brown", "hazel", "green", "blue"]}
+table = ld.table(rows, ["hair", "eye", "sex"], levels=order)
+table.margin(["hair", "eye"])
 
 # %%
-# The p-value of the second model says that sex has little to do with either; all pairs together leave nothing to
-# explain. Where the model of independence fails, cell by cell (adjusted residuals are about standard normal where a
-# model holds):
+# Three models, written as in R: nothing depends on anything; hair and eyes do; all pairs do.
 
-residuals = fits["independent"].inference().residuals("adjusted")
-shown = np.asarray(residuals).reshape(X.shape).sum(axis=2) / np.sqrt(2)
-figure, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-picture = ax.imshow(shown, cmap="PuOr_r", vmin=-10, vmax=10)
-ax.set_xticks(range(X.shape[1]), X.levels[1])
-ax.set_yticks(range(X.shape[0]), X.levels[0])
-ax.set(xlabel="eye", ylabel="hair", title="More (orange) or fewer (purple) than independence says")
-figure.colorbar(picture, label="adjusted residual")
+independent = ld.loglinear(table, "hair + eye + sex")
+joint = ld.loglinear(table, "hair*eye + sex")
+pairs = ld.loglinear(table, ".^2")
+ld.anova(independent, joint, pairs)
 
 # %%
-# What the chosen model says of one group: eyes of people with black hair.
+# A tile for each cell, its area the number of students, its shade what the model of independence leaves: blond hair
+# goes with blue eyes and black hair with brown ones, far more often than by chance.
 
-print(fits["hair with eye"].marginal("eye", given={"hair": "black"}).round(3))
+figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
+independent.plot.mosaic(["hair", "eye"], ax=ax)
+
+# %%
+# With hair and eyes together in the model, hardly a shade is left.
+
+figure, ax = plt.subplots(figsize=(8, 6), layout="constrained")
+joint.plot.mosaic(["hair", "eye", "sex"], ax=ax)
+
+# %%
+# What the chosen model says of one group: eyes of people with blond hair, and the odds in its coefficients.
+
+print(joint.fit.marginal("eye", given={"hair": "blond"}).round(3))
+print(joint.coef(exp=True))
