@@ -115,8 +115,8 @@ LARGEST_LEARNED = (
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
 MOST_LEAVES = 1_000  # levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
-COARSE_BOXES = 1 << 18  # boxes on whose corners a basis grows where X is too large to score every cell of it
-NAMED_BOXES = 16  # times as many boxes that cells named by the caller may cut
+COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes
+NAMED_BOXES = 8  # times as many boxes that cells named by the caller may cut
 LARGEST_FEATURES = 1 << 23  # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps
 LARGEST_COSINES = 500  # levels of a mode up to which cosine waves are a matrix; longer modes take SciPy's transform
 MOST_TERMS = 250  # terms, one variance each, that smoothing chooses between

@@ -16,6 +16,7 @@ from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.memory import size_name
 from legendre.data.observation import Observation
+from legendre.fitting.adaptive.coarse import divisible, too_large
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.criteria import rounds_judged
 from legendre.results.rounds import Round
@@ -110,12 +111,12 @@ def _parameters(n: int) -> str:
 def _most(data: Observation) -> int:
     """Return the largest number of parameters that grow in less than a minute: rounds sweep all cells, or all boxes."""
     cells = math.prod(data.shape)
-    return min(limits.FIRST_SIZE, limits.FIRST_WORK // (cells if data.whole else min(cells, limits.COARSE_BOXES)))
+    return min(limits.FIRST_SIZE, limits.FIRST_WORK // (min(cells, limits.COARSE_BOXES) if too_large(data) else cells))
 
 
 def _grows(data: Observation) -> bool:
     """Return whether `coarsen` can cut the grid of a tensor that is not in memory: into two parts for each mode."""
-    return data.whole or 2 ** sum(length > 1 for length in data.shape) <= limits.COARSE_BOXES
+    return data.whole or divisible(data.shape)
 
 
 def _order(data: Observation) -> int:

@@ -132,8 +132,11 @@ def _field(state: State, allowed: BoolArray) -> FloatArray:
     eta = state.at.eta
     score = state.ground.eta_hat - eta
     np.square(score, out=score)
-    variance = eta * (1.0 - eta)
-    variance[~(allowed & (variance > LEAST_VARIANCE))] = np.inf
+    variance = 1.0 - eta
+    variance *= eta
+    useless = variance <= LEAST_VARIANCE
+    useless |= ~allowed
+    np.putmask(variance, useless, np.inf)
     variance[state.places] = np.inf
     score /= variance
     return score

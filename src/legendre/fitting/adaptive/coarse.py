@@ -6,6 +6,7 @@ measure the problem on the boxes is exactly the same problem for every basis of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,9 +47,25 @@ class Coarse:
         )
 
 
+def too_large(data: Observation) -> bool:
+    """Whether a basis grows on the corners of a coarser grid: where X is not in memory, or has too many cells to score.
+
+    A sample space that is marked cell by cell stays as it is, and so does a grid of more modes than can be cut in two.
+    """
+    if not data.whole:
+        return True
+    plain = data.support.full and data.base is None and divisible(data.shape)
+    return plain and math.prod(data.shape) > limits.COARSE_BOXES
+
+
+def divisible(shape: tuple[int, ...]) -> bool:
+    """Whether the boxes suffice for two pieces of each mode."""
+    return 2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES
+
+
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
-    if 2 ** sum(length > 1 for length in data.shape) > limits.COARSE_BOXES:  # not even two pieces for each mode
+    if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
             "Name the basis: interactions(...), boltzmann(...) or cells(...)."

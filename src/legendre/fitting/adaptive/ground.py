@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core import limits
+from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
@@ -21,6 +22,7 @@ class Ground:
     """X and sums of it. Grids are flat, in C order; a cell is its place there."""
 
     data: Dense
+    shape: tuple[int, ...]  # the grid: that of X, or of boxes that a basis cuts it into
     p: FloatArray  # X as probabilities
     eta_hat: FloatArray  # sums of p at or above each cell
     negentropy: float  # the sum of p log(p / r): KL(P, Q) less the objective
@@ -39,12 +41,7 @@ class Ground:
         if mask is not None:
             log_measure = np.where(mask, 0.0 if log_measure is None else log_measure, -np.inf)
         flat = None if log_measure is None or not log_measure.any() else log_measure.ravel()
-        return cls(data, p.ravel(), zeta_adjoint(p).ravel(), data.negentropy(), flat, seen)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The grid."""
-        return self.data.shape
+        return cls(data, data.shape, p.ravel(), zeta_adjoint(p).ravel(), data.negentropy(), flat, seen)
 
     @cached_property
     def strides(self) -> IntArray:
@@ -67,6 +64,24 @@ class Ground:
     def offsets(self, places: IntArray) -> NDArray[np.int32]:
         """Return coordinates times strides (N x k), so that the place of a join is a sum of maxima."""
         return np.ascontiguousarray((self.cells(places) * self.strides).T.astype(np.int32))
+
+    def merged(self, places: IntArray) -> tuple[Ground, IntArray]:
+        """Merge the boxes that some cells cut the grid into, and return where the cells are then: the same problem."""
+        cells = self.cells(places)
+        quotient = Quotient.of(self.shape, cells)
+        if 2 * quotient.n_merged > self.p.size:
+            return self, places
+        measure = volumes(quotient)
+        if self.log_measure is not None:
+            top = float(self.log_measure.max())
+            measure = quotient.merge(np.exp(self.log_measure - top).reshape(self.shape)) * np.exp(top)
+        with np.errstate(divide="ignore"):
+            log_measure = np.log(measure).ravel()
+        p = quotient.merge(self.p.reshape(self.shape))
+        seen = None if self.seen is None else zeta_adjoint((p > 0).astype(np.float64)).ravel()
+        grid, eta_hat = quotient.merged_shape, zeta_adjoint(p).ravel()
+        ground = Ground(self.data, grid, p.ravel(), eta_hat, self.negentropy, log_measure, seen)
+        return ground, quotient.flat_boxes(cells)
 
     def sum_below(self, grid: FloatArray) -> None:
         """Replace a grid by its sums at or below each cell."""
@@ -106,15 +121,16 @@ class Ground:
             return []
         corners = np.concatenate([np.zeros((1, len(self.shape)), dtype=np.int64), self.cells(places)])
         counts = self.seen[np.append(0, places)]
-        regions: list[tuple[IntArray, IntArray | None]] = []
-        for i in range(known + 1, len(corners)):
-            if counts[i] == 0:
-                regions.append((corners[i], None))
-                continue
-            for j in np.flatnonzero(counts[:i] == counts[i]).tolist():
-                low, high = (j, i) if (corners[j] <= corners[i]).all() else (i, j)
-                if (corners[low] <= corners[high]).all():
-                    regions.append((corners[low], corners[high]))
+        new = np.arange(len(corners)) > known
+        empty = np.flatnonzero(new & (counts == 0))
+        regions: list[tuple[IntArray, IntArray | None]] = [(corners[i], None) for i in empty.tolist()]
+        some = np.flatnonzero((counts > 0) & np.isin(counts, counts[new]))
+        some = some[np.argsort(counts[some], kind="stable")]
+        for group in np.split(some, np.flatnonzero(np.diff(counts[some])) + 1):
+            if len(group) > 1:
+                below = (corners[group][:, None] <= corners[group]).all(axis=2) & (new[group][:, None] | new[group])
+                np.fill_diagonal(below, val=False)
+                regions += [(corners[group[i]], corners[group[j]]) for i, j in np.argwhere(below).tolist()]
         return regions
 
     def round(self, n_params: int, kl: float, q: FloatArray) -> Round:

@@ -17,7 +17,7 @@ from legendre.core.memory import size_name
 from legendre.core.progress import Say
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
-from legendre.fitting.adaptive.coarse import coarsen
+from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.heldout import best_size
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
@@ -30,9 +30,11 @@ LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; swap on the way and at the end.
 
-    Where X is not in memory as a whole, the cells are chosen among the corners of a coarser grid.
+    Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
     """
-    if data.whole:
+    if isinstance(recipe.size, str) and not data.counts:
+        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
+    if not too_large(data):
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
     between = None if say is None else _between_boxes(say)
@@ -108,8 +110,6 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | Non
     if isinstance(recipe.size, int):
         _check_growth(recipe, search)
         return search
-    if not data.counts:
-        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
     search = search.among_uncertain()
     if recipe.size == "cv":
         if data.total >= MOST_EVENTS:

@@ -10,6 +10,7 @@ from legendre.fitting.adaptive.ground import above
 from legendre.fitting.adaptive.state import State, zeta_at
 from legendre.fitting.adaptive.steps import fitted
 
+NEARLY, SHARPLY = 0.02, 1e-6  # the decrement that is left where a loss is compared with a price, as shares of it
 MOST_STEPS = 40  # of a fit without a cell
 
 
@@ -76,6 +77,15 @@ def _count(grid: NDArray[np.int32], low: IntArray, high: IntArray | None) -> Non
 def without(state: State, gone: IntArray, goal: float) -> State:
     """Leave cells out and fit the others, until half the squared Newton decrement is at most `goal`."""
     return fitted(state.shortened(gone), goal, MOST_STEPS).state
+
+
+def losses_about(state: State, positions: IntArray, price: float) -> FloatArray:
+    """Return how much KL rises without each of some cells, so exactly that it is known which lose less than a price."""
+    goal = NEARLY * price
+    loss = refitted_losses(state, positions, goal)
+    unsure = np.flatnonzero(np.abs(loss - price) <= 4.0 * goal)
+    loss[unsure] = refitted_losses(state, positions[unsure], SHARPLY * price)
+    return loss
 
 
 def refitted_losses(state: State, positions: IntArray, goal: float) -> FloatArray:

@@ -16,7 +16,7 @@ from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.adaptive.coarse import coarsen
+from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.losses import refitted_losses
 from legendre.fitting.adaptive.search import END_STEPS, Search
 from legendre.fitting.adaptive.state import State
@@ -27,6 +27,7 @@ ROUGH = 1e-2  # the decrement that a fit without a cell leaves, as a share of th
 ONE_BY_ONE = 64  # cells up to which they are left out one by one, by what a fit without each loses
 REFITTED, REFITTED_CELLS = 8, 1 << 20
 """How many cells are tried in that way, those that the estimate says are missed least; cells of the grid for each."""
+MERGED = 0.7  # of the cells left: boxes are merged anew
 LAST, LAST_CELLS = 12, 1 << 15  # cells among which the best first few are searched for; cells of a grid for that
 AHEAD = 3  # how many of the first few are chosen forward at most: the best single cell need not be in the best pair
 Some = frozenset[int]
@@ -34,22 +35,26 @@ Some = frozenset[int]
 
 def order_of(recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatArray) -> IntArray:
     """Return the positions of the cells, so that for every m the first m are a good basis; the start comes first."""
-    if data.whole:
+    if not too_large(data):
         dense, corners, start = in_memory(data, "adaptive"), cells, recipe.start
     else:
         coarse = coarsen(data, recipe)
         dense, corners, start = coarse.data, coarse.quotient.boxes(cells), coarse.recipe.start
     search = Search.of(dense, start, None, len(cells))
-    state = State.of(search.ground, search.ground.places(corners), theta)
+    ground, places = search.ground.merged(search.ground.places(corners))
+    state = State.of(ground, places, theta)
     with few_threads(0, least=0), np.errstate(all="ignore"):
         return _ordered(search, state)
 
 
 def _ordered(search: Search, state: State) -> IntArray:
-    first, searched = len(search.start), search.ground.p.size <= LAST_CELLS
-    left, dropped = np.arange(state.size), []
+    first, left, dropped = len(search.start), np.arange(state.size), []
     state = fitted(state.anchored(), 0.0, END_STEPS, 1e-9).state.anchored()
-    while state.size > first + (LAST if searched else 1):
+    merged_at = state.size
+    while state.size > first + (LAST if (searched := state.ground.p.size <= LAST_CELLS) else 1):
+        if state.size <= MERGED * merged_at:  # fewer cells cut the grid into fewer boxes
+            merged_at = state.size
+            state = State.of(*state.ground.merged(state.places), state.at.theta).anchored()
         loss = search.losses(state)
         gone = _least_missed(state, loss, first)
         dropped.append(left[gone])

@@ -13,7 +13,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import chosen
 from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.losses import losses, refitted_losses, without
+from legendre.fitting.adaptive.losses import SHARPLY, losses, losses_about, without
 from legendre.fitting.adaptive.state import State
 from legendre.fitting.adaptive.steps import fitted, renewed
 
@@ -22,8 +22,9 @@ SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
-SHARPLY = 1e-6  # the decrement that is left where it is decided exactly whether a cell pays, as a share of its price
-DOUBTFUL = 10.0  # a loss that is estimated at more than this many times the price is not computed exactly
+DOUBTFUL, NEAR = 4.0, 1.5
+"""A loss that is estimated at more than this many times the price is not computed exactly; nor again, when another cell
+has gone, one that was more than the second."""
 END_TOL, END_STEPS = 5e-11, 40  # max|eta - eta_hat| at the end of growing: half of what a fit is asked for by default
 START_GOAL, START_STEPS = 1e-10, 60
 
@@ -102,20 +103,43 @@ class Search:
         with few_threads(0, least=0):
             return renewed(fitted(state.shortened(gone), ROUGH * lost, ROUGH_STEPS))
 
-    def paying(self, state: State) -> State:
-        """Give back, one after the other, the cells without which KL rises by less than they must gain; exactly."""
+    def lighter(self, state: State) -> State:
+        """Give back, one after the other, the cells that by the estimate lose less than they must gain."""
         with few_threads(0, least=0):
-            goal = SHARPLY * self.least
-            state = fitted(state, goal, START_STEPS).state.anchored()
             while state.size > len(self.start):
                 loss = self.losses(state)
-                doubtful = np.flatnonzero(loss < DOUBTFUL * self.least)
-                loss[doubtful] = refitted_losses(state, doubtful, goal)
-                worst = int(loss.argmin())
-                if loss[worst] >= self.least:
+                worst = np.array([int(loss.argmin())])
+                if loss[worst[0]] >= self.least:
                     break
-                state = without(state, np.array([worst]), goal).anchored()
+                state = self.shorter(state, worst, loss).anchored()
             return state
+
+    def paying(self, state: State) -> State:
+        """Give back, one after the other, the cells without which KL rises by less than they must gain: by refits.
+
+        The fits are of boxes of the grid, which are fewer. After a cell has gone, those are looked at again that were
+        near the price; when none of them is left, all.
+        """
+        with few_threads(0, least=0):
+            ground, places = state.ground.merged(state.places)
+            now, left = State.of(ground, places, state.at.theta), np.arange(state.size)
+            now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
+            watched: IntArray | None = None
+            while len(left) > len(self.start):
+                doubtful = np.flatnonzero(self.losses(now) < DOUBTFUL * self.least)
+                tried = doubtful if watched is None else np.intersect1d(doubtful, watched)
+                loss = losses_about(now, tried, self.least)
+                if not len(loss) or loss.min() >= self.least:
+                    if watched is None:
+                        break
+                    watched = None
+                    continue
+                worst = int(tried[loss.argmin()])
+                watched = tried[loss < NEAR * self.least]
+                watched = np.where(watched > worst, watched - 1, watched)[watched != worst]
+                now = without(now, np.array([worst]), SHARPLY * self.least).anchored()
+                left = np.delete(left, worst)
+            return State.of(state.ground, state.places[left], now.at.theta).anchored()
 
     def finished(self, state: State) -> State:
         """Fit as exactly as a fit is asked for by default."""

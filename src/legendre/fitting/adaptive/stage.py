@@ -84,7 +84,7 @@ class Stage:
             return replace(self, fit=larger, rounds=with_round(self.rounds, larger.round()), kept=None)
         fit, rounds = self.fit, self.rounds
         if search.least:
-            fit = search.paying(fit)
+            fit = search.lighter(fit)
             rounds, cost = with_round(rounds, fit.round()), search.cost(fit)
             larger = search.larger(fit) if fit.size < self.fit.size and cost < self.settled else None
             if larger is not None:  # there is room again
@@ -99,8 +99,17 @@ class Stage:
 
     def _onwards(self, plan: Plan, fit: State, rounds: tuple[Round, ...]) -> Stage:
         """Go on to the next size, or end."""
+        search = plan.search
         if self.way + 1 < len(plan.sizes):
             return Stage("forward", fit, rounds, way=self.way + 1)
+        if search.least:  # every cell must pay; where there is room again, go on
+            paying = search.paying(fit)
+            rounds, cost = with_round(rounds, paying.round()), search.cost(paying)
+            larger = search.larger(paying) if paying.size < fit.size and cost < self.settled else None
+            if larger is not None:
+                more = with_round(rounds, larger.round())
+                return Stage("forward", larger, more, way=self.way, swaps=plan.swaps, settled=cost)
+            fit = paying
         return Stage("end", fit, rounds, way=self.way)
 
     def growth(self, search: Search) -> Growth:

@@ -25,6 +25,7 @@ from legendre.results.rounds import Round
 
 DAMPING = 1e-9  # added to the correlations' diagonal: what depends on other parameters is not moved far
 MOST_DAMPING = 0.1
+DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether other parameters rather stay as they are
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
 
 
@@ -105,6 +106,12 @@ class State:
         """One over the standard deviations of the features here: correlations may be old, these need not be."""
         return inverse_deviation(self.at.eta[self.places])
 
+    @cached_property
+    def keepers(self) -> set[int]:
+        """The places of cells that keep others empty, see `Ground.vanishing`."""
+        corners = [u for region in self.ground.empty_regions(self.places) for u in region if u is not None]
+        return {int(u @ self.ground.strides) for u in corners}
+
     @property
     def fresh(self) -> bool:
         """Whether the factor was computed here, for all cells at once."""
@@ -140,13 +147,16 @@ class State:
         lost -= dot(self.at.q, lost)
         lost *= self.at.q
         ground.sum_above(lost)
-        shorter = State.of(ground, self.places[left], self.at.theta[left])
-        before = State(ground, shorter.places, self.dead, replace(self.at, theta=shorter.at.theta))
+        places, theta = self.places[left], self.at.theta[left]
+        before = State(ground, places, self.dead, replace(self.at, theta=theta))
         anchor = anchored_at(before)
-        move = anchor.factor.solve(lost[shorter.places] * before.scale) * before.scale
-        made_up = evaluated(ground, shorter.places, shorter.at.theta + move, shorter.dead)
-        better = made_up.objective < shorter.at.objective
-        return replace(shorter, at=made_up if better else shorter.at, anchor=anchor)
+        dead = self.dead if not self.keepers.intersection(self.places[gone].tolist()) else ground.vanishing(places)
+        theta_now = theta + anchor.factor.solve(lost[places] * before.scale) * before.scale
+        at = evaluated(ground, places, theta_now, dead)
+        if not at.objective - self.at.objective < DOUBTFUL * self.kl:  # too far for the second order
+            plain = evaluated(ground, places, theta, dead)
+            at = at if at.objective < plain.objective else plain
+        return State(ground, places, dead, at, anchor)
 
 
 def anchored_at(state: State) -> Anchor:
