@@ -112,7 +112,7 @@ def test_planted_boxes_are_found_and_read_as_sentences() -> None:
     x[1:4, 6:10] *= 3.2
     x[:, 15:] *= 0.5
     carriers = ["AA", "B6", "DL", "EV", "UA", "WN"]
-    fit = ld.decompose(x, ld.boxes(2), names=["carrier", "hour"], levels={"carrier": carriers})
+    fit = ld.decompose(x, ld.boxes(2), names=["carrier", "hour"], levels={"carrier": carriers}, unordered=[])
     found = dict(zip(fit.parameters().names, fit.parameters().factor.round(6), strict=True))
     assert found["carrier B6 to EV, hour 6 to 9"] == 3.2
     assert found.keys() - {"carrier B6 to EV, hour 6 to 9"} <= {"hour 15 to 23", "hour 0 to 14"}
@@ -223,3 +223,20 @@ def test_any_tensor_has_boxes(shape: tuple[int, ...], seed: int, n: int) -> None
     assert fit.converged
     assert fit.n_params <= n
     assert (fit.tensor()[x > 0] > 0).all()
+
+
+def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
+    rng = np.random.default_rng(6)
+    zones = np.array([f"zone {letter}" for letter in "abcdefghij"])
+    busy = np.zeros((10, 12))
+    busy[np.ix_([1, 4, 7], range(3, 6))] = 1.4
+    x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
+    fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels={"zone": zones})
+    (name,) = fit.parameters().names
+    place, hours = name.split(", ")
+    assert hours == "hour 3 to 5"
+    assert set(place.removeprefix("zone ").split(" + ")) == {"zone b", "zone e", "zone h"}
+    order = rng.permutation(10)
+    other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
+    assert other.kl == pytest.approx(fit.kl, rel=1e-9)
+    assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
