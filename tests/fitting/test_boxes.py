@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from legendre.core.box_features import boxes_of
 from legendre.core.sums.kernels import boxes as kernels
 from legendre.data.dense import observe
 from legendre.fitting.boxes.candidates import choose, orientations
@@ -240,3 +242,35 @@ def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
     other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
     assert other.kl == pytest.approx(fit.kl, rel=1e-9)
     assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5)])
+def test_boxes_are_read_back_from_their_corners(shape: tuple[int, ...]) -> None:
+    some = random_boxes(np.random.default_rng(7), shape, 30)
+    whole = (some.lo == 0).all(axis=1) & (some.hi == shape).all(axis=1)
+    rows = np.unique(some.rows[~whole], axis=0)
+    boxes = BoxList(rows[:, : len(shape)], rows[:, len(shape) :])
+    terms = box_terms(boxes, observe(np.ones(shape)).labels, 0)
+    places, lo, hi = boxes_of(terms, shape)
+    assert_array_equal(places, np.arange(len(boxes)))
+    assert_array_equal(lo, boxes.lo)
+    assert_array_equal(hi, boxes.hi)
+    features = ld.features({"wave": np.arange(float(np.prod(shape))).reshape(shape) ** 2})
+    assert not len(boxes_of(features.terms(observe(np.ones(shape))), shape)[0])
+
+
+def test_the_picture_shows_levels_and_factors() -> None:
+    x = np.ones((6, 8))
+    x[2:4, 3:7] = 5
+    x[5] = 0.5
+    fit = ld.decompose(x, ld.boxes(2))
+    figure = fit.plot.boxes()
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["× 5", "× 0.5"]
+    patches: list[Any] = list(figure.axes[1].patches)
+    bars = [bar for bar in patches if bar.get_height() > 0.5]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(2.5, 4), (-0.5, 8)]
+    assert "1 largest factors of 2" in fit.plot.boxes(most=1).get_suptitle()
+    with pytest.raises(ld.errors.InvalidQuery, match="no parameter of this fit acts on a box"):
+        ld.decompose(x, ld.features({"f": lambda i, j: i * j**2 + 0.5 * i})).plot.boxes()
+    with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1"):
+        fit.plot.boxes(most=0)

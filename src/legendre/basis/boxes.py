@@ -53,6 +53,11 @@ def boxes(size: int, *, start: Basis | str | ArrayLike = "empty") -> Basis:
     This goes beyond the model class of the paper. A box names up to two cuts for each mode, a cell up to one: at an
     equal number of parameters a box tells more.
 
+    See Also
+    --------
+    adaptive : Parameters that act on all that lies above a cell, the class of the paper.
+    features : Features of your own.
+
     Examples
     --------
     >>> import numpy as np, legendre as ld

@@ -11,6 +11,7 @@ import numpy as np
 from legendre.basis.boxes import Boxes
 from legendre.basis.parse import as_basis
 from legendre.core import limits, stored
+from legendre.core.box_features import box_corners
 from legendre.core.checkpoint import Record
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
@@ -111,21 +112,11 @@ def box_terms(boxes: BoxList, labels: Labels, own: int) -> Terms:
     cells, values, names = [], [], []
     shape = np.array(labels.shape)
     for i, (lo, hi) in enumerate(zip(boxes.lo, boxes.hi, strict=True)):
-        corners, signs = _corners(lo, hi, shape)
+        corners, signs = box_corners(lo, hi, shape)
         cells.append(corners)
         values.append(signs)
         names.append("" if i < own else box_name(lo, hi, labels))
     return column_terms(cells, values, names, len(shape))
-
-
-def _corners(lo: IntArray, hi: IntArray, shape: IntArray) -> tuple[IntArray, FloatArray]:
-    """List the cells of the grid at the corners of a box, and their signs: those of its Möbius inversion."""
-    cells, signs = np.asarray(lo, dtype=np.int64)[None, :], np.ones(1)
-    for d in np.flatnonzero(hi < shape).tolist():
-        far = cells.copy()
-        far[:, d] = hi[d]
-        cells, signs = np.concatenate([cells, far]), np.concatenate([signs, -signs])
-    return cells, signs
 
 
 def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
