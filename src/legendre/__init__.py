@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from legendre.basis.basis import cells as cells
     from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
+    from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
     from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
@@ -68,6 +69,7 @@ __version__ = "0.2.0"
 _PLACES = {
     "basis.adaptive": "adaptive",
     "basis.basis": "Basis cells empty full",
+    "basis.boxes": "boxes",
     "basis.features": "features",
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",

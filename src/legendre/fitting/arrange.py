@@ -49,7 +49,8 @@ def arranged(data: Observation, recipe: Basis, unordered: Unordered, say: Say | 
     if isinstance(unordered, Mapping):
         return _noted(data.arranged(_given(data.labels, unordered)), "as given")
     if unordered is None:
-        modes = _named(data) if recipe.growing is not None else []
+        grows = recipe.growing is not None or recipe.boxed is not None
+        modes = _named(data) if grows else []
     else:
         listed = [unordered] if isinstance(unordered, (str, int, np.integer)) else entries(unordered)
         if listed is None:

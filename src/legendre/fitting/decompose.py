@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import Basis, Cells
+from legendre.basis.basis import Basis, Cells, Listed
+from legendre.basis.boxes import Boxes
 from legendre.basis.parse import as_basis
 from legendre.core.checkpoint import Record, digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
@@ -23,6 +24,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import grow, rankings_while_growing
 from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.arrange import Unordered, arranged
+from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
@@ -123,7 +125,7 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
-    if start is not None and (asked is None or asked.growing is not None):
+    if start is not None and (asked is None or asked.growing is not None or asked.boxed is not None):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     shows, unrecorded = seen(progress, unasked=asked is None), checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
@@ -169,6 +171,8 @@ def fit_recipe(
     """
     if (growing := recipe.growing) is not None:
         return _grown(data, growing, settings, say, record)
+    if (boxed := recipe.boxed) is not None:
+        return _grown_boxes(data, boxed, settings, say, record)
     return fit_on(data, recipe, settings, start=start, record=record)
 
 
@@ -183,6 +187,16 @@ def _grown(
     return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
 
 
+def _grown_boxes(
+    data: Observation, recipe: Boxes, settings: Settings, say: Say | None, record: Record | None
+) -> Decomposition:
+    """Grow the boxes, then fit them exactly; keep the rounds."""
+    growth = grow_boxes(recipe, data, None if record is None else record.section("growth"), say)
+    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta, record=record)
+    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
+    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
+
+
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
     """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
     mask, order = data.support.mask, data.labels.order
@@ -192,7 +206,7 @@ def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, s
         "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
         "base": digest(data.base),
         "arrangement": digest(None if order is None else np.concatenate([by for by in order if by is not None])),
-        "adaptive basis": "none" if recipe.growing is None else repr(recipe),
+        "adaptive basis": "none" if recipe.growing is None and recipe.boxed is None else repr(recipe),
         "solver": "auto" if settings.solver is None else _said(settings.solver),
         "tol": f"{settings.tol!r}",
     }

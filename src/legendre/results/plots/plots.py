@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from legendre.core.labels import Mode
 from legendre.results.effect_tables import Measure
-from legendre.results.plots import effects, graph, history, margins, mosaic, odds, path, residuals, slices
+from legendre.results.plots import boxes, effects, graph, history, margins, mosaic, odds, path, residuals, slices
 from legendre.results.plots.pair import Pair
 
 if TYPE_CHECKING:
@@ -197,6 +197,27 @@ class FitPlots(Plots):
         [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
         """
         return graph.draw(self.fit, ax, by, measure)
+
+    def boxes(self, *, most: int = 15) -> Figure:
+        """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
+
+        A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
+        it. Levels are in the order in which the boxes grew.
+
+        Parameters
+        ----------
+        most
+            How many boxes are drawn: those with the largest factors, or the smallest.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
+        >>> figure = ld.decompose(X, ld.boxes(1)).plot.boxes()
+        >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+        ['× 5']
+        """
+        return boxes.draw(self.fit, most)
 
     @overload
     def path(self, ax: None = None, *, quantity: None = None) -> Figure: ...

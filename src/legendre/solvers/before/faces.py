@@ -24,6 +24,8 @@ from legendre.model.margins import Modes, decomposable, fitted_margins, margins_
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 
+ROUNDING = 64 * float(np.finfo(np.float64).eps)  # values of features, relative to their size, that are rounding errors
+
 
 @dataclass(frozen=True, eq=False)
 class Face:
@@ -74,9 +76,12 @@ def _never_seen(problem: Problem) -> BoolArray:
     never: BoolArray = problem.eta_hat == 0
     if model.ties is None:
         return never
-    for j in np.flatnonzero(never & (model.ties.own < 0)).tolist():
-        feature = model.space.below(np.eye(1, model.n_params, j)[0])[model.alive]
-        never[j] = bool((feature >= 0).all())
+    sizes = model.ties.collect_sizes(np.ones(model.ties.n_cells))
+    near = np.abs(problem.eta_hat) <= ROUNDING * sizes  # a difference of sums, which need not be exactly 0
+    for j in np.flatnonzero(near & (model.ties.own < 0)).tolist():
+        feature = model.space.below(np.eye(1, model.n_params, j)[0])
+        small = ROUNDING * sizes[j]
+        never[j] = bool((feature[model.alive] >= -small).all() and (feature[problem.mass > 0] <= small).all())
     return never
 
 

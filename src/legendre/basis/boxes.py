@@ -1,0 +1,71 @@
+"""The recipe of boxes that the data choose; `fitting.boxes` chooses them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from legendre.basis.basis import Basis, cells, is_basis
+from legendre.core.arguments import is_whole
+from legendre.core.errors import InvalidBasis
+from legendre.core.types import IntArray
+from legendre.data.observation import Observation
+
+
+@dataclass(frozen=True)
+class Boxes(Basis):
+    """How many boxes to grow, and which cells to start from."""
+
+    size: int
+    start: Basis | str = "empty"
+
+    @property
+    def boxed(self) -> Boxes:  # type: ignore[override]  # a constant of every other basis, itself here
+        return self
+
+    def select(self, data: Observation) -> IntArray:
+        del data
+        raise InvalidBasis(
+            "boxes(...) stands alone: only decompose can grow it, and it cannot be combined with other bases. Give it "
+            "cells to start from instead, e.g. boxes(50, start='interactions(1)')."
+        )
+
+    def __repr__(self) -> str:
+        return f"boxes({self.size}{'' if self.start == 'empty' else f', start={self.start!r}'})"
+
+
+def boxes(size: int, *, start: Basis | str | ArrayLike = "empty") -> Basis:
+    """Let the data choose boxes of cells, products of intervals, each with a factor on its probability.
+
+    A parameter acts on ``lo <= v < hi``, any of the ends open, where one of `adaptive` acts on all that lies above a
+    cell. It is tied over the corners of the box, see `legendre.ties`; the fit is convex and certified as any other.
+
+    Parameters
+    ----------
+    size
+        The number of parameters, those of the start included.
+    start
+        A basis of cells to start from; they count, and stay.
+
+    Notes
+    -----
+    This goes beyond the model class of the paper. A box names up to two cuts for each mode, a cell up to one: at an
+    equal number of parameters a box tells more.
+
+    See Also
+    --------
+    adaptive : Parameters that act on all that lies above a cell, the class of the paper.
+    features : Features of your own.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.ones((6, 8)); X[2:4, 3:7] = 5
+    >>> fit = ld.decompose(X, ld.boxes(1))
+    >>> fit.parameters().names, fit.theta.round(6).tolist(), round(fit.kl, 12)
+    (('mode 0 2 to 3, mode 1 3 to 6',), [1.609438], 0.0)
+    """
+    if not is_whole(size, 1):
+        raise InvalidBasis(f"boxes({size!r}): pass a number of parameters >= 1.")
+    return Boxes(int(size), start if isinstance(start, str) or is_basis(start) else cells(start))

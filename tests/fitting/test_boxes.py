@@ -1,0 +1,276 @@
+"""Boxes that grow: their kernels against loops, what they find, zeros, supports, names, files."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.core.box_features import boxes_of
+from legendre.core.sums.kernels import boxes as kernels
+from legendre.data.dense import observe
+from legendre.fitting.boxes.candidates import choose, orientations
+from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
+from legendre.fitting.boxes.ground import BoxList, Ground
+from legendre.fitting.boxes.grow import box_terms
+from oracles import FloatArray
+from strategies import seeds, shapes
+
+
+def random_boxes(rng: np.random.Generator, shape: tuple[int, ...], count: int) -> BoxList:
+    ends = np.sort([[rng.choice(n + 1, 2, replace=False) for n in shape] for _ in range(count)], axis=2)
+    return BoxList(np.ascontiguousarray(ends[:, :, 0]), np.ascontiguousarray(ends[:, :, 1]))
+
+
+def indicators(boxes: BoxList, shape: tuple[int, ...]) -> FloatArray:
+    """Tabulate each box on the grid, count x cells."""
+    grid = np.indices(shape).reshape(len(shape), -1)
+    inside = (grid[None] >= boxes.lo[:, :, None]) & (grid[None] < boxes.hi[:, :, None])
+    return inside.all(axis=1).astype(float)
+
+
+@pytest.mark.uncompiled
+@settings(max_examples=20)
+@given(shapes(max_cells=40, max_order=4), seeds)
+def test_sums_and_correlations_are_those_of_the_definition(shape: tuple[int, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ground = Ground.of(observe(rng.uniform(0.5, 2, shape)))
+    some, others = random_boxes(rng, shape, 5), random_boxes(rng, shape, 4)
+    one, two, p = indicators(some, shape), indicators(others, shape), ground.p.ravel()
+    assert_allclose(ground.sums(ground.data_sums, some), one @ p, atol=1e-13)
+    vector = rng.normal(size=5)
+    assert_allclose(ground.on_grid(some, vector).ravel(), vector @ one, atol=1e-12)
+    eta, other_eta = one @ p, two @ p
+    scale, other_scale = inverse_deviation(eta), inverse_deviation(other_eta)
+    expected = ((one * p) @ two.T - np.outer(eta, other_eta)) * np.outer(scale, other_scale)
+    factor = BoxFactor.of(ground, ground.data_sums, others)
+    assert_allclose(factor.with_others(some, eta, scale), expected, atol=1e-9)
+    assert_allclose(factor.nearest(some, eta, scale), (expected**2).max(axis=1), atol=1e-9)
+    own = ((one * p) @ one.T - np.outer(eta, eta)) * np.outer(scale, scale)
+    gram = correlations(ground, ground.data_sums, some, eta, scale)
+    assert_allclose(gram - np.diag(np.diagonal(gram)), own - np.diag(np.diagonal(own)), atol=1e-9)
+    terms = box_terms(some, observe(ground.p).labels, 0)
+    grid = np.indices(shape).reshape(len(shape), -1).T
+    zeta = (terms.cells[None] <= grid[:, None]).all(axis=2)
+    different = np.unique(one - one[:, :1], axis=0)  # a feature counts from the first cell, and the same are one
+    assert_array_equal(np.unique((zeta @ terms.tied().matrix()).T, axis=0), different)
+
+
+@pytest.mark.uncompiled
+@pytest.mark.parametrize("shape", [(7,), (4, 5), (3, 4, 3), (2, 3, 2, 3)])
+def test_orthants_and_ascent_find_the_gains_of_the_definition(shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    ground = Ground.of(observe(rng.uniform(0.5, 2, shape)))
+    q = rng.uniform(0.5, 2, shape)
+    sums = ground.running(q / q.sum())
+    rows = shape[0] if len(shape) > 1 else 1
+    table, sides = np.empty((rows, ground.p.size // rows)), np.array(shape)
+
+    def gain(boxes: BoxList) -> FloatArray:
+        p, model = ground.sums(ground.data_sums, boxes), ground.sums(sums, boxes)
+        return np.where(model * (1 - model) > 1e-13, (p - model) ** 2 / np.maximum(model * (1 - model), 1e-13), 0.0)
+
+    corner = np.indices(shape).reshape(len(shape), -1).T
+    for upward in product((True, False), repeat=len(shape)):
+        up, running = np.array(upward), (ground.data_sums.ravel(), sums.ravel())
+        kernels.orthant_gains(1, *running, ground.strides, sides, up, 1e-13, table)
+        boxes = BoxList(np.where(up, corner, 0), np.where(up, sides, corner + 1))
+        assert_allclose(table.ravel(), gain(boxes), atol=1e-12)
+    some = random_boxes(rng, shape, 6)
+    before = gain(some)
+    for longest in (99, 1):
+        lo, hi = some.lo.copy(), some.hi.copy()
+        kernels.ascend(1, ground.data_sums.ravel(), sums.ravel(), ground.strides, sides, lo, hi, 3, 1e-13, longest)
+        assert (gain(BoxList(lo, hi)) >= before - 1e-12).all()
+        assert (lo < hi).all()
+
+
+def test_orientations_take_turns() -> None:
+    assert {o for turn in range(2) for o in orientations(3, turn)} == set(product((True, False), repeat=3))
+    assert len(orientations(1, 5)) == 2
+
+
+def test_boxes_are_chosen_given_those_before_them() -> None:
+    rng = np.random.default_rng(1)
+    root = rng.normal(size=(5, 9))
+    schur, gap = root @ root.T, rng.normal(size=5)
+    chosen, gains, rows = choose(schur, gap, 5)
+    order = list(chosen)
+    for c in range(1, 6):  # all gains together are that of a joint step
+        part = schur[np.ix_(order[:c], order[:c])]
+        assert gains[:c].sum() == pytest.approx(0.5 * gap[order[:c]] @ np.linalg.solve(part, gap[order[:c]]))
+    assert_allclose(rows[:, order].T, np.linalg.cholesky(schur[np.ix_(order, order)]), atol=1e-10)
+
+
+def test_planted_boxes_are_found_and_read_as_sentences() -> None:
+    x = np.full((6, 24), 10.0)
+    x[1:4, 6:10] *= 3.2
+    x[:, 15:] *= 0.5
+    carriers = ["AA", "B6", "DL", "EV", "UA", "WN"]
+    fit = ld.decompose(x, ld.boxes(2), names=["carrier", "hour"], levels={"carrier": carriers}, unordered=[])
+    found = dict(zip(fit.parameters().names, fit.parameters().factor.round(6), strict=True))
+    assert found["carrier B6 to EV, hour 6 to 9"] == 3.2
+    assert found.keys() - {"carrier B6 to EV, hour 6 to 9"} <= {"hour 15 to 23", "hour 0 to 14"}
+    assert fit.kl < 1e-12
+    assert fit.status is ld.Status.CONVERGED
+    assert fit.path[0].n_params == 0
+    assert fit.at(1).n_params == 1
+    assert fit.recipe == "boxes(2)"
+    assert "boxes(2)" in fit.summary()
+
+
+def test_more_boxes_fit_better_and_the_end_is_certified() -> None:
+    i, j, k = np.indices((12, 10, 8))
+    x = 5 + 20 * np.exp(-((i - 4) ** 2 + (j - 5) ** 2) / 9) + 10 * np.exp(-((j - 2) ** 2 + (k - 6) ** 2) / 4)
+    fit = ld.decompose(x, ld.boxes(60))
+    assert fit.status is ld.Status.CONVERGED
+    assert fit.residual <= 1e-10
+    assert (fit.n_params, fit.rank) == (60, 60)
+    assert all(later.kl < earlier.kl for earlier, later in zip(fit.path[:-1], fit.path[1:], strict=True))
+    assert fit.kl < 0.75 * ld.decompose(x, ld.adaptive(60)).kl
+    assert_array_equal(fit.theta, ld.decompose(x, ld.boxes(60)).theta)  # the same bits
+
+
+def test_a_start_of_cells_stays() -> None:
+    rng = np.random.default_rng(2)
+    x = rng.poisson(20, (5, 6)) + 1
+    x[1:3, 2:5] *= 4
+    fit = ld.decompose(x, ld.boxes(10, start="interactions(1)"))
+    main = ld.interactions(1).select(observe(x))
+    assert_array_equal(fit.model.terms.own_cells()[:9], main)
+    assert fit.parameters(kl_lost=None).names[-1] == "mode 0 1 to 2, mode 1 2 to 4"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_boxes_without_data_vanish(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(3.0, (6, 7, 3)).astype(float)
+    x[1:3, 2:6] = 0
+    fit = ld.decompose(x, ld.boxes(8))
+    assert fit.converged
+    q = fit.tensor()
+    assert (q[x > 0] > 0).all()
+    if fit.status is ld.Status.AT_BOUNDARY:
+        assert (q[1:3, 2:6] == 0).all() or fit.n_vanishing
+    assert fit.kl == pytest.approx(fit.path[-1].kl)
+
+
+def test_supports_and_base_measures_are_kept() -> None:
+    rng = np.random.default_rng(3)
+    x, base = rng.uniform(1, 2, (6, 6)), rng.uniform(0.5, 2, (6, 6))
+    x[2:4, 2:4] *= 3
+    x[0, 0] = np.nan
+    fit = ld.decompose(x, ld.boxes(5), base=base)
+    assert fit.status is ld.Status.CONVERGED
+    inside = ~np.isnan(x)
+    p, r = x[inside] / x[inside].sum(), base[inside]
+    q = fit.tensor()[inside] / fit.total
+    assert q.sum() == pytest.approx(1.0)
+    assert float(p @ np.log(p / q)) == pytest.approx(fit.kl, abs=1e-10)
+    assert fit.kl < float(p @ np.log(p / (r / r.sum())))
+
+
+def test_boxes_come_back_from_files_and_checkpoints(tmp_path: Path) -> None:
+    x = np.random.default_rng(4).uniform(1, 3, (8, 9))
+    fit = ld.decompose(x, ld.boxes(6), checkpoint=tmp_path / "state", checkpoint_every=0)
+    again = ld.decompose(x, ld.boxes(6), checkpoint=tmp_path / "state", checkpoint_every=0)
+    assert_array_equal(again.theta, fit.theta)
+    assert again.path == fit.path
+    fit.save(tmp_path / "fit.npz")
+    back = ld.load(tmp_path / "fit.npz")
+    assert_array_equal(back.tensor(), fit.tensor())
+    assert back.parameters(kl_lost=None).names == fit.parameters(kl_lost=None).names
+    with pytest.raises(ld.errors.InvalidFile, match="another problem"):
+        ld.decompose(x, ld.boxes(7), checkpoint=tmp_path / "state")
+
+
+def test_what_boxes_refuse() -> None:
+    x = np.ones((3, 3)) + np.eye(3)
+    for size in (0, 1.5, "bic"):
+        with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\(.*\): pass a number of parameters >= 1"):
+            ld.boxes(size)  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\(\.\.\.\) stands alone: only decompose can grow it"):
+        ld.decompose(x, ld.boxes(2) | ld.B1())
+    with pytest.raises(ld.errors.InvalidBasis, match=r"the start already has 4 parameters"):
+        ld.decompose(x, ld.boxes(2, start="B1"))
+    with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\(1\) on 9 modes: boxes grow up to"):
+        ld.decompose(np.ones((2,) * 9), ld.boxes(1))
+    with pytest.raises(ld.errors.InvalidSetting, match="start has no meaning"):
+        ld.decompose(x, "boxes(2)", start=[0.0, 0.0])
+
+
+def test_growing_ends_where_nothing_is_left_to_gain() -> None:
+    fit = ld.decompose(np.ones((4, 4)), ld.boxes(5))
+    assert fit.n_params == 0
+    x = np.outer([1.0, 2.0], [1.0, 3.0])
+    fit = ld.decompose(x, ld.boxes(9))
+    assert fit.n_params <= 3
+    assert fit.kl < 1e-12
+
+
+@settings(max_examples=25)
+@given(shapes(max_cells=40, max_order=3), seeds, st.integers(1, 6))
+def test_any_tensor_has_boxes(shape: tuple[int, ...], seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.poisson(rng.choice([0.5, 5.0]), shape).astype(float)
+    x.flat[0] += 1
+    fit = ld.decompose(x, ld.boxes(n))
+    assert fit.converged
+    assert fit.n_params <= n
+    assert (fit.tensor()[x > 0] > 0).all()
+
+
+def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
+    rng = np.random.default_rng(6)
+    zones = np.array([f"zone {letter}" for letter in "abcdefghij"])
+    busy = np.zeros((10, 12))
+    busy[np.ix_([1, 4, 7], range(3, 6))] = 1.4
+    x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
+    fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels={"zone": zones})
+    (name,) = fit.parameters().names
+    place, hours = name.split(", ")
+    assert hours == "hour 3 to 5"
+    assert set(place.removeprefix("zone ").split(" + ")) == {"zone b", "zone e", "zone h"}
+    order = rng.permutation(10)
+    other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
+    assert other.kl == pytest.approx(fit.kl, rel=1e-9)
+    assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5)])
+def test_boxes_are_read_back_from_their_corners(shape: tuple[int, ...]) -> None:
+    some = random_boxes(np.random.default_rng(7), shape, 30)
+    whole = (some.lo == 0).all(axis=1) & (some.hi == shape).all(axis=1)
+    rows = np.unique(some.rows[~whole], axis=0)
+    boxes = BoxList(rows[:, : len(shape)], rows[:, len(shape) :])
+    terms = box_terms(boxes, observe(np.ones(shape)).labels, 0)
+    places, lo, hi = boxes_of(terms, shape)
+    assert_array_equal(places, np.arange(len(boxes)))
+    assert_array_equal(lo, boxes.lo)
+    assert_array_equal(hi, boxes.hi)
+    features = ld.features({"wave": np.arange(float(np.prod(shape))).reshape(shape) ** 2})
+    assert not len(boxes_of(features.terms(observe(np.ones(shape))), shape)[0])
+
+
+def test_the_picture_shows_levels_and_factors() -> None:
+    x = np.ones((6, 8))
+    x[2:4, 3:7] = 5
+    x[5] = 0.5
+    fit = ld.decompose(x, ld.boxes(2))
+    figure = fit.plot.boxes()
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["× 5", "× 0.5"]
+    patches: list[Any] = list(figure.axes[1].patches)
+    bars = [bar for bar in patches if bar.get_height() > 0.5]
+    assert [(bar.get_x(), bar.get_width()) for bar in bars] == [(2.5, 4), (-0.5, 8)]
+    assert "1 largest factors of 2" in fit.plot.boxes(most=1).get_suptitle()
+    with pytest.raises(ld.errors.InvalidQuery, match="no parameter of this fit acts on a box"):
+        ld.decompose(x, ld.features({"f": lambda i, j: i * j**2 + 0.5 * i})).plot.boxes()
+    with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1"):
+        fit.plot.boxes(most=0)
