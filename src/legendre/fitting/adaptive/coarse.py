@@ -60,7 +60,7 @@ def too_large(data: Observation) -> bool:
 
 def divisible(shape: tuple[int, ...]) -> bool:
     """Whether the boxes suffice for two pieces of each mode."""
-    return 2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES
+    return 1 << sum(length > 1 for length in shape) <= limits.COARSE_BOXES
 
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
