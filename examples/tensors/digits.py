@@ -16,8 +16,7 @@ print(fit)
 
 # %%
 # Cells of a grown basis are in the order of their choice, and ``fit.at(n)`` is the exact fit with the first n of them.
-# With 50 parameters the images share their broad shape; with 200 digits can be told apart; with 400 they are
-# themselves.
+# With 50 parameters the images share a broad shape; with 200 digits can be told apart; with 400 they are themselves.
 
 sizes = [50, 100, 200, 400]
 figure, axes = plt.subplots(len(sizes) + 1, 10, figsize=(9, 5.2), layout="constrained")

@@ -36,7 +36,10 @@ def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
         raise InvalidQuery(f"plot.effects: most={most!r}; it must be an integer >= 1.")
     found = fit.effects(measure=measure, max_order=2)
     if not len(found):
-        raise InvalidQuery("plot.effects: the model has no parameter that tells levels apart, so no effects.")
+        raise InvalidQuery(
+            "plot.effects: the model has no parameter that tells levels apart, so no effects. "
+            "A basis with some, such as ld.decompose(X, 'interactions(1)'), shows what each mode does."
+        )
     drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
     figure, axes = panels("plot.effects", len(drawn), ACROSS)
     for ax, effect in zip(axes, drawn, strict=True):
