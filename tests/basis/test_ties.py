@@ -148,6 +148,13 @@ def test_what_is_no_tie_is_refused_in_a_sentence(make: Callable[[], Basis], word
         ld.decompose(SQUARE, make())
 
 
+def test_modes_without_names_keep_their_numbers() -> None:
+    x = np.arange(1.0, 46.0).reshape(3, 5, 3)
+    assert ld.decompose(x, ld.ties.uniform(2, 0)).parameters().names == ("mode 2 by mode 0, per step of both",)
+    with pytest.raises(ld.errors.InvalidBasis, match=r"symmetric: mode 1 has 5 levels, mode 2 has 3; the two must"):
+        ld.decompose(x, ld.ties.symmetric(1, 2))
+
+
 def test_symmetry_needs_the_same_levels() -> None:
     with pytest.raises(ld.errors.InvalidBasis, match=r"symmetric: mode 0 has 2 levels, mode 1 has 3; the two must"):
         ld.decompose(np.ones((2, 3)), ld.ties.symmetric(0, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from legendre.basis.basis import TiedBasis
-from legendre.basis.features import corners, placed
+from legendre.basis.features import corners, named_part, placed
 from legendre.basis.interactions import found_modes
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
@@ -32,7 +32,7 @@ class OfModes(TiedBasis):
     def terms(self, data: Observation) -> Terms:
         """Put the columns of its modes on the cells of X."""
         modes = found_modes(self.name, [self.modes], data.labels)[0] if self.modes else tuple(range(len(data.shape)))
-        found = list(self.columns(data.labels.part(modes)))
+        found = list(self.columns(named_part(data.labels, modes)))
         cells = [placed(own, modes, len(data.shape)) for _, own, _ in found]
         return column_terms(cells, [values for _, _, values in found], [name for name, _, _ in found], len(data.shape))
 

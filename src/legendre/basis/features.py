@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Features(TiedBasis):
         modes = tuple(range(order)) if self.modes is None else found_modes("features", [self.modes], labels)[0]
         shape = tuple(data.shape[k] for k in modes)
         check_room(math.prod(shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
-        found = [corners(_values(name, f, labels.part(modes))) for name, f in self.functions.items()]
+        found = [corners(_values(name, f, named_part(labels, modes))) for name, f in self.functions.items()]
         cells = [placed(own, modes, order) for own, _ in found]
         return column_terms(cells, [values for _, values in found], list(self.functions), order)
 
@@ -110,6 +110,16 @@ def placed(cells: IntArray, modes: tuple[int, ...], order: int) -> IntArray:
     out = np.zeros((len(cells), order), dtype=np.int64)
     out[:, list(modes)] = cells
     return out
+
+
+def named_part(labels: Labels, modes: tuple[int, ...]) -> Labels:
+    """Return the labels of some modes; those without names keep their numbers.
+
+    >>> named_part(Labels((2, 3, 4)), (0, 2)).mode(1)
+    'mode 2'
+    """
+    part = labels.part(modes)
+    return part if part.names is not None else replace(part, names=tuple(labels.mode(k) for k in modes))
 
 
 def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
