@@ -148,6 +148,23 @@ def test_what_is_no_tie_is_refused_in_a_sentence(make: Callable[[], Basis], word
         ld.decompose(SQUARE, make())
 
 
+@pytest.mark.parametrize(
+    "basis",
+    [
+        ld.features({"array": np.arange(12.0).reshape(4, 3) ** 2, "function": lambda i, j: i * j}),
+        ld.ties.linear(0, 1, ([0, 5, 1, 2], [0, 2, 7])),
+        ld.ties.rows(1, 0, scores=[3, 0, 9, 1]),
+        ld.ties.topological([[1, 2, 3], [3, 1, 2], [2, 2, 1], [3, 1, 1]]),
+    ],
+    ids=lambda basis: repr(basis).split("(")[0],
+)
+def test_features_stay_with_their_levels_however_these_are_arranged(basis: Basis) -> None:
+    x = np.random.default_rng(0).poisson(30, (4, 3)) + 1.0
+    own = ld.decompose(x, ld.interactions(1) | basis)
+    fit = ld.decompose(x, ld.interactions(1) | basis, unordered={0: [2, 0, 3, 1], 1: [1, 2, 0]})
+    assert_allclose(fit.tensor(), own.tensor(), rtol=1e-7)
+
+
 def test_modes_without_names_keep_their_numbers() -> None:
     x = np.arange(1.0, 46.0).reshape(3, 5, 3)
     assert ld.decompose(x, ld.ties.uniform(2, 0)).parameters().names == ("mode 2 by mode 0, per step of both",)

@@ -80,7 +80,9 @@ class Scored(OfModes):
             )
         if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
             raise InvalidBasis(f"{self.name}: scores of {labels.mode(k)} must be finite numbers, got {given!r}.")
-        counted: FloatArray = values.astype(np.float64) - float(values[0])
+        order = labels.order_of(k)
+        values = values.astype(np.float64) if order is None else values.astype(np.float64)[order]
+        counted: FloatArray = values - float(values[0])
         return counted
 
     def __repr__(self) -> str:
@@ -133,8 +135,9 @@ class Topological(OfModes):
                 f"topological: levels has shape {self.levels.shape}, but the modes are {among}. Give one entry for "
                 "each cell of them; name the modes if X has more: topological(levels, 'father', 'son')."
             )
-        for level in np.unique(self.levels)[1:]:
-            yield f"level {level}", *corners((self.levels == level).astype(np.float64))
+        levels = labels.arrange(self.levels)
+        for level in np.unique(levels)[1:]:
+            yield f"level {level}", *corners((levels == level).astype(np.float64))
 
     def __repr__(self) -> str:
         among = "".join(f", {mode!r}" for mode in self.modes)

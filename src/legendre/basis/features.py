@@ -138,4 +138,5 @@ def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
             f"features[{name!r}] has shape {found.shape}, where {shape} is expected: one entry for each level of "
             f"{', '.join(labels.mode(k) for k in range(len(shape)))}."
         )
-    return np.broadcast_to(found, shape).astype(np.float64)
+    values = np.broadcast_to(found, shape).astype(np.float64)
+    return values if callable(f) else np.asarray(labels.arrange(values))  # a function was called with levels in order
