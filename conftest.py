@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+collect_ignore = ["docs/conf.py"]  # Sphinx's settings are no module with examples
+
 
 @pytest.fixture(autouse=True)
 def _figures_closed() -> Iterator[None]:

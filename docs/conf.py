@@ -31,7 +31,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "conftest.py", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/backreferences"]
+exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/backreferences"]
 templates_path = ["_templates"]
 # a name in single backquotes is a link where the name is known, and code otherwise
 toc_object_entries_show_parents = "hide"

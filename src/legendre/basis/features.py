@@ -59,12 +59,6 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
     modes
         The modes that the functions depend on, if not on all: their axes or arguments are these, in the order given.
 
-    See Also
-    --------
-    interactions : All that sets of modes do together.
-    cells : A basis of cells that are listed.
-    Basis : What all bases are.
-
     Notes
     -----
     A feature counts from its value at the first cell of X, which normalisation takes away: theta is the same, and eta
