@@ -38,7 +38,7 @@ pyttb: Any = import_module("pyttb")
 ELSEWHERE = array_api_strict.Device("device1")
 ROUNDING = re.compile(r"\d(\.\d+)?e-(1[3-9]|[2-9]\d)|on the \w+ engine")
 """What may differ between texts: a number that is rounding error, and where the sums are taken."""
-ABOUT_LABELS = re.compile(r"\n(modes|note) .*")
+ABOUT_LABELS = re.compile(r"\n(modes .*|note ++[^\n]*(combinations of levels|cells of X are|arranged).*(\n {6,}\S.*)*)")
 """Lines of a summary that only a labelled X has."""
 
 

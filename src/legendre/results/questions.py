@@ -40,7 +40,7 @@ class Questions(ModelResult):
         >>> import legendre as ld
         >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
         >>> fit.arrangement
-        {0: [0, 2, 3, 1]}
+        {0: [1, 3, 2, 0]}
         """
         labels, order = self.labels, self.labels.order or ()
         return {

@@ -82,7 +82,7 @@ def factor_time(state: State) -> float:
 
 def _factor_pays(state: State, decrement: float, last: float, goal: float) -> bool:
     """Whether a new factor is cheaper than the steps that the present one will take, judged by the last contraction."""
-    rate = decrement / last
+    rate = decrement / last if last else math.inf
     left = 3.0
     if last < math.inf:
         left = math.inf if rate >= SLOW else math.log(max(goal, 1e-18) / decrement) / math.log(max(rate, 1e-9))
