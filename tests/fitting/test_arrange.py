@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.arrange import leaves
+from legendre.fitting.arrange import leaves, not_ordered
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...] = (12, 10, 6)) -> FloatArray:
@@ -132,6 +132,30 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
     assert_allclose(at, q / q.sum(), rtol=1e-9)
     assert_allclose(fit.marginal("hour", given={"from": 4}), at)
     assert set(fit.sample(50, rng=1)["from"]) <= set(places)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["a", "b", "c"], True),
+        (["1", "2", "10"], False),
+        (["0.5", "-3", "1e4"], False),
+        (["18:00", "9:30", "7h15"], False),
+        (["2024-01-05", "2024-01-06"], False),
+        (["2024/1", "2024/2"], False),
+        (["<18", "18-24", "25 to 64", "65+"], False),
+        (["Mon", "Tue", "Sun"], False),
+        (["Mo", "We", "Su"], False),
+        (["january", "May", "Dec."], False),
+        (["may", "maypole"], True),
+        (["1st", "2nd", "crew"], True),
+        ([("a", 1), ("b", 2)], True),
+    ],
+)
+def test_texts_that_are_numbers_or_times_have_an_order(labels: list[Any], names: bool) -> None:
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    assert not_ordered(array if isinstance(labels[0], tuple) else np.array(labels)) is names
 
 
 def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
