@@ -270,12 +270,47 @@ def test_tables_of_every_library_are_the_same_rows(rng: np.random.Generator) -> 
         assert other.names_ == ("a", "b", "c")
         assert_array_equal(other.decomposition_.theta, machine.decomposition_.theta)
         assert_array_equal(other.predict_proba(found, "b"), machine.predict_proba(rows, "b"))
-    with pytest.raises(
-        ld.errors.InvalidSamples, match=r"column 'b' of samples has dtype object; levels are whole numbers"
-    ):
-        ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, 1], "b": ["x", "y"]}))
     with pytest.raises(ld.errors.InvalidSamples, match=r"samples\[1, 0\] = nan.*NaN is no level"):
         ld.BoltzmannMachine().fit(polars.DataFrame({"a": [0, None], "b": [1, 0]}))
+
+
+def test_rows_of_labels() -> None:
+    rng = np.random.default_rng(4)
+    codes = np.column_stack([rng.integers(0, 2, 60), rng.integers(0, 2, 60), rng.integers(0, 2, 60)])
+    codes[:, 2] |= codes[:, 0]
+    frame = pandas.DataFrame(
+        {
+            "class": np.array(["1st", "crew"])[codes[:, 0]],
+            "sex": pandas.Categorical.from_codes(codes[:, 1], ["man", "boy"], ordered=True),
+            "survived": codes[:, 2],
+        }
+    )
+    machine, plain = ld.BoltzmannMachine(2).fit(frame), ld.BoltzmannMachine(2).fit(codes)
+    assert machine.names_ == ("class", "sex", "survived")
+    assert [None if labels is None else labels.tolist() for labels in machine.categories_ or ()] == [
+        ["1st", "crew"],
+        ["man", "boy"],
+        None,
+    ]
+    assert_array_equal(machine.decomposition_.theta, plain.decomposition_.theta)
+    assert_array_equal(machine.score_samples(frame), plain.score_samples(codes))
+    assert_array_equal(
+        machine.conditional({"class": "crew", "sex": "man"}, of="survived"), plain.conditional({0: 1, 1: 0}, of=2)
+    )
+    assert_array_equal(machine.predict_proba(frame, "sex"), plain.predict_proba(codes, 1))
+    drawn = machine.sample(200, random_state=0)
+    assert set(drawn[:, 0]) == {"1st", "crew"}
+    assert_array_equal(
+        machine.score_samples(pandas.DataFrame(drawn, columns=frame.columns).astype(frame.dtypes)).shape, 200
+    )
+    with pytest.raises(ld.errors.InvalidSamples, match=r"given: class has no level 'crw'. Did you mean 'crew'"):
+        machine.conditional({"class": "crw"})
+    with pytest.raises(
+        ld.errors.InvalidSamples, match=r"column 'class' holds '2nd' in row 0, which was not seen in fit"
+    ):
+        machine.score_samples(frame.assign(**{"class": "2nd"}))
+    with pytest.raises(ld.errors.InvalidSamples, match=r"column 'survived' of samples holds 'no'; fit saw numbers"):
+        machine.score_samples(frame.assign(survived="no"))
 
 
 @pytest.fixture(params=list(KINDS))
@@ -344,7 +379,9 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 0.5]], r"samples\[0, 1\] = 0.5.*bin continuous"),
     ({}, [[0, np.nan]], r"samples\[0, 1\] = nan.*NaN is no level"),
     ({}, [[0, np.inf]], r"samples\[0, 1\] = inf"),
-    ({}, [["a", "b"]], "dtype <U1; levels are whole numbers counted from 0. If they are, pass samples.astype"),
+    ({}, [["a", "b"]], "column '0' of samples holds 'a' only: leave it out."),
+    ({"levels": 3}, [["a", "b"], ["c", "d"]], r"levels=3, but the columns have \[2, 2\] levels. Leave levels out."),
+    ({}, {"a": ["x", None, "y"]}, "column 'a' of samples has no value in row 1. Leave such rows out, or make missing"),
     ({}, [0, 1], r"must be 2-D, one row per observation; got shape \(2,\)"),
     ({}, np.zeros((2, 2, 2), dtype=int), r"got shape \(2, 2, 2\)"),
     ({}, np.zeros((0, 3)), r"0 sample\(s\)"),

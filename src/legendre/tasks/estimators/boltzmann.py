@@ -15,7 +15,7 @@ from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray
 from legendre.data.dask.observation import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
@@ -72,8 +72,8 @@ class BoltzmannMachine(Estimator):
         The logarithm of the partition function Z.
     decomposition_
         The `Decomposition`, with its certificate.
-    names_, levels_, n_features_in_
-        What the columns of the data are.
+    names_, levels_, categories_, n_features_in_
+        What the columns of the data are: names, numbers of levels, and their labels where they are texts or categories.
 
     See Also
     --------
@@ -96,6 +96,7 @@ class BoltzmannMachine(Estimator):
     weights_: dict[tuple[Name, ...], Weight]
     names_: tuple[Name, ...]
     levels_: tuple[int, ...]
+    categories_: tuple[AnyArray | None, ...] | None
     psi_: float
     log_partition_: float
     n_features_in_: int
@@ -112,11 +113,11 @@ class BoltzmannMachine(Estimator):
         self.edges, self.names, self.levels, self.alpha, self.tol = edges, names, levels, alpha, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from samples: n rows of N levels, which count from 0. A tensor of counts goes to `fit_tensor`."""
+        """Learn from samples: n rows of N levels, which count from 0; or of labels. Counts go to `fit_tensor`."""
         del y
         samples = samples_of(X, "samples")
         names = samples.text_names if self.names is None else self.names
-        variables = Variables.of(len(samples.names), names, self.levels)
+        variables = Variables.learned(samples, names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
         if math.prod(variables.shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
@@ -153,6 +154,7 @@ class BoltzmannMachine(Estimator):
         fit = warned(fit_on(X, basis, Settings.read(tol=self.tol)))
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
+        self.categories_ = variables.categories
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
         found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
@@ -162,13 +164,12 @@ class BoltzmannMachine(Estimator):
         return self
 
     def _labels(self) -> Labels:
-        named = all(isinstance(name, str) for name in self.names_)
-        return Labels(self.levels_, tuple(map(str, self.names_)) if named else None)
+        return self._variables.labels()
 
     @property
     def _variables(self) -> Variables:
         self._check_fitted()
-        return Variables(self.names_, self.levels_)
+        return Variables(self.names_, self.levels_, self.categories_)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Return the log probability of each row."""
@@ -179,26 +180,39 @@ class BoltzmannMachine(Estimator):
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> IntArray:
-        """Draw rows from the machine, n x N: independent ones, for the distribution is known."""
-        return self._draw(n_samples, generator(random_state))
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
+        """Draw rows from the machine, n x N: independent ones, for the distribution is known; labels as in fit."""
+        drawn = self._draw(n_samples, generator(random_state))
+        if self.categories_ is None:
+            return drawn
+        labels = self._labels()
+        return np.stack([labels.levels_of(k)[drawn[:, k]].astype(object) for k in range(len(self.names_))], axis=1)
 
     def conditional(
-        self, given: Mapping[Name, int] | None = None, of: Name | Sequence[Name] | None = None
+        self, given: Mapping[Name, Any] | None = None, of: Name | Sequence[Name] | None = None
     ) -> FloatArray:
         """Return the joint distribution of some variables given others; the rest is summed out.
 
         Parameters
         ----------
         given
-            Levels of variables, by name or number; none for a marginal distribution.
+            Levels of variables, by name or number, ``{"class": "crew"}``; none for a marginal distribution.
         of
             One variable or several: the modes of the result, in this order. By default all that are not given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> rows = {"class": ["1st", "1st", "crew", "crew", "crew"], "survived": ["yes", "no", "no", "no", "yes"]}
+        >>> ld.BoltzmannMachine().fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
+        [0.6667, 0.3333]
         """
         variables = self._variables
         if given is not None and not isinstance(given, Mapping):
             raise InvalidSamples(f"given must be a dict such as {{{self.names_[0]!r}: 1}}, got {given!r}.")
         fixed = {variables.index(name): level for name, level in (given or {}).items()}
+        for k in [k for k in fixed if self.categories_ is not None and self.categories_[k] is not None]:
+            fixed[k] = self._labels().find_level(k, fixed[k], "given", InvalidSamples)
         if len(fixed) < len(given or {}):
             raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
         for k, level in fixed.items():

@@ -12,6 +12,7 @@ import numpy as np
 from legendre.basis.interactions import mode_sets
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.readers.columns import Table
 
@@ -21,7 +22,7 @@ Edges = int | Iterable[Iterable[Name]]
 
 @dataclass(frozen=True)
 class Variables:
-    """N variables, each with levels 0, 1, ...; named by strings, or by their number where there are no names.
+    """N variables, each with levels 0, 1, ... or labels; named by strings, or by their number where there are no names.
 
     >>> Variables.of(3, ["rain", "wind", "wet"], None).groups([("rain", "wet")])
     ((0, 2),)
@@ -29,6 +30,7 @@ class Variables:
 
     names: tuple[Name, ...]
     shape: tuple[int, ...]
+    categories: tuple[AnyArray | None, ...] | None = None  # the labels of the levels of each variable that has some
 
     @classmethod
     def of(cls, n: int, names: Sequence[str] | None, levels: int | Sequence[int] | None) -> Variables:
@@ -45,6 +47,25 @@ class Variables:
             if len(found) != n:
                 raise InvalidSetting(f"{what} has {len(found)} entries, the data have {n} variables.")
         return cls(tuple(named), tuple(map(int, sizes)))
+
+    @classmethod
+    def learned(cls, samples: Table, names: Sequence[str] | None, levels: int | Sequence[int] | None) -> Variables:
+        """Take the values of columns of texts and categories as levels; other columns hold levels."""
+        plain = cls.of(len(samples.names), names, levels)
+        if samples.array is not None and samples.array.dtype.kind in "biuf":
+            return plain
+        found = [_labels_of(samples, k, str(plain.names[k])) for k in range(len(plain.names))]
+        if all(labels is None for labels in found):
+            return plain
+        sizes = [n if labels is None else len(labels) for n, labels in zip(plain.shape, found, strict=True)]
+        if levels is not None and tuple(sizes) != plain.shape:
+            raise InvalidSetting(f"levels={levels!r}, but the columns have {sizes} levels. Leave levels out.")
+        return cls(plain.names, tuple(sizes), tuple(found))
+
+    def labels(self) -> Labels:
+        """Return what the variables and their levels are called."""
+        named = all(isinstance(name, str) for name in self.names)
+        return Labels(self.shape, tuple(map(str, self.names)) if named else None, self.categories)
 
     def index(self, name: Any) -> int:
         """Find a variable by its name or number."""
@@ -91,7 +112,7 @@ class Variables:
             raise InvalidSamples(
                 f"the columns of samples are {columns}; the variables are {list(self.names)}. Put them in that order."
             )
-        rows = _numbers(samples)
+        rows = _numbers(samples) if self.categories is None else self._coded(samples, self.categories, unread)
         if unread is not None:
             rows = rows.copy()
             rows[:, unread] = 0
@@ -100,6 +121,21 @@ class Variables:
         if len(bad):
             raise InvalidSamples(self._trouble(rows, int(bad[0, 0]), int(bad[0, 1])))
         return rows.astype(np.int64)
+
+    def _coded(self, samples: Table, categories: tuple[AnyArray | None, ...], unread: int | None) -> AnyArray:
+        """Read labels as the levels they name."""
+        columns: list[AnyArray] = []
+        for k, (key, labels) in enumerate(zip(samples.names, categories, strict=True)):
+            column = samples.column(key)
+            if k == unread:
+                columns.append(np.zeros(samples.n))
+            elif labels is None and column.codes is None:
+                columns.append(column.values)
+            elif labels is None:
+                raise InvalidSamples(f"column {self.names[k]!r} of samples holds {column.at(0)!r}; fit saw numbers.")
+            else:
+                columns.append(column.codes_in(labels, f"column {self.names[k]!r}", "was not seen in fit"))
+        return np.stack(columns, axis=1)
 
     def _trouble(self, rows: AnyArray, i: int, j: int) -> str:
         value, size = rows[i, j], self.shape[j]
@@ -112,6 +148,22 @@ class Variables:
             return text + " Levels are whole numbers counted from 0; bin continuous variables first."
         need = [int(value) + 1 if k == j else size for k, size in enumerate(self.shape)]
         return text + f" For more levels set levels={need}. A tensor of counts goes to fit_tensor."
+
+
+def _labels_of(samples: Table, k: int, name: str) -> AnyArray | None:
+    """Return the distinct values of a column of texts or categories; ``None`` for a column of numbers."""
+    column = samples.column(samples.names[k])
+    if column.codes is None:
+        return None
+    if (row := column.missing()) is not None:
+        raise InvalidSamples(
+            f"column {name!r} of samples has no value in row {row}. Leave such rows out, or make missing a level of "
+            "its own."
+        )
+    levels = column.levels(f"column {name!r}")
+    if len(levels) < 2:
+        raise InvalidSamples(f"column {name!r} of samples holds {column.at(0)!r} only: leave it out.")
+    return levels
 
 
 def _numbers(samples: Table) -> AnyArray:
