@@ -55,12 +55,14 @@ def too_large(data: Observation) -> bool:
     if not data.whole:
         return True
     plain = data.support.full and data.base is None and divisible(data.shape)
-    return plain and math.prod(data.shape) > limits.COARSE_BOXES
+    cells: int = math.prod(data.shape)
+    return plain and cells > limits.COARSE_BOXES
 
 
 def divisible(shape: tuple[int, ...]) -> bool:
     """Whether the boxes suffice for two pieces of each mode."""
-    return 1 << sum(length > 1 for length in shape) <= limits.COARSE_BOXES
+    long = sum(length > 1 for length in shape)
+    return bool(2**long <= limits.COARSE_BOXES)
 
 
 def coarsen(data: Observation, recipe: Adaptive) -> Coarse:

@@ -82,9 +82,9 @@ def factor_time(state: State) -> float:
 
 def _factor_pays(state: State, decrement: float, last: float, goal: float) -> bool:
     """Whether a new factor is cheaper than the steps that the present one will take, judged by the last contraction."""
-    rate = decrement / last if last else math.inf
     left = 3.0
     if last < math.inf:
+        rate = decrement / last if last > 0 else math.inf
         left = math.inf if rate >= SLOW else math.log(max(goal, 1e-18) / decrement) / math.log(max(rate, 1e-9))
     return left * step_time(state) > factor_time(state) + NEWTON_STEPS * step_time(state)
 
