@@ -75,7 +75,7 @@ def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
     assert_array_equal(np.sort(swapped.order()[:21]), np.arange(21))
     assert [step.n_params for step in swapped.path] == sorted(step.n_params for step in swapped.path)
     for step in swapped.path:
-        assert swapped.at(step.n_params).kl <= 1.02 * step.kl
+        assert swapped.at(step.n_params).kl <= 1.05 * step.kl
 
 
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:

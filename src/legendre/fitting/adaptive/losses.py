@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
+from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.ground import above
-from legendre.fitting.adaptive.state import State, zeta_at
+from legendre.fitting.adaptive.state import State, evaluated, zeta_at
 from legendre.fitting.adaptive.steps import fitted
 
-NEARLY, SHARPLY = 0.02, 1e-6  # the decrement that is left where a loss is compared with a price, as shares of it
+SHARPLY = 1e-6  # the decrement that is left where a loss is compared with a price, as a share of that
+CHORDS = 8  # steps with one factor
+OVER = 1.3  # cells that compete for each that is left out
+LARGE = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
 MOST_STEPS = 40  # of a fit without a cell
 
 
@@ -33,6 +39,46 @@ def losses(state: State) -> FloatArray:
     ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
     finite = np.where(np.isfinite(wald * ratio), wald * ratio, 0.0)
     return finite + _of_emptiness(state)
+
+
+def least_missed(state: State, loss: FloatArray, count: int, below: float = math.inf) -> IntArray:
+    """List up to `count` cells to leave out together, each given that those before it are gone, worst first.
+
+    Their estimated losses are at most `below`. Of two parameters that can stand for each other, neither is missed; once
+    one has gone the other is: with C the inverse of the Fisher matrix, ``theta_v -= C_uv theta_u / C_uu`` and
+    ``C_vv -= C_uv^2 / C_uu``. At most one cell that keeps others empty is among them: two may do so together.
+    """
+    anchor = state.anchor
+    assert anchor is not None
+    listed = np.argsort(loss, kind="stable")[: int(OVER * count) + 8]
+    scale, theta = state.scale[listed], state.at.theta[listed]
+    units = np.zeros((state.size, len(listed)))
+    units[listed, np.arange(len(listed))] = scale
+    half = anchor.factor.half(units)
+    inverse = half.T @ half
+    spread = inverse.diagonal().copy()
+    second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
+    ratio = np.divide(loss[listed], second, out=np.zeros_like(theta), where=second > 0)
+    keeps = np.array([int(place) in state.keepers for place in state.places[listed]], dtype=np.bool_)
+    now, rows = loss[listed].copy(), np.empty((count, len(listed)))
+    gone: list[int] = []
+    while len(gone) < count:
+        u, done = int(now.argmin()), len(gone)
+        if not now[u] < below:
+            break
+        gone.append(u)
+        now[u] = np.inf
+        if keeps[u]:
+            now[keeps] = np.inf
+        row = inverse[u] - rows[:done, u] @ rows[:done]
+        row = row / np.sqrt(row[u]) if scale[u] and row[u] > 0 else np.zeros_like(row)
+        rows[done] = row
+        if row[u]:
+            theta = theta - row * (theta[u] / row[u])
+            spread = spread - row * row
+            free = np.isfinite(now) & (spread > 0) & (ratio > 0)
+            now[free] = theta[free] ** 2 / (2.0 * spread[free]) * ratio[free]
+    return listed[np.array(gone, dtype=np.int64)]
 
 
 def _of_emptiness(state: State) -> FloatArray:
@@ -80,12 +126,44 @@ def without(state: State, gone: IntArray, goal: float) -> State:
 
 
 def losses_about(state: State, positions: IntArray, price: float) -> FloatArray:
-    """Return how much KL rises without each of some cells, so exactly that it is known which lose less than a price."""
-    goal = NEARLY * price
-    loss = refitted_losses(state, positions, goal)
-    unsure = np.flatnonzero(np.abs(loss - price) <= 4.0 * goal)
-    loss[unsure] = refitted_losses(state, positions[unsure], SHARPLY * price)
-    return loss
+    """Return how much KL rises without each of some cells, so exactly that it is known which lose less than a price.
+
+    The state must be a fit, its factor fresh. The others are fitted by steps with that factor that leave the parameter
+    at 0; without a cell for which that leads nowhere, and one that keeps others empty, there is a fit of its own; in a
+    large basis such a cell is taken to be worth its price.
+    """
+    found = [_loss_by_chords(state, u, price) for u in positions.tolist()]
+    if state.size > LARGE:
+        return np.array([math.inf if loss is None else loss for loss in found])
+    far = [u for u, loss in zip(positions.tolist(), found, strict=True) if loss is None]
+    exact = dict(zip(far, refitted_losses(state, np.array(far, dtype=np.int64), SHARPLY * price), strict=True))
+    return np.array([exact[u] if loss is None else loss for u, loss in zip(positions.tolist(), found, strict=True)])
+
+
+def _loss_by_chords(state: State, u: int, price: float) -> float | None:
+    """Hold a parameter at 0 and step with the factor; ``None`` if that does not soon decide whether it pays."""
+    ground, places, anchor, scale = state.ground, state.places, state.anchor, state.scale
+    assert anchor is not None
+    if not scale[u] or int(places[u]) in state.keepers:
+        return None
+    unit = np.zeros(state.size)
+    unit[u] = scale[u]
+    column = anchor.factor.solve(unit) * scale
+    theta = state.at.theta - column * (state.at.theta[u] / column[u])
+    for _ in range(CHORDS):
+        theta[u] = 0.0
+        at = evaluated(ground, places, theta, state.dead)
+        rise = at.objective - state.at.objective
+        gradient = ground.eta_hat[places] - at.eta[places]
+        step = anchor.factor.solve(gradient * scale) * scale
+        step -= column * (step[u] / column[u])
+        left = dot(gradient, step) / 2.0
+        if not (math.isfinite(rise) and 0.0 <= left < rise):
+            return None
+        if rise < price or rise - 2.0 * left >= price or left <= SHARPLY * price:
+            return rise if rise < price else rise - left
+        theta = theta + step
+    return None
 
 
 def refitted_losses(state: State, positions: IntArray, goal: float) -> FloatArray:

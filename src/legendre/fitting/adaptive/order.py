@@ -17,7 +17,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import coarsen, too_large
-from legendre.fitting.adaptive.losses import refitted_losses
+from legendre.fitting.adaptive.losses import least_missed, refitted_losses
 from legendre.fitting.adaptive.search import END_STEPS, Search
 from legendre.fitting.adaptive.state import State
 from legendre.fitting.adaptive.steps import fitted
@@ -67,9 +67,10 @@ def _ordered(search: Search, state: State) -> IntArray:
 
 def _least_missed(state: State, loss: FloatArray, first: int) -> IntArray:
     """List the positions of the cells to leave out now, the least missed first."""
-    ascending, loose = np.argsort(loss, kind="stable"), state.size - first
+    loose = state.size - first
     if loose > ONE_BY_ONE:
-        return ascending[: min(int(SHARE * loose), loose - ONE_BY_ONE)]
+        return least_missed(state, loss, min(int(SHARE * loose), loose - ONE_BY_ONE))  # one at least
+    ascending = np.argsort(loss, kind="stable")
     tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.p.size, loose)]
     if len(tried) > 1:
         goal = max(ROUGH * float(loss[tried].max()), 1e-13)

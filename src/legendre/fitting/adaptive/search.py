@@ -11,20 +11,23 @@ from legendre.basis.parse import as_basis
 from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.fitting.adaptive.candidates import chosen
+from legendre.fitting.adaptive.candidates import NOTHING, chosen
 from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.losses import SHARPLY, losses, losses_about, without
+from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, without
 from legendre.fitting.adaptive.state import State
-from legendre.fitting.adaptive.steps import fitted, renewed
+from legendre.fitting.adaptive.steps import factor_time, fitted, renewed, step_time
 
 SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
 """Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
-DOUBTFUL, NEAR = 4.0, 1.5
-"""A loss that is estimated at more than this many times the price is not computed exactly; nor again, when another cell
-has gone, one that was more than the second."""
+MUCH_MISSED = 4.0  # a loss, as a multiple of KL, from which a cell is not given back
+LIGHTER = 0.03  # the share of the cells that do not pay by the estimate which is given back in one go
+MOST_WRONG = 4  # times that the estimate may be wrong before it is not asked again
+LEAST_TRIED, PASS_TIME = 64, 1e10  # cells that are looked at in a pass at least; nanoseconds of a pass
+DOUBTFUL = 4.0  # a loss that is estimated at more than this many times the price is not computed exactly
+MOST_PASSES = 8  # after the last of which cells of a large basis may be left that do not pay
 END_TOL, END_STEPS = 5e-11, 40  # max|eta - eta_hat| at the end of growing: half of what a fit is asked for by default
 START_GOAL, START_STEPS = 1e-10, 60
 
@@ -85,10 +88,15 @@ class Search:
     def _at_first(self) -> int:
         return min(max(self.most // PART, 1), MOST_AT_FIRST) if self.known else 1
 
-    def smaller(self, state: State) -> State:
-        """Give back a share of the cells, those that are missed least, and fit the others; the start stays."""
+    def smaller(self, state: State) -> State | None:
+        """Give back a share of the cells, those that are missed least, and fit the others; the start stays.
+
+        ``None`` where without any of them KL would be several times what it is.
+        """
         count, loss = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start)), self.losses(state)
-        return self.shorter(state, np.argsort(loss, kind="stable")[:count], loss)
+        with few_threads(0, least=0):
+            gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
+        return self.shorter(state, gone, loss) if len(gone) else None
 
     def losses(self, state: State) -> FloatArray:
         """Estimate what each cell is worth; those of the start are never given back."""
@@ -104,42 +112,57 @@ class Search:
             return renewed(fitted(state.shortened(gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
-        """Give back, one after the other, the cells that by the estimate lose less than they must gain."""
+        """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time."""
         with few_threads(0, least=0):
-            while state.size > len(self.start):
+            share, wrong, stay = LIGHTER, 0, np.zeros(0, dtype=np.int64)
+            while state.size > len(self.start) and wrong <= MOST_WRONG:
                 loss = self.losses(state)
-                worst = np.array([int(loss.argmin())])
-                if loss[worst[0]] >= self.least:
+                loss[np.isin(state.places, stay)] = np.inf
+                worst = least_missed(state, loss, max(1, int(share * state.size)), self.least)
+                if not len(worst):
                     break
-                state = self.shorter(state, worst, loss).anchored()
+                less = self.shorter(state, worst, loss).anchored()
+                if self.cost(less) < self.cost(state):
+                    state = less
+                    continue
+                wrong += 1
+                if len(worst) > 1:  # fewer at a time
+                    share /= 4.0
+                else:
+                    stay = np.append(stay, state.places[worst])
             return state
 
     def paying(self, state: State) -> State:
         """Give back, one after the other, the cells without which KL rises by less than they must gain: by refits.
 
-        The fits are of boxes of the grid, which are fewer. After a cell has gone, those are looked at again that were
-        near the price; when none of them is left, all.
+        The fits are of boxes of the grid, which are fewer. A cell that was found not to pay is looked at again when
+        others have gone; in the end, all. Of a large basis those with the smallest estimated losses are looked at, as
+        many as take about ten seconds.
         """
         with few_threads(0, least=0):
             ground, places = state.ground.merged(state.places)
-            now, left = State.of(ground, places, state.at.theta), np.arange(state.size)
+            now = State.of(ground, places, state.at.theta)
             now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
-            watched: IntArray | None = None
-            while len(left) > len(self.start):
-                doubtful = np.flatnonzero(self.losses(now) < DOUBTFUL * self.least)
-                tried = doubtful if watched is None else np.intersect1d(doubtful, watched)
-                loss = losses_about(now, tried, self.least)
-                if not len(loss) or loss.min() >= self.least:
-                    if watched is None:
-                        break
-                    watched = None
-                    continue
-                worst = int(tried[loss.argmin()])
-                watched = tried[loss < NEAR * self.least]
-                watched = np.where(watched > worst, watched - 1, watched)[watched != worst]
-                now = without(now, np.array([worst]), SHARPLY * self.least).anchored()
-                left = np.delete(left, worst)
-            return State.of(state.ground, state.places[left], now.at.theta).anchored()
+            for _ in range(MOST_PASSES):
+                before = now.size
+                now = self._one_pass(now)
+                if now.size == before:
+                    break
+            kept = np.isin(places, now.places)
+            return State.of(state.ground, state.places[kept], now.at.theta).anchored()
+
+    def _one_pass(self, now: State) -> State:
+        estimate = self.losses(now)
+        room = max(LEAST_TRIED, int(PASS_TIME / (factor_time(now) + 8.0 * step_time(now))))
+        tried = np.argsort(estimate, kind="stable")[:room]
+        tried = tried[estimate[tried] < DOUBTFUL * self.least]
+        loss = losses_about(now, tried, self.least)
+        fresh = True
+        for place in now.places[tried[np.argsort(loss, kind="stable")][: int((loss < self.least).sum())]].tolist():
+            position = np.flatnonzero(now.places == place)
+            if fresh or losses_about(now, position, self.least)[0] < self.least:
+                now, fresh = without(now, position, SHARPLY * self.least).anchored(), False
+        return now
 
     def finished(self, state: State) -> State:
         """Fit as exactly as a fit is asked for by default."""

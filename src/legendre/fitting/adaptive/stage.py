@@ -19,6 +19,7 @@ PHASES = {"forward": "growing", "swap": "swapping", "end": "grown"}
 """What happens in each phase, for a line on the terminal."""
 ON_THE_WAY = 0.7  # of the size to reach: where cells are swapped for the first time
 ENOUGH = 20  # cells to swap on the way
+MUCH = 0.999  # of what was weighed before: cells are added again in place of those that did not pay while it gets less
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,13 @@ class Stage:
         if search.least:
             fit = search.lighter(fit)
             rounds, cost = with_round(rounds, fit.round()), search.cost(fit)
-            larger = search.larger(fit) if fit.size < self.fit.size and cost < self.settled else None
+            larger = search.larger(fit) if fit.size < self.fit.size and cost < MUCH * self.settled else None
             if larger is not None:  # there is room again
                 return replace(self, fit=larger, rounds=with_round(rounds, larger.round()), settled=cost, kept=None)
         if self.best is not None and search.cost(fit) >= search.cost(self.best):
             return self._onwards(plan, self.best.anchored(), self.before)
-        if self.swaps < plan.swaps and fit.size > len(search.start):  # make room for better cells
-            smaller = search.smaller(fit)
+        smaller = search.smaller(fit) if self.swaps < plan.swaps and fit.size > len(search.start) else None
+        if smaller is not None:  # there is room for better cells
             best = State.of(search.ground, fit.places, fit.at.theta)
             return Stage("swap", smaller, rounds, best, rounds, self.way, self.swaps + 1)
         return self._onwards(plan, fit, rounds)
@@ -105,7 +106,7 @@ class Stage:
         if search.least:  # every cell must pay; where there is room again, go on
             paying = search.paying(fit)
             rounds, cost = with_round(rounds, paying.round()), search.cost(paying)
-            larger = search.larger(paying) if paying.size < fit.size and cost < self.settled else None
+            larger = search.larger(paying) if paying.size < fit.size and cost < MUCH * self.settled else None
             if larger is not None:
                 more = with_round(rounds, larger.round())
                 return Stage("forward", larger, more, way=self.way, swaps=plan.swaps, settled=cost)
