@@ -101,7 +101,7 @@ def written_pages(folder: Path) -> dict[str, Path]:
     rows, columns = np.arange(9)[:, None, None], np.arange(12)[:, None]
     X = rng.poisson(4000.0 * np.exp(np.sin(rows / 3 + columns / 4) + np.arange(5) / 5))
     named: Any = {"names": ["station", "hour", "day"], "levels": {"day": ["Mon", "Tue", "Wed", "Thu", NASTY]}}
-    fit = ld.decompose(X, "adaptive(24)", **named)
+    fit = ld.decompose(X, "adaptive(24)", unordered=(), **named)
     fit.report(folder / "grown.html")
     fit.save(folder / "fit.npz")
     ld.load(folder / "fit.npz").report(folder / "loaded.html")
