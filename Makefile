@@ -17,9 +17,9 @@ endef
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# Two processes, one for each core. The first checks the source, runs the tests marked "uncompiled" with the compiler off,
-# which shows coverage the lines of compiled code, and then all tests that are not named here. The second runs without
-# coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start processes
+# Two processes, one for each core. The first runs the tests marked "uncompiled" with the compiler off, which shows
+# coverage the lines of compiled code, and then all tests that are not named here. The second checks the source and runs
+# without coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start processes
 # of their own, which coverage does not see, and some that reach no lines that others do not.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
 UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
@@ -36,10 +36,10 @@ test: $(VENV)/.dev
 	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
 	$(BIN)/python -m coverage report
 
-untraced: $(VENV)/.dev
+untraced: lint
 	$(PYTEST) $(UNTRACED)
 
-uncompiled: lint
+uncompiled: $(VENV)/.dev
 	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
 		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
 
