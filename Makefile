@@ -19,8 +19,8 @@ demo: $(VENV)/.demo
 
 # Two processes, one for each core. The first runs the tests marked "uncompiled" with the compiler off, which shows
 # coverage the lines of compiled code, and then all tests that are not named here. The second checks the source and runs
-# without coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start processes
-# of their own, which coverage does not see, and some that reach no lines that others do not.
+# without coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start
+# processes of their own, which coverage does not see, and some that reach no lines that others do not.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
 UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
 	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \

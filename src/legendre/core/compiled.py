@@ -107,7 +107,7 @@ def _threads_belong_to() -> int:
     return LOADED_IN if multiprocessing.parent_process() is None else 0
 
 
-class _Cache(FunctionCache):  # type: ignore[misc]
+class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
     """Machine code on disk, where everything that goes wrong with a file only costs the time to compile again."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

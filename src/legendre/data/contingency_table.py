@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -81,7 +81,7 @@ class ContingencyTable:
         """The number of cases."""
         return int(self.counts.sum())
 
-    def margin(self, variables: Mode | Sequence[Mode]) -> ContingencyTable:
+    def margin(self, variables: Mode | Sequence[Hashable]) -> ContingencyTable:
         """Return the table of some variables, in the order given, summed over the others."""
         listed = [variables] if isinstance(variables, (int, str)) else list(variables)
         kept = [self.labels.find_mode(name, "margin") for name in listed]

@@ -82,7 +82,7 @@ def table(
     2,201 cases; columns: Survived
     """
     if isinstance(data, ContingencyTable):
-        return data if variables is None else data.margin(list(variables))  # type: ignore[arg-type]
+        return data if variables is None else data.margin(list(variables))
     if has_rows(data, variables, counts):
         if missing not in ("refuse", "drop"):
             raise InvalidSamples(f'table(missing={missing!r}): it is "refuse" or "drop".')
@@ -95,7 +95,7 @@ def table(
             "read as a table of counts itself."
         )
     found = _checked(*_held(data, names, levels))
-    return found if variables is None else found.margin(list(variables))  # type: ignore[arg-type]
+    return found if variables is None else found.margin(list(variables))
 
 
 def has_rows(data: Any, variables: Any, counts: Any) -> bool:
