@@ -13,7 +13,7 @@ import pytest
 import legendre as ld
 from legendre.core import progress
 from legendre.core.progress import line
-from legendre.fitting.progress import seen
+from legendre.fitting.progress import seen_unasked
 
 
 class Terminal(io.StringIO):
@@ -62,12 +62,12 @@ def test_an_error_inside_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_shown_where_asked_for_or_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     a_terminal(monkeypatch)
-    assert [seen(True, False), seen(False, True), seen(None, False), seen(None, True)] == [True, False, False, True]
+    assert [seen_unasked(True), seen_unasked(False), seen_unasked(None)] == [True, False, True]
 
 
 def test_progress_that_nobody_asked_for_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not seen(None, True)
+    assert not seen_unasked(None)
 
 
 GAPS = np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))

@@ -60,6 +60,11 @@ class Basis(ABC):
     boxed: ClassVar[Boxes | None] = None
     """The recipe of boxes that are chosen by fits to the data, which only `decompose` can do."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether the data choose the basis, by fits."""
+        return self.growing is not None or self.boxed is not None
+
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""
         del shape
@@ -104,9 +109,12 @@ class Pair(Basis):
     def terms(self, data: Observation) -> Terms:
         """Combine the parameters of both as sets: two are the same that have the same feature."""
         one, other = self.left.terms(data), self.right.terms(data)
+        plain = one.ties is None and other.ties is None
         if self.sign == "|":
+            if plain:
+                return Terms(unique_cells(np.concatenate([one.cells, other.cells])))
             return joined([one, other], len(data.shape))
-        if one.ties is None and other.ties is None:
+        if plain:
             inside = member(one.cells, other.cells)
         else:
             known = set(other.feature_keys())

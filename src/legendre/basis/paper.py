@@ -12,7 +12,7 @@ from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Mode
 from legendre.core.memory import check_room
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -62,19 +62,22 @@ class _Sliced(Basis):
         if not isinstance(self.axis, str):
             object.__setattr__(self, "axis", int(self.axis))
 
-    def _slices(self, labels: Labels) -> int:
+    def _slices(self, data: Observation) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        name, shape = type(self).__name__, labels.shape
-        if isinstance(self.axis, str):
-            if labels.names is None:
-                raise InvalidBasis(f"{name}: axis={self.axis!r}, but the modes of X have no names: pass names=[...].")
-            return labels.find_mode(self.axis, name, InvalidBasis)
-        if not -len(shape) <= self.axis < len(shape):
+        if not isinstance(self.axis, str):
+            return self._numbered(self.axis, data.support.shape)
+        name, labels = type(self).__name__, data.labels
+        if labels.names is None:
+            raise InvalidBasis(f"{name}: axis={self.axis!r}, but the modes of X have no names: pass names=[...].")
+        return labels.find_mode(self.axis, name, InvalidBasis)
+
+    def _numbered(self, axis: int, shape: tuple[int, ...]) -> int:
+        if not -len(shape) <= axis < len(shape):
             raise InvalidBasis(
-                f"{type(self).__name__}: axis={self.axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, "
+                f"{type(self).__name__}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, "
                 "or -1 for the last."
             )
-        return self.axis % len(shape)
+        return axis % len(shape)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        slices = self._slices(data.labels)
+        slices = self._slices(data)
         counts = {k: min(self.l, length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
@@ -138,10 +141,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(self.l, self._slices(data.labels))], data)
+        return _inside([data.largest(self.l, self._slices(data))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {} if isinstance(self.axis, str) else {self._slices(Labels(shape)): self.l}
+        return {} if isinstance(self.axis, str) else {self._numbered(self.axis, shape): self.l}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:

@@ -60,7 +60,7 @@ class Dense(Observation):
     def largest_grid(self) -> float:
         """A large X is rather read plane by plane than copied to a grid about as large, but for one of short modes."""
         size = self.values.size
-        short = size <= limits.SHORT_MODE_CELLS and max(self.shape) <= limits.SHORT_MODE
+        short = size <= limits.SHORT_MODE_CELLS and max(self.values.shape) <= limits.SHORT_MODE
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:

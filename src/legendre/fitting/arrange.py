@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
@@ -48,17 +47,15 @@ CALENDAR = (
 MOST_TURNS = 3  # arranged modes up to which all combinations of directions are tried; of more, one after the other
 
 
-def arranged(data: Observation, recipe: Basis, unordered: Unordered, say: Say | None = None) -> Observation:
+def arranged(data: Observation, unordered: Unordered, say: Say | None = None) -> Observation:
     """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
 
-    Without a word of the caller's, modes whose levels are names are unordered where a basis grows, and X is in memory
-    or sparse.
+    Without a word of the caller's, modes whose levels are names are unordered, where X is in memory or sparse.
     """
     if isinstance(unordered, Mapping):
         return _noted(data.arranged(_given(data.labels, unordered)), "as given")
     if unordered is None:
-        grows = recipe.growing is not None or recipe.boxed is not None
-        modes = _named(data) if grows else []
+        modes = _named(data)
     else:
         listed = [unordered] if isinstance(unordered, (str, int, np.integer)) else entries(unordered)
         if listed is None:

@@ -28,7 +28,7 @@ from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import seen, shown
+from legendre.fitting.progress import seen_unasked, shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.criteria import rounds_judged
 from legendre.results.rounds import Round
@@ -125,15 +125,18 @@ def decompose(
     [[1.2, 1.8], [2.8, 4.2]]
     """
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
-    if start is not None and (asked is None or asked.growing is not None or asked.boxed is not None):
+    if start is not None and (asked is None or asked.grows):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    shows, unrecorded = seen(progress, unasked=asked is None), checkpoint is None and checkpoint_every is None
+    shows = seen_unasked(progress) if asked is None else bool(progress)
+    unrecorded = checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
-    with memory_told("decompose"), opened as record, shown(settings.callback, shows) as (step, say):
+    watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
+    with memory_told("decompose"), opened as record, watched as (step, say):
         settings = replace(settings, callback=step)
         data = read(X, support, base, rankings=_rankings(asked), watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
-        data = arranged(data, recipe, unordered, say)
+        if unordered is not None or recipe.grows:
+            data = arranged(data, unordered, say)
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
@@ -206,7 +209,7 @@ def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, s
         "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
         "base": digest(data.base),
         "arrangement": digest(None if order is None else np.concatenate([by for by in order if by is not None])),
-        "adaptive basis": "none" if recipe.growing is None and recipe.boxed is None else repr(recipe),
+        "adaptive basis": repr(recipe) if recipe.grows else "none",
         "solver": "auto" if settings.solver is None else _said(settings.solver),
         "tol": f"{settings.tol!r}",
     }

@@ -64,7 +64,7 @@ def warned(fit: Decomposition, stacklevel: int = 4, start: ArrayLike | None = No
     """
     support = fit.model.support
     named = fit.reason is None and not fit.path and not fit.recipe.startswith("cells(")
-    if named and not (fit.n_params or support.full) and support.n_cells > 1:
+    if named and not (fit.model.n_params or support.full) and support.n_cells > 1:
         text = (
             f"{fit.recipe} has no cell on the support, {support.n_cells:,} cells of the grid, so that nothing of X was "
             "fitted: Q is uniform there (or the base measure). interactions(1) fits the sums of every level, and "

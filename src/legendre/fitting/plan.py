@@ -102,6 +102,8 @@ class Plan:
     def rank(self) -> Rank:
         """How many parameters are independent on the face."""
         on_face = self.problem.model.on_face(self.face.alive)
+        if on_face.plain:
+            return Rank(on_face.n_params)
         searched = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
         return rank_of(on_face, self.columns if searched else None)
 
@@ -178,7 +180,9 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
     """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties)
-    return _plan(problem, recipe, settings, plain_face(problem))
+    # only cells without data can vanish
+    face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else plain_face(problem)
+    return _plan(problem, recipe, settings, face)
 
 
 def searched(plan: Plan) -> Plan:
@@ -195,9 +199,7 @@ def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Pl
         known = face.certain
         target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
-    # on a full grid without a base measure no cell's parameter depends on the others
-    plain = on_face.space.measure is None and on_face.ties is None
-    columns = every if plain else independent(on_face)
+    columns = every if on_face.plain else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]

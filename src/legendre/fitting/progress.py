@@ -11,14 +11,11 @@ from legendre.solvers.loop import Callback, Step
 
 
 @contextmanager
-def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback | None, Say | None]]:
+def shown(callback: Callback | None) -> Iterator[tuple[Callback | None, Say | None]]:
     """Show on standard error how much of X has been read, then step and residual, while the block runs.
 
-    The block gets the function to call after each step, and one that shows any text; ``None`` where nothing is shown.
+    The block gets the function to call after each step, and one that shows any text.
     """
-    if not progress:
-        yield callback, None
-        return
     with line("reading X") as say:
 
         def show(step: Step) -> bool | None:
@@ -28,6 +25,6 @@ def shown(callback: Callback | None, progress: bool) -> Iterator[tuple[Callback 
         yield show, say
 
 
-def seen(progress: bool | None, unasked: bool) -> bool:
-    """Whether to show progress: what the caller says; else, for work that he did not ask for, on a terminal."""
-    return bool(progress) if progress is not None else unasked and sys.stderr.isatty()
+def seen_unasked(progress: bool | None) -> bool:
+    """Whether to show progress of work that the caller did not ask for: what he says, or else on a terminal."""
+    return sys.stderr.isatty() if progress is None else bool(progress)

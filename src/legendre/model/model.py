@@ -46,12 +46,12 @@ class Model:
         space = space_for(support, base, quotient, quotient.boxes(basis))
         return cls(support, base, frozen(basis), space if ties is None else replace(space, ties=ties), device)
 
-    @property
+    @cached_property
     def n_params(self) -> int:
         """The number of parameters: |B|, unless some are tied."""
         return self.space.n_params
 
-    @property
+    @cached_property
     def ties(self) -> Ties | None:
         """How the parameters of the cells are tied, ``theta = A beta``; ``None`` where each cell has its own."""
         return self.space.ties
@@ -60,6 +60,11 @@ class Model:
     def terms(self) -> Terms:
         """The cells and their ties."""
         return Terms(self.basis, self.ties)
+
+    @property
+    def plain(self) -> bool:
+        """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
+        return self.space.measure is None and self.space.ties is None
 
     @property
     def untied(self) -> Model:

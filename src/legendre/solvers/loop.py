@@ -171,7 +171,7 @@ class Walk:
     def to_the_end(self, max_iter: int, callback: Callback | None, record: Record | None) -> Outcome:
         while True:
             stop = callback is not None and bool(callback(self.last))
-            if self._arrived() and (end := self._finished(self.place.state, Status.STALLED)).status.converged:
+            if self._arrived() and (end := self._finished(self.place.state, Status.STALLED)).status is Status.CONVERGED:
                 return end
             status = self._status(max_iter, stop)
             if status is None:

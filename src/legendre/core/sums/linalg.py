@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
 
+from legendre.core import limits
 from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import FloatArray, IntArray
 
@@ -24,7 +26,7 @@ class Factor:
         """Solve ``G x = right``; dependent entries of x are 0, and infinite what float64 cannot hold."""
         out = np.zeros_like(right)
         if len(self.columns):
-            with few_threads(len(self.columns)):
+            with _threads(len(self.columns)):
                 solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
             out[self.columns] = solution * self.scale
         return out
@@ -51,7 +53,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
     if not k:
         return Factor(g, np.ones(0), np.arange(0), 0)
     level, diagonal = rounding_level(k, n_cells), np.diagonal(g).copy()
-    with few_threads(k):
+    with _threads(k):
         # in Fortran order LAPACK works in place, and leaves the other triangle as it was
         lower, info = lapack.dpotrf(g.T, lower=1, clean=0, overwrite_a=1)
         if info == 0 and float((np.diagonal(lower) ** 2 / diagonal).min()) > level:
@@ -67,7 +69,7 @@ def factorise(g: FloatArray, n_cells: int) -> Factor:
 def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
     """List a maximal set of linearly independent rows of a Gram matrix, in their order; `g` is overwritten."""
     _scale_to_unit_diagonal(g)
-    with few_threads(len(g)):
+    with _threads(len(g)):
         columns, _ = _pivoted(g, rounding_level(len(g), n_cells))
     return np.sort(columns)
 
@@ -75,6 +77,11 @@ def independent_columns(g: FloatArray, n_cells: int) -> IntArray:
 def rounding_level(size: int, n_cells: int) -> float:
     """Pivots of a unit-diagonal matrix below this are indistinguishable from 0."""
     return float(np.finfo(np.float64).eps) * max(size, int(np.sqrt(n_cells)), 16)
+
+
+def _threads(size: int) -> AbstractContextManager[None]:
+    """Limit the threads of a factor or a solution; below some size LAPACK takes one by itself."""
+    return nullcontext() if size < limits.NO_BLAS_THREADS else few_threads(size)
 
 
 def _scale_to_unit_diagonal(g: FloatArray) -> FloatArray:

@@ -42,10 +42,10 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     Bases too large for a matrix are counted where that is cheap; elsewhere a bound is all there is.
     """
     k = model.n_params
+    if model.plain:
+        return Rank(k)
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
-    if model.measure is None:
-        return Rank(k)
     own = model.carries(model.positions)
     if columns is not None and (k <= limits.LARGEST_MATRIX or own.all()):
         return Rank(len(columns))
@@ -101,11 +101,11 @@ def independent(model: Model) -> IntArray:
     dependence on the constant only; what is not found costs theta its uniqueness, not Q (`rank_of` counts).
     """
     every = np.arange(model.n_params)
+    if model.plain:
+        return every
     if model.ties is not None:
         large = len(every) > limits.LARGEST_MATRIX
         return every if large else every[independent_columns(covariance(model), model.n_merged)]
-    if model.measure is None:
-        return every
     reached = bool(model.carries(model.positions).all())
     if reached:
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,7 +120,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with memory_told("balance"), shown(callback, progress) as (step, _):
+    with memory_told("balance"), shown(callback) if progress else nullcontext((callback, None)) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,7 +120,7 @@ def complete(
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(solver, tol, max_iter)
         recipes = read_bases(basis, folds)
-        with shown(None, progress) as (step, say):
+        with shown(None) if progress else nullcontext((None, None)) as (step, say):
             data, seen = read_gaps(X, support, base, "complete", names, levels)
             recipe, table = recipes[0], None
             if folds is not None:
