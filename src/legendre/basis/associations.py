@@ -31,8 +31,9 @@ class OfModes(TiedBasis):
 
     def terms(self, data: Observation) -> Terms:
         """Put the columns of its modes on the cells of X."""
-        modes = found_modes(self.name, [self.modes], data.labels)[0] if self.modes else tuple(range(len(data.shape)))
-        found = list(self.columns(named_part(data.labels, modes)))
+        order, labels = len(data.shape), data.labels
+        modes = found_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
+        found = list(self.columns(named_part(labels, modes)))
         cells = [placed(own, modes, len(data.shape)) for _, own, _ in found]
         return column_terms(cells, [values for _, _, values in found], [name for name, _, _ in found], len(data.shape))
 

@@ -36,7 +36,7 @@ class Features(TiedBasis):
     def terms(self, data: Observation) -> Terms:
         """Invert each function over the partial order of its modes."""
         labels, order = data.labels, len(data.shape)
-        modes = tuple(range(order)) if self.modes is None else found_modes("features", [self.modes], labels)[0]
+        modes = tuple(range(order)) if self.modes is None else found_modes("features", [self.modes], order, labels)[0]
         shape = tuple(data.shape[k] for k in modes)
         check_room(math.prod(shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
         found = [corners(_values(name, f, named_part(labels, modes))) for name, f in self.functions.items()]

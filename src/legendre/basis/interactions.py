@@ -33,7 +33,7 @@ class Interactions(Basis):
                 raise InvalidBasis(f"interactions({self.sets}): X has {order} modes, so at most interactions({order}).")
             groups, most = [tuple(range(order))], self.sets
         else:
-            found = found_modes("interactions", self.sets, data.labels)
+            found = found_modes("interactions", self.sets, order, data.origin.labels)
             groups, most = [tuple(sorted(group)) for group in found], order
         parts: set[tuple[int, ...]] = set()
         for group in groups:
@@ -116,19 +116,28 @@ def mode_sets(name: str, sets: Iterable[Iterable[Mode]]) -> tuple[tuple[Mode, ..
     return tuple(tuple(k if isinstance(k, str) else int(k) for k in group) for group in groups)
 
 
-def found_modes(name: str, groups: Iterable[tuple[Mode, ...]], labels: Labels) -> list[tuple[int, ...]]:
-    """Look sets of modes up in a tensor; raise InvalidBasis if one names a mode that the tensor does not have."""
-    order, found = len(labels.shape), []
+def found_modes(
+    name: str, groups: Iterable[tuple[Mode, ...]], order: int, labels: Labels | None
+) -> list[tuple[int, ...]]:
+    """Look sets of modes up in a tensor of some order, with or without labels.
+
+    Raises InvalidBasis, which begins with `name`, if one names a mode that the tensor does not have.
+    """
+    found = []
     for group in groups:
-        if any(isinstance(k, str) for k in group) and labels.names is None:
-            raise InvalidBasis(f"{name}: {group} names modes, but those of X have no names: pass names=[...] with X.")
         if any(not isinstance(k, str) and not 0 <= k < order for k in group):
             raise InvalidBasis(f"{name}: {group} names a mode that X has not; X has {order} modes, 0 to {order - 1}.")
-        modes = tuple(labels.find_mode(k, name, InvalidBasis) for k in group)
+        modes = tuple(_found_name(name, k, group, labels) if isinstance(k, str) else k for k in group)
         if len(set(modes)) < len(modes):
             raise InvalidBasis(f"{name}: {group} names a mode twice.")
         found.append(modes)
     return found
+
+
+def _found_name(name: str, mode: str, group: tuple[Mode, ...], labels: Labels | None) -> int:
+    if labels is None or labels.names is None:
+        raise InvalidBasis(f"{name}: {group} names modes, but those of X have no names: pass names=[...] with X.")
+    return labels.find_mode(mode, name, InvalidBasis)
 
 
 def _n_cells(lengths: list[int], most: int) -> int:
@@ -163,7 +172,8 @@ class Boltzmann(Basis):
                 f"boltzmann: every mode must have 2 levels, X has shape {shape}. "
                 "For variables with more levels use interactions(edges)."
             )
-        groups = [*((k,) for k in range(len(shape))), *found_modes("boltzmann", self.edges, data.labels)]
+        edges = found_modes("boltzmann", self.edges, len(shape), data.origin.labels)
+        groups = [*((k,) for k in range(len(shape))), *edges]
         cells = np.zeros((len(groups), len(shape)), dtype=np.int64)
         for row, group in zip(cells, groups, strict=True):
             row[list(group)] = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Callable
+from functools import lru_cache, singledispatch
 
 from numpy.typing import ArrayLike
 
@@ -35,6 +36,7 @@ BUILDERS = {builder.__name__: builder for builder in (*_EVERY, *_TIES)}
 _PARSING = threading.Lock()  # Python 3.11 counts the depth of all trees in one place: two threads confuse it
 
 
+@singledispatch
 def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     """Read a `Basis`, a string or index vectors.
 
@@ -46,8 +48,12 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
     >>> as_basis("B1 + B2(10) + B3(10)")
     B1() | B2(l=10, axis=-1) | B3(l=10, axis=-1)
     """
-    if not isinstance(basis, str):
-        return basis if is_basis(basis) else cells(basis)
+    return basis if is_basis(basis) else cells(basis)
+
+
+@as_basis.register
+@lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
+def _parse(basis: str) -> Basis:
     try:
         with _PARSING:
             tree = ast.parse(basis.strip(), mode="eval")

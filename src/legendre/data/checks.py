@@ -48,15 +48,7 @@ def scan(values: AnyArray, *, rank: bool = False) -> Scan:
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
     """Return X as a real numeric array, or say why it is not one."""
-    if type(X) is not np.ndarray:
-        if (listed := as_sparse_tensor(X)) is not None:
-            raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
-        X = host(X, name, error)
-    if isinstance(X, np.ma.MaskedArray):
-        # np.asarray would drop the mask without a word
-        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
-    advice = "Pad ragged rows with NaN: missing cells are left out."
-    values = as_array(X, name, error, lambda problem: f"{name} is not a rectangular array ({problem}). {advice}")
+    values = X if type(X) is np.ndarray else _as_numpy(X, name, error)
     if values.dtype.kind not in "iuf":
         raise error(f"{name} {_dtype_trouble(values, name)}")
     if values.ndim == 0:
@@ -68,6 +60,18 @@ def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSu
     if values.size == 0:
         raise error(f"{name} is empty: its shape is {values.shape}. Every mode needs at least one level.")
     return values
+
+
+def _as_numpy(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
+    """Return lists, masked arrays and arrays of other libraries as an array of NumPy."""
+    if (listed := as_sparse_tensor(X)) is not None:
+        raise error(f"{name} is sparse ({listed!r}); this needs a dense array: {name}.toarray(), if that fits.")
+    X = host(X, name, error)
+    if isinstance(X, np.ma.MaskedArray):
+        # np.asarray would drop the mask without a word
+        X = np.where(np.ma.getmaskarray(X), np.nan, np.ma.getdata(X))
+    advice = "Pad ragged rows with NaN: missing cells are left out."
+    return as_array(X, name, error, lambda problem: f"{name} is not a rectangular array ({problem}). {advice}")
 
 
 def _refuse_repeated(values: AnyArray, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,11 @@ from legendre.engines.choose import engine_for
 from legendre.model.model import Model
 from legendre.results.query import called, impossible, returned, summed, values_of
 
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+
+LEVEL = 1e-6
+"""A direction of recession that comes from a linear program changes a cell by about 1, or by rounding error."""
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
@@ -196,6 +202,18 @@ class OnList(OnGrid):
     def sum_of_squares(self) -> float:
         """Sum ``q^2`` over the list."""
         return float(np.sum(np.exp(2.0 * self.log_prob(self._points))))
+
+
+def merged_log_density(fit: Decomposition) -> FloatArray:
+    """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges."""
+    space = fit.model.on_full_grid().space
+    log_density: FloatArray = space.below(fit.point.theta) - fit.point.psi
+    if fit.alive is None:
+        return log_density
+    fall = space.below(fit.recession)
+    fall -= fall[fit.alive].max()
+    fall[fit.alive] = 0.0
+    return np.where(fall < -LEVEL, -np.inf, np.where(fall > LEVEL, np.nan, log_density))
 
 
 def box_values(model: Model, log_density: FloatArray, unit: float = 1.0) -> FloatArray:

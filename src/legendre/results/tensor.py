@@ -19,13 +19,11 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask.per_block import FittedModel
 from legendre.data.observation import Observation
-from legendre.results.on_grid import box_values, check_formed, grid_rows
+from legendre.results.on_grid import box_values, check_formed, grid_rows, merged_log_density
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
-LEVEL = 1e-6
-"""A direction of recession that comes from a linear program changes a cell by about 1, or by rounding error."""
 WAY_OUT = "Ask for log_prob, marginal, sample or most_probable."
 
 
@@ -72,18 +70,6 @@ class FittedTensor:
         return FittedModel(
             fit.basis, fit.model.space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, fit.alive
         )
-
-
-def merged_log_density(fit: Decomposition) -> FloatArray:
-    """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges."""
-    space = fit.model.on_full_grid().space
-    log_density: FloatArray = space.below(fit.point.theta) - fit.point.psi
-    if fit.alive is None:
-        return log_density
-    fall = space.below(fit.recession)
-    fall -= fall[fit.alive].max()
-    fall[fit.alive] = 0.0
-    return np.where(fall < -LEVEL, -np.inf, np.where(fall > LEVEL, np.nan, log_density))
 
 
 @memory_told("tensor")

@@ -64,7 +64,8 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
         return [Closed(), newton] if seen and tree else [newton]
     # scaling forms a grid; where that is costly the slab engine does without
     costly = space.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX and space.measure is None
-    if model.whole_interactions and not costly:
+    few = space.measure is not None and model.n_params < limits.SCALING_FROM  # then neither exact nor cheaper
+    if model.whole_interactions and not costly and not few:
         margins = margins_that_are_the_model(model)
         if margins is not None and ((space.measure is None and decomposable(margins)) or scaling_pays(model, margins)):
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton]

@@ -25,17 +25,20 @@ def search(
     the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
     """
     slope = dot(point.gradient, direction)  # not finite where the direction is not, which ends it
-    # the rounding error of the objective
-    blur = 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)
     step = first if -np.inf < slope < 0 else 0.0
     while step > SHORTEST:
         trial = target.at(point.theta + step * direction)
         rise = trial.objective - point.objective
         new_slope = dot(trial.gradient, direction)
-        falls = rise <= SUFFICIENT * step * slope or abs(rise) <= blur
+        falls = rise <= SUFFICIENT * step * slope or abs(rise) <= _blur(target, point)
         if falls and new_slope <= OVERSHOT * abs(slope):
             return State(trial, memory, step)
         # to where the secant of the slope is 0, within a tenth and a half of the last step
         secant = slope / (slope - new_slope) if new_slope > slope else 0.5
         step *= min(max(secant, 0.1), 0.5)
     return None
+
+
+def _blur(target: Target, point: Evaluation) -> float:
+    """Return the rounding error of the objective."""
+    return 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)

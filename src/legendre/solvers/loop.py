@@ -13,7 +13,6 @@ import numpy as np
 from legendre.core import stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.blas_threads import dot
 from legendre.core.types import AnyArray, FloatArray
 from legendre.engines.protocol import Point
 from legendre.engines.rounding import rounding
@@ -227,7 +226,7 @@ def _walk(solver: Solver, target: Target, theta: FloatArray, record: Record | No
 
 def _recorded(state: State, iteration: int) -> Step:
     point = state.point
-    norm = math.sqrt(dot(point.gradient, point.gradient))
+    norm = math.sqrt(float(np.square(point.gradient).sum()))
     return Step(iteration, point.objective, point.residual, norm, state.step)
 
 

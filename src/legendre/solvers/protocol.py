@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from legendre.core.stored import floats, number
-from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.rounding import apart, rounding
@@ -101,7 +100,8 @@ class Target:
         """Compare a point with the expectations to meet."""
         eta_hat = self.problem.eta_hat
         gradient = point.eta - eta_hat
-        objective, residual = point.psi - dot(point.theta, eta_hat), float(np.abs(gradient).max(initial=0.0))
+        objective = point.psi - float((point.theta * eta_hat).sum())
+        residual = float(np.abs(gradient).max(initial=0.0))
         return Evaluation(
             point.theta, point.eta, point.psi, point.cache, objective=objective, gradient=gradient, residual=residual
         )

@@ -104,7 +104,7 @@ def _group(group: object, labels: Labels) -> Modes:
     try:
         several: Any = (group,) if is_whole(group) or isinstance(group, str) else group
         sets = mode_sets("margins", [several])
-        [read] = found_modes("margins", sets, labels)
+        [read] = found_modes("margins", sets, len(labels.shape), labels)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
     if not read:
