@@ -29,7 +29,7 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.core.array_libraries import Home, host
+from legendre.core.array_libraries import Device, host
 from legendre.core.types import AnyArray
 from oracles import FloatArray
 
@@ -126,7 +126,7 @@ def last_column(frame: Any) -> AnyArray:
 
 def on_a_device(X: FloatArray, place: Place) -> torch.Tensor:
     """Have the library take the processor for a device: X stays there, and is summed there."""
-    place.patch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    place.patch.setattr(Device, "remote", property(lambda device: device.library != "numpy"))
     place.patch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     return torch.asarray(X.copy())
 

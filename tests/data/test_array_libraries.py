@@ -24,8 +24,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import NAMED, SMALL, Case
-from legendre.core import array_libraries as homes
-from legendre.core.array_libraries import HERE, Home, home_of, host
+from legendre.core import array_libraries
+from legendre.core.array_libraries import HERE, Device, device_of, host
 from legendre.core.sums.device_sums import merged, spread
 from legendre.core.sums.quotient import Quotient
 from legendre.data.dense import observe
@@ -54,7 +54,7 @@ def double_precision() -> Iterator[None]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every X of another library stay where it is, and be swept there."""
-    monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    monkeypatch.setattr(Device, "remote", property(lambda device: device.library != "numpy"))
     monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     monkeypatch.setattr("legendre.core.limits.NUMPY_CELLS", 0)
     monkeypatch.setattr("legendre.core.limits.SHORT_MODE_CELLS", 0)
@@ -89,7 +89,7 @@ def agree(fit: ld.Decomposition, same: ld.Decomposition, atol: float = 1e-12) ->
     assert_array_equal(fit.vanishing_cells, same.vanishing_cells)
 
 
-# Home
+# Device
 
 
 @pytest.mark.parametrize("library", ALL)
@@ -130,7 +130,7 @@ def test_on_the_processor_every_bit_is_numpys(library: str) -> None:
 def test_numpy_and_what_it_reads_stay_numpys() -> None:
     for X in ([[1, 2], [3, 5]], np.array([[1, 2], [3, 5]])):
         fit = ld.decompose(X, "B1")
-        assert fit.origin.home is HERE
+        assert fit.origin.device is HERE
         assert type(fit.tensor()) is np.ndarray
 
 
@@ -314,11 +314,11 @@ def test_what_is_asked_of_x_elsewhere_is_what_it_holds(library: str, monkeypatch
 @given(problems())
 def test_merging_and_spreading_are_numpys(case: Case) -> None:
     quotient = Quotient.of(case.X.shape, case.basis)
-    for home in (HERE, Home("array_api_strict", ELSEWHERE), Home("torch")):
-        there = home.host(merged(home, home.bring(case.X), quotient, case.mask))
+    for device in (HERE, Device("array_api_strict", ELSEWHERE), Device("torch")):
+        there = device.host(merged(device, device.bring(case.X), quotient, case.mask))
         assert_allclose(there, quotient.merge(np.where(case.mask, case.X, 0.0)), rtol=1e-14)
         assert_array_equal(
-            home.host(spread(home, home.bring(there), quotient, slice(0, 1))), quotient.spread(there)[:1]
+            device.host(spread(device, device.bring(there), quotient, slice(0, 1))), quotient.spread(there)[:1]
         )
 
 
@@ -342,9 +342,9 @@ def test_float32_is_summed_in_float64() -> None:
     assert_array_equal(data.merged(Quotient.of(X.shape, np.array([[1, 0]]))), [[2.0**24 + 39], [2.0**25 + 78]])
 
 
-def check_engine(case: Case, home: Home, seed: int) -> None:
+def check_engine(case: Case, device: Device, seed: int) -> None:
     """Compare the five answers with the twins."""
-    model = Model.of(Support(case.X.shape, case.mask), case.base, case.basis, home)
+    model = Model.of(Support(case.X.shape, case.mask), case.base, case.basis, device)
     engine, rng = DeviceEngine(model), np.random.default_rng(seed)
     theta, x = rng.normal(size=(2, len(case.basis)))
     point, q = engine.at(theta), distribution(case.Z, theta, case.r)
@@ -364,18 +364,18 @@ def check_engine(case: Case, home: Home, seed: int) -> None:
 
 @given(problems(max_cells=20, max_params=6, weighted=True), seeds)
 def test_the_engine_against_its_twins(case: Case, seed: int) -> None:
-    for home in (HERE, Home("array_api_strict", ELSEWHERE), Home("torch")):
-        check_engine(case, home, seed)
+    for device in (HERE, Device("array_api_strict", ELSEWHERE), Device("torch")):
+        check_engine(case, device, seed)
 
 
 @pytest.mark.parametrize("name", sorted(SMALL))
 def test_the_engine_on_named_cases(name: str) -> None:
-    check_engine(SMALL[name], Home("array_api_strict", ELSEWHERE), 3)
+    check_engine(SMALL[name], Device("array_api_strict", ELSEWHERE), 3)
 
 
 @pytest.mark.parametrize("size", [800.0, -800.0, 1e5])
 def test_no_theta_overflows(size: float) -> None:
-    engine = DeviceEngine(Model.of(Support((3,)), None, np.array([[1], [2]]), Home("torch")))
+    engine = DeviceEngine(Model.of(Support((3,)), None, np.array([[1], [2]]), Device("torch")))
     point = engine.at(np.array([size, -size / 2]))
     assert np.isfinite(point.psi)
     assert np.exp(engine.log_probabilities(point)).sum() == pytest.approx(1.0)
@@ -383,7 +383,7 @@ def test_no_theta_overflows(size: float) -> None:
 
 def test_blocks_do_not_change_the_fisher_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     case = NAMED["cube"]
-    engine = DeviceEngine(Model.of(Support(case.X.shape, case.mask), case.base, case.basis, Home("torch")))
+    engine = DeviceEngine(Model.of(Support(case.X.shape, case.mask), case.base, case.basis, Device("torch")))
     point = engine.at(np.linspace(-1, 1, len(case.basis)))
     whole = engine.fisher(point)
     monkeypatch.setattr("legendre.engines.device.BLOCK", 1)
@@ -459,7 +459,7 @@ def test_single_precision_is_never_silent() -> None:
         with pytest.raises(ld.errors.InvalidTensor, match="JAX is set to float32"):
             ld.balance(jnp.ones((2, 2)))
     with pytest.raises(ld.errors.InvalidTensor, match=r"without float64 \(mps\).* Pass X\.cpu\(\)\."):
-        homes._check_library(Home("torch", torch.device("mps")))
+        array_libraries._check_library(Device("torch", torch.device("mps")))
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -468,6 +468,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_only_looks_like_an_array_is_left_to_numpy() -> None:
-    assert home_of(torch.float64) is HERE
+    assert device_of(torch.float64) is HERE
     assert "holds Python objects" in refusal(torch.float64)
-    assert home_of("B1") is HERE
+    assert device_of("B1") is HERE

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 from legendre.core import limits
-from legendre.core.array_libraries import Home
+from legendre.core.array_libraries import Device
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dask.per_block import FittedModel
 from legendre.data.observation import Observation
@@ -31,8 +31,8 @@ class _Q:
     def rows(self, rows: slice) -> FloatArray:
         return self.array[rows]
 
-    def rows_on(self, home: Home, rows: slice) -> Any:
-        return home.bring(self.array[rows])
+    def rows_on(self, device: Device, rows: slice) -> Any:
+        return device.bring(self.array[rows])
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         found: FloatArray = np.log(self.array[tuple(cells.T)] / self.fit.total)

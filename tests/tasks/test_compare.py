@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import legendre as ld
 from legendre.cli import main
 from legendre.core import csv_records as table
-from legendre.core.array_libraries import Home
+from legendre.core.array_libraries import Device
 from legendre.core.types import FloatArray
 from legendre.data.dense import Dense, observe
 from legendre.tasks.compare import peers
@@ -306,11 +306,11 @@ def test_cells_without_an_entry_are_left_out_of_every_kind_of_tensor(
 
 def test_a_tensor_on_another_device_is_copied_once(X: FloatArray, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(Home, "remote", property(lambda home: home.library != "numpy"))
+    monkeypatch.setattr(Device, "remote", property(lambda device: device.library != "numpy"))
     monkeypatch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
     copied = []
-    host = Home.host
-    monkeypatch.setattr(Home, "host", lambda self, array: copied.append(tuple(array.shape)) or host(self, array))  # type: ignore[func-returns-value]
+    host = Device.host
+    monkeypatch.setattr(Device, "host", lambda self, array: copied.append(tuple(array.shape)) or host(self, array))  # type: ignore[func-returns-value]
     found = ld.compare(torch.asarray(X.copy()), [12, 20], peers=())
     assert copied == [X.shape]
     assert_same(found, ld.compare(X, [12, 20], peers=()))

@@ -28,11 +28,11 @@ NAMESPACES = {
 
 
 @dataclass(frozen=True)
-class Home:
+class Device:
     """An array library and one of its devices."""
 
     library: str
-    device: Any = "cpu"
+    unit: Any = "cpu"  # as the library names it
 
     @property
     def xp(self) -> Any:
@@ -42,18 +42,18 @@ class Home:
     @property
     def remote(self) -> bool:
         """True when the device is not the processor, so that reading from it is a transfer."""
-        return "cpu" not in str(self.device).lower()
+        return "cpu" not in str(self.unit).lower()
 
     def bring(self, array: AnyArray) -> Any:
         """Copy a NumPy array to this library's device; on the processor it may share its memory."""
         if self.library == "numpy":
             return array
         # torch takes no negative strides, and warns of read-only memory
-        fresh, device = np.require(array, requirements=["C", "W"]), self.device
+        fresh, unit = np.require(array, requirements=["C", "W"]), self.unit
         if self.library == "jax":
-            platform, _, number = device.partition(":")
-            device = next(d for d in import_module("jax").devices(platform) if d.id == int(number))
-        return self.xp.asarray(fresh, device=device)
+            platform, _, number = unit.partition(":")
+            unit = next(d for d in import_module("jax").devices(platform) if d.id == int(number))
+        return self.xp.asarray(fresh, device=unit)
 
     def host(self, array: Any) -> AnyArray:
         """Copy an array to NumPy; floats that NumPy does not have become float32 or float64."""
@@ -73,7 +73,7 @@ class Home:
         return values.astype(np.float32) if values.dtype.kind == "V" else values
 
 
-HERE = Home("numpy")  # NumPy's memory
+HERE = Device("numpy")  # NumPy's memory
 
 
 def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
@@ -83,7 +83,7 @@ def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) ->
         return X
     _check_readable(X, library, name, error)
     try:
-        return Home(library).host(X)
+        return Device(library).host(X)
     except (TypeError, RuntimeError, NotImplementedError) as problem:
         raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
 
@@ -114,19 +114,19 @@ def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
     return as_array(host(value, name, error), name, error, ragged)
 
 
-def home_of(X: Any) -> Home:
+def device_of(X: Any) -> Device:
     """Find the library and the device of X, on which results must have double precision."""
     library = library_of(X)
     if library == "numpy":
         return HERE
     _check_readable(X, library, "X", InvalidTensor)
     if library == "jax":  # the device by its name, for JAX's own objects cannot be pickled
-        (device,) = X.devices()
-        home = Home(library, f"{device.platform}:{device.id}")
+        (unit,) = X.devices()
+        device = Device(library, f"{unit.platform}:{unit.id}")
     else:
-        home = Home(library, X.device)
-    _check_library(home)
-    return home
+        device = Device(library, X.device)
+    _check_library(device)
+    return device
 
 
 def library_of(X: Any) -> str:
@@ -160,19 +160,19 @@ def _check_readable(X: Any, library: str, name: str, error: type[LegendreError])
         )
 
 
-def _check_library(home: Home) -> None:
+def _check_library(device: Device) -> None:
     """Refuse a library that is not installed, and a device without float64: results would lose half of their digits."""
     try:
-        _ = home.xp
+        _ = device.xp
     except ImportError:
         raise InvalidTensor(
-            f"X is a {home.library} array, and reading those needs array-api-compat: pip install 'legendre[arrays]'. "
+            f"X is a {device.library} array, and reading those needs array-api-compat: pip install 'legendre[arrays]'. "
             "Or pass a NumPy array."
         ) from None
-    if home.library == "jax" and not import_module("jax").config.jax_enable_x64:
+    if device.library == "jax" and not import_module("jax").config.jax_enable_x64:
         raise InvalidTensor(
             "X is a JAX array, but JAX is set to float32, and results need float64. Call "
             "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)."
         )
-    if home.library == "torch" and home.device.type == "mps":
+    if device.library == "torch" and device.unit.type == "mps":
         raise InvalidTensor("X is on a device without float64 (mps), which results need. Pass X.cpu().")

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from legendre.core.array_libraries import HERE, Home
+from legendre.core.array_libraries import HERE, Device
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels, level_text
 from legendre.core.types import AnyArray, IntArray
@@ -30,7 +30,7 @@ class Origin:
     ----------
     labels
         Names of modes and levels; ``None`` where X had none.
-    home
+    device
         The array library of X and its device.
     form
         "array"; "xarray", a DataArray; "series", a Series of pandas, and "table", a cross table of it; "rows", a data
@@ -48,7 +48,7 @@ class Origin:
     """
 
     labels: Labels | None = None
-    home: Home = HERE
+    device: Device = HERE
     form: Form = "array"
     index: int = 0
     library: str = "pandas"
@@ -79,7 +79,7 @@ class Origin:
             own = self.labels if modes is None else self.labels.part(modes)
             return replace(self, labels=self.labels.straight()).give(own.straighten(array), modes, what)
         if self.form == "array" or not array.ndim:
-            return self.home.bring(array)
+            return self.device.bring(array)
         kept = range(len(self._labels.shape)) if modes is None else modes
         part = self.part(kept)
         if self.form == "xarray":

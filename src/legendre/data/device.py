@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import Home, host
+from legendre.core.array_libraries import Device, host
 from legendre.core.cells import frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
@@ -21,25 +21,27 @@ from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
 
 
-def observe_there(X: Any, home: Home, support: str | ArrayLike = "all", base: ArrayLike | None = None) -> Observation:
+def observe_there(
+    X: Any, device: Device, support: str | ArrayLike = "all", base: ArrayLike | None = None
+) -> Observation:
     """Check an array of another library: by NumPy if it is small or on the processor, else on its device.
 
     A large one with missing or wrong entries, a support or a base measure is copied once and checked here.
     """
-    xp = home.xp
+    xp = device.xp
     # every function of the standard takes these; anything else is read or refused by NumPy
     plain = X.dtype in (xp.int8, xp.int16, xp.int32, xp.int64, xp.uint8, xp.float32, xp.float64)
     large = math.prod(X.shape) >= limits.COMPILED_CELLS and 0 < X.ndim <= limits.MOST_AXES
-    if not (home.remote and large and plain):
+    if not (device.remote and large and plain):
         return observe(host(X), support, base)
-    array = X.detach() if home.library == "torch" else X
+    array = X.detach() if device.library == "torch" else X
     if base is None and isinstance(support, str) and support == "all":
         total, smallest = float(xp.sum(array, dtype=xp.float64)), float(xp.min(array))
         if 0 < total < math.inf and smallest >= 0 and (smallest == 0 or smallest / total > 0):
-            return Remote(Support(tuple(array.shape)), None, None, total, smallest > 0, array, home, device=home)
+            return Remote(Support(tuple(array.shape)), None, None, total, smallest > 0, array, device, device=device)
     copy = observe(host(array), support, base)
     parts = copy.support, copy.base, copy.missing, copy.total, copy.positive
-    return Remote(*parts, array, home, copy, device=home)
+    return Remote(*parts, array, device, copy, device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +52,13 @@ class Remote(Observation):
     whole = True
 
     array: Any  # X as an array of its library
-    home: Home
+    there: Device  # its library and device
     copy: Dense | None = None  # the same in NumPy, if it had to be read there
 
     @cached_property
     def _here(self) -> Dense:
         parts = {name: getattr(self, name) for name in ("support", "base", "missing", "total", "positive")}
-        return Dense(**parts, values=frozen(self.home.host(self.array))) if self.copy is None else self.copy
+        return Dense(**parts, values=frozen(self.there.host(self.array))) if self.copy is None else self.copy
 
     def here(self) -> Dense:
         return self._here
@@ -65,7 +67,7 @@ class Remote(Observation):
     def counts(self) -> bool:
         if self.support.mask is not None:
             return self.here().counts
-        xp = self.home.xp
+        xp = self.there.xp
         return not xp.isdtype(self.array.dtype, "real floating") or bool(xp.all(self.array == xp.round(self.array)))
 
     @property
@@ -74,46 +76,46 @@ class Remote(Observation):
         return limits.COMPILED_CELLS
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        sums: FloatArray = self.home.host(merged(self.home, self.array, quotient, self.support.mask))
+        sums: FloatArray = self.there.host(merged(self.there, self.array, quotient, self.support.mask))
         return sums if boxes is None else sums[tuple(boxes.T)]
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        xp = self.home.xp
-        sums = suffix_sums(xp, merged(self.home, self.array, quotient, self.support.mask))
+        xp = self.there.xp
+        sums = suffix_sums(xp, merged(self.there, self.array, quotient, self.support.mask))
         flat = np.ravel_multi_index(tuple(positions.T), quotient.merged_shape)
-        return self.home.host(xp.take(xp.reshape(sums, (-1,)), self.home.bring(flat), axis=0))
+        return self.there.host(xp.take(xp.reshape(sums, (-1,)), self.there.bring(flat), axis=0))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        xp, every, out = self.home.xp, range(len(self.shape)), []
+        xp, every, out = self.there.xp, range(len(self.shape)), []
         for k in every:
             sums = xp.sum(self.array, axis=tuple(j for j in every if j != k), dtype=xp.float64)
-            out.append(np.add.reduceat(self.home.host(sums), quotient.cuts[k]))
+            out.append(np.add.reduceat(self.there.host(sums), quotient.cuts[k]))
         return out
 
     def at(self, cells: IntArray) -> FloatArray:
-        xp = self.home.xp
-        flat = self.home.bring(np.ravel_multi_index(tuple(cells.T), self.shape))
-        entries = self.home.host(xp.take(xp.reshape(self.array, (-1,)), flat, axis=0))
+        xp = self.there.xp
+        flat = self.there.bring(np.ravel_multi_index(tuple(cells.T), self.shape))
+        entries = self.there.host(xp.take(xp.reshape(self.array, (-1,)), flat, axis=0))
         return np.where(self.support.contains(cells), entries, 0.0)
 
     def largest(self, count: int, axis: int) -> IntArray:
         if not self.support.full:
             return self.here().largest(count, axis)
-        xp, length, places = self.home.xp, self.shape[axis], []
+        xp, length, places = self.there.xp, self.shape[axis], []
         for i in range(length):
             entries = xp.reshape(self.array[(slice(None),) * axis + (i, ...)], (-1,))
-            places.append(self.home.host(xp.argsort(entries, descending=True, stable=True)[:count]))
+            places.append(self.there.host(xp.argsort(entries, descending=True, stable=True)[:count]))
         numbers = np.repeat(np.arange(length), [len(place) for place in places])
         return cells_of(np.concatenate(places), numbers, self.shape, axis)
 
     def negentropy(self) -> float:
-        xp, own = self.home.xp, 0.0
+        xp, own = self.there.xp, 0.0
         for rows in rows_of(self.shape):
             p = xp.astype(self.array[rows, ...], xp.float64) / self.total
-            inside = p > 0 if self.support.mask is None else self.home.bring(self.support.mask[rows]) & (p > 0)
+            inside = p > 0 if self.support.mask is None else self.there.bring(self.support.mask[rows]) & (p > 0)
             log_ratio = xp.log(xp.where(inside, p, xp.ones_like(p)))
             if self.base is not None:
-                log_ratio = log_ratio - xp.log(xp.where(inside, self.home.bring(self.base[rows]), xp.ones_like(p)))
+                log_ratio = log_ratio - xp.log(xp.where(inside, self.there.bring(self.base[rows]), xp.ones_like(p)))
             own += float(xp.sum(xp.where(inside, p * log_ratio, xp.zeros_like(p))))
         return own
 
@@ -122,10 +124,10 @@ class Remote(Observation):
         return self.total if self.copy is None else self.copy.unit
 
     def squared_error(self, q: Comparable) -> float:
-        xp, squares = self.home.xp, []
+        xp, squares = self.there.xp, []
         for rows in rows_of(self.shape):
-            difference = (xp.astype(self.array[rows, ...], xp.float64) - q.rows_on(self.home, rows)) / self.unit
+            difference = (xp.astype(self.array[rows, ...], xp.float64) - q.rows_on(self.there, rows)) / self.unit
             if self.missing is not None:
-                difference = xp.where(self.home.bring(self.missing[rows]), xp.zeros_like(difference), difference)
+                difference = xp.where(self.there.bring(self.missing[rows]), xp.zeros_like(difference), difference)
             squares.append(float(xp.sum(difference * difference)))
         return sum(squares)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
-from legendre.core.array_libraries import Home
+from legendre.core.array_libraries import Device
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -43,7 +43,7 @@ class Comparable(Protocol):
     def rows(self, rows: slice, /) -> FloatArray:
         """Return Q in X's units on some rows of the grid; 0 outside the support."""
 
-    def rows_on(self, home: Home, rows: slice, /) -> Any:
+    def rows_on(self, device: Device, rows: slice, /) -> Any:
         """Return the same as an array of another library, on its device."""
 
     def log_prob(self, cells: IntArray, /) -> FloatArray:
@@ -68,7 +68,7 @@ class Observation(ABC):
     missing: BoolArray | None  # True where X is NaN; None if no entry is
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
-    device: Home | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
+    device: Device | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
     origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import HERE, home_of
+from legendre.core.array_libraries import HERE, device_of
 from legendre.core.errors import InvalidSupport
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
@@ -72,9 +72,9 @@ def _observed(
         return observe_blocks(X, support, base, rankings=wanted, watch=watch)
     listed = as_sparse_tensor(X)
     if listed is None:
-        home = home_of(X)
-        if home is not HERE:
-            return observe_there(X, home, support, base)
+        device = device_of(X)
+        if device is not HERE:
+            return observe_there(X, device, support, base)
         # what is no array is refused there
         return observe(X, support, base, rankings=rankings, prior=prior)
     if base is not None:

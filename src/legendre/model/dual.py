@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import home_of, rectangular
+from legendre.core.array_libraries import device_of, rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
@@ -55,7 +55,7 @@ def to_theta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
             "Leave zeros out with support='nonzero'."
         )
     log_p = np.log(np.where(mask, p, 1.0))
-    return home_of(P).bring(moebius(log_p) if data.support.mask is None else _triangular(log_p, mask))
+    return device_of(P).bring(moebius(log_p) if data.support.mask is None else _triangular(log_p, mask))
 
 
 def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
@@ -73,7 +73,7 @@ def from_theta(theta: ArrayLike, support: ArrayLike | None = None) -> Any:
     """
     grid, mask = _parameters(theta, support)
     log_q = np.where(mask, _log_density(grid), -np.inf)
-    return home_of(theta).bring(np.exp(log_q - psi(theta, support)))
+    return device_of(theta).bring(np.exp(log_q - psi(theta, support)))
 
 
 def psi(theta: ArrayLike, support: ArrayLike | None = None) -> float:
@@ -108,7 +108,7 @@ def to_eta(P: ArrayLike, support: str | ArrayLike = "all") -> Any:
     >>> to_eta([[1, 2], [3, 4]]).round(12).tolist()
     [[1.0, 0.6], [0.7, 0.4]]
     """
-    return home_of(P).bring(zeta_adjoint(probabilities(read_as("P", P, support))))
+    return device_of(P).bring(zeta_adjoint(probabilities(read_as("P", P, support))))
 
 
 def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
@@ -130,7 +130,7 @@ def from_eta(eta: ArrayLike, support: ArrayLike | None = None) -> Any:
     lowest = np.unravel_index(int(q.argmin()), q.shape)
     if q[lowest] < -ROUNDING:
         raise InvalidTensor(f"no tensor has these eta: cell {cell_name(lowest)} would get probability {q[lowest]:g}.")
-    return home_of(eta).bring(np.maximum(q, 0.0))
+    return device_of(eta).bring(np.maximum(q, 0.0))
 
 
 def kl(P: ArrayLike, Q: ArrayLike) -> float:

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.array_libraries import Home
+from legendre.core.array_libraries import Device
 from legendre.core.cells import frozen
 from legendre.core.sums.quotient import Quotient
 from legendre.core.ties import Terms, Ties
@@ -30,7 +30,7 @@ class Model:
     base: FloatArray | None  # the base measure r, or ``None`` for r = 1
     basis: IntArray  # the cells of B, k x N
     space: Space  # the merged cells, in the form in which they are summed over
-    device: Home | None = None  # where grids are swept, if not here
+    device: Device | None = None  # where grids are swept, if not here
 
     @classmethod
     def of(
@@ -38,7 +38,7 @@ class Model:
         support: Support,
         base: FloatArray | None,
         basis: IntArray,
-        device: Home | None = None,
+        device: Device | None = None,
         ties: Ties | None = None,
     ) -> Model:
         """Merge the sample space along the basis, whose parameters may be tied."""

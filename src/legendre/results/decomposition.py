@@ -172,7 +172,7 @@ class Decomposition(Refits):
         ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
         at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        if self.origin.home.remote and self.origin.form == "array" and self.labels.order is None:
+        if self.origin.device.remote and self.origin.form == "array" and self.labels.order is None:
             return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.array_libraries import Home
+from legendre.core.array_libraries import Device
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import memory_told, rows_of
@@ -33,7 +33,7 @@ class FittedTensor:
 
     fit: Decomposition
     visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
-    brought: dict[Home, Any] = field(default_factory=dict)  # what is copied to cells, on other devices
+    brought: dict[Device, Any] = field(default_factory=dict)  # what is copied to cells, on other devices
 
     @cached_property
     def _boxes(self) -> FloatArray:
@@ -44,17 +44,19 @@ class FittedTensor:
         """Return Q on some rows of the grid."""
         return grid_rows(self.fit.model, self._boxes, rows, self.visible, self.fit.total)
 
-    def rows_on(self, home: Home, rows: slice) -> Any:
+    def rows_on(self, device: Device, rows: slice) -> Any:
         """Return the same as an array of another library, on its device; only the merged grid is transferred."""
-        if home not in self.brought:
-            self.brought[home] = home.bring(self._boxes)
-        q = device_sums.spread(home, self.brought[home], self.fit.model.quotient, rows)
+        if device not in self.brought:
+            self.brought[device] = device.bring(self._boxes)
+        q = device_sums.spread(device, self.brought[device], self.fit.model.quotient, rows)
         if self.fit.model.base is not None:
             with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
                 log_base = np.log(self.fit.model.base[rows])
-            root = home.xp.exp(0.5 * (q + home.bring(log_base)))  # see `in_units`
+            root = device.xp.exp(0.5 * (q + device.bring(log_base)))  # see `in_units`
             q = root * self.fit.total * root
-        return q if self.visible is None else home.xp.where(home.bring(self.visible[rows]), q, home.xp.zeros_like(q))
+        return (
+            q if self.visible is None else device.xp.where(device.bring(self.visible[rows]), q, device.xp.zeros_like(q))
+        )
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
@@ -90,8 +92,8 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
 def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
     """Compute the same on the device of X."""
     q = _in_units(fit, extend)
-    home = fit.origin.home
-    return home.xp.concat([q.rows_on(home, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
+    device = fit.origin.device
+    return device.xp.concat([q.rows_on(device, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
 
 
 def _in_units(fit: Decomposition, extend: bool) -> FittedTensor:

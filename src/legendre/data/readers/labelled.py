@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.array_libraries import home_of
+from legendre.core.array_libraries import device_of
 from legendre.core.errors import InvalidLabels, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room
@@ -46,9 +46,9 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
         raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows(_columns(X))}")
     else:
         origin = PLAIN
-    home = home_of(held)
-    if home is not origin.home:
-        origin = replace(origin, home=home)
+    device = device_of(held)
+    if device is not origin.device:
+        origin = replace(origin, device=device)
     if names is None and levels is None:
         return held, origin
     return held, _renamed(held, origin, names, levels)
