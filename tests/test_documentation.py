@@ -148,7 +148,8 @@ def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> N
         assert {total, fit} - {""} <= blocks
     seconds = sorted(f"{float(row['seconds']):.2g}" for row in rows_of("junction") if row["method"] == "legendre")
     listed = [
-        row[2].removesuffix(" s") for row in table_of("docs/background/measured.md", "| problem | parameters | legendre")
+        row[2].removesuffix(" s")
+        for row in table_of("docs/background/measured.md", "| problem | parameters | legendre")
     ]
     assert sorted(f"{float(value):.2g}" for value in listed) == seconds
 
