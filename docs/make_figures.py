@@ -1,6 +1,6 @@
 """Draw the pictures of the documentation: ``python docs/make_figures.py [folder]``.
 
-Pictures of the front page and of "Five minutes" come from the examples on these pages.
+Pictures of the front page, of "Five minutes" and of some guides come from the examples on these pages.
 
 The tensors of real flights and passengers lie in the folder that LEGENDRE_DATA names; they are not part of the project,
 and pictures of them are skipped where it is not set. The hours of the example are drawn here, with a fixed seed.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import doctest
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,14 @@ import numpy as np
 import legendre as ld
 
 FOLDER = Path(__file__).parent / "figures"
+# guides whose first picture their own examples draw
+GUIDES = {
+    "balancing": "balancing",
+    "boxes": "boxes",
+    "completion": "completion",
+    "effects": "effects",
+    "inference": "mosaic",
+}
 
 
 def metro(data: Path) -> ld.Decomposition:
@@ -74,15 +83,13 @@ def method() -> Any:
     return figure
 
 
-def drawn_on(page: str) -> list[Any]:
-    """Run the examples of a page, and return the pictures that they call `figure` or `ax`, in order."""
+def drawn_on(page: str) -> Iterator[Any]:
+    """Run the examples of a page, and give the pictures that they call `figure` or `ax`, in order."""
     names: dict[str, Any] = {}
-    found = []
     for example in doctest.DocTestParser().get_examples((FOLDER.parent / page).read_text()):
         exec(compile(example.source, page, "single"), names)
         if example.source.startswith(("figure = ", "ax = ")) and ".plot." in example.source:
-            found.append(names[example.source.split()[0]])
-    return found
+            yield names[example.source.split()[0]]
 
 
 def save(picture: Any, folder: Path, name: str, dpi: int) -> None:
@@ -105,6 +112,8 @@ def main(folder: Path) -> None:
         save(picture, folder, name, 80)
     for picture in drawn_on("start/five-minutes.md"):
         save(picture, folder, "five_minutes", 80)
+    for page in GUIDES:
+        save(next(drawn_on(f"guides/{page}.md")), folder, page, 70)
     save(method(), folder, "method", 80)
     plot = example().plot
     for name in ("slices", "residuals", "margins", "graph", "path"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -48,6 +50,48 @@ def test_effects_are_named_by_labels(rng: np.random.Generator) -> None:
     assert by_title["day"].lines[-1].get_linestyle() == "-"
     assert all(text.endswith(":00") for text in ticks(by_title["time"], "x"))
     assert ticks(by_title["line and time"], "y") == ["red", "green", "blue", "a very long n…"]
+
+
+def test_factors_of_levels_with_few_counts_are_grey_and_do_not_set_the_scale() -> None:
+    """Of 336,776 flights one left before 5 o'clock; its factor, 1e-15, was drawn, and made all others look alike."""
+    X = ld.datasets.flights()
+    fit = ld.decompose(X, ld.interactions([("carrier", "hour"), ("dest",)]))
+    effects, q = fit.effects(), np.asarray(fit.without_labels().tensor())
+    figure = fit.plot.effects()
+    by_title = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.get_title()}
+    few = q.sum(axis=(0, 1)) < 5
+    assert few.tolist() == [True] + 19 * [False]
+    line, hollow = by_title["hour"].lines[-2:]
+    shown = np.asarray(line.get_ydata(), dtype=float)
+    np.testing.assert_allclose(shown, np.where(few, np.nan, np.exp(effects["hour"].values)))
+    assert np.asarray(hollow.get_xdata()).tolist() == [0]
+    assert hollow.get_markerfacecolor() == "white"
+    low, high = by_title["hour"].get_ylim()
+    assert low > 0.5 * np.nanmin(shown)
+    assert high < 2 * np.nanmax(shown)
+    assert low <= np.asarray(hollow.get_ydata())[0] <= high
+    map_of = by_title["carrier and hour"].images[0]
+    shown_pairs: Any = map_of.get_array()
+    values = np.asarray(shown_pairs.filled(np.nan))
+    np.testing.assert_allclose(values, np.where(q.sum(axis=1) < 5, np.nan, effects["carrier", "hour"].values))
+    assert map_of.get_clim()[1] == np.nanmax(np.abs(values))
+    assert "grey: fewer than 5 fitted counts, too few for a factor" in figure.get_suptitle()
+
+
+def test_of_other_amounts_only_levels_without_any_are_grey() -> None:
+    """0.01 of a litre is no small count; a row of zeros has no factor."""
+    figure = ld.decompose([[0.01, 0.02, 0.04], [0.0, 0.0, 0.0], [0.03, 0.01, 0.02]], "B1").plot.effects()
+    line = next(ax for ax in figure.axes if ax.get_title().startswith("mode 0")).lines[1]
+    assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, True, False]
+    assert figure.get_suptitle().endswith("grey: Q is 0")
+
+
+def test_factors_of_few_counts_are_drawn_where_no_cell_vanishes_or_there_is_no_other() -> None:
+    few = ld.decompose([[100, 200], [2, 1]], "B1").plot.effects()
+    assert "grey" not in few.get_suptitle()
+    fewer = ld.decompose([[1, 0, 2], [2, 0, 1]], "B1").plot.effects()
+    line = next(ax for ax in fewer.axes if ax.get_title().startswith("mode 1")).lines[1]
+    assert np.isnan(np.asarray(line.get_ydata(), dtype=float)).tolist() == [False, True, False]
 
 
 def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
@@ -107,6 +151,22 @@ def test_the_graph_has_modes_and_their_joint_effects(rng: np.random.Generator) -
     assert tuple(tuple(np.round(places[k], 9)) for k in ("carrier", "dest")) in ends
     weakest, strongest = ax.lines[0].get_linewidth(), ax.lines[1].get_linewidth()
     assert weakest < strongest, "the stronger the thicker"
+
+
+@pytest.mark.parametrize("order", [4, 6])
+def test_numbers_on_lines_that_cross_do_not_hide_each_other(order: int, rng: np.random.Generator) -> None:
+    """Of modes on a circle opposite ones have lines with the same middle."""
+    ax = ld.decompose(rng.random((2,) * order) + 0.1, "interactions(2)").plot.graph()
+    numbers = [text for text in ax.texts if "\n" not in text.get_text()]
+    assert len(numbers) == len(ax.lines) == order * (order - 1) // 2
+    places = np.array([text.xy for text in numbers])  # type: ignore[attr-defined]
+    whole: Any = ax.figure
+    whole.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in numbers]
+    assert not [(i, j) for j, one in enumerate(boxes) for i in range(j) if one.overlaps(boxes[i])]
+    for place, line in zip(places, ax.lines, strict=True):
+        (x, y), (u, v) = np.array(line.get_xydata())
+        assert abs((u - x) * (place[1] - y) - (v - y) * (place[0] - x)) < 1e-9, "on its line"
 
 
 def test_the_graph_by_lost_kl(rng: np.random.Generator) -> None:

@@ -11,6 +11,7 @@ from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
 from legendre.core.labels import Labels
 from legendre.core.text_table import shortened
+from legendre.core.types import FloatArray
 from legendre.results.effect_tables import Measure
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ FEW_MODES = 30  # modes up to which names are written in circles of full size
 QUICK_MODES = 120  # coupled modes up to which all distances are laid out, which takes a second
 WIDEST = 9.0  # points of the thickest line
 LONGEST = 14  # letters of a mode's name
+NUMBER = (0.5, 0.2)  # width and height of a number on a line; four modes lie on a circle of radius 1
 
 Edges = dict[tuple[int, int], float]
+Place = tuple[float, float]
 
 
 def draw(fit: Decomposition, ax: Axes | None, by: By, measure: Measure) -> Axes:
@@ -65,6 +68,7 @@ def _draw_modes(ax: Axes, places: dict[int, Any], labels: Labels, alone: dict[in
 
 def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
     largest = max(edges.values(), default=0.0) or 1.0
+    placed: list[Place] = []
     for (i, j), weight in sorted(edges.items(), key=lambda edge: edge[1]):
         share = max(weight / largest, 0.0)
         line = np.array([places[i], places[j]])
@@ -72,7 +76,16 @@ def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
         if len(edges) <= FEW_EDGES:
             text = f"{100 * weight:.1f} %" if by == "share" else f"{weight:.2g}"
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-            ax.annotate(text, line.mean(axis=0), ha="center", va="center", fontsize=SMALL, color=ORANGE, bbox=box)
+            placed.append(_free_place(line, placed))
+            ax.annotate(text, placed[-1], ha="center", va="center", fontsize=SMALL, color=ORANGE, bbox=box, zorder=3)
+
+
+def _free_place(line: FloatArray, taken: list[Place]) -> Place:
+    """Return the place on a line for its number: the middle, unless the number of a line that crosses it is there."""
+    along = [line[0] + part * (line[1] - line[0]) for part in (0.5, 0.36, 0.64, 0.28, 0.72)]
+    room = [min((float((np.abs(place - other) / NUMBER).max()) for other in taken), default=np.inf) for place in along]
+    x, y = along[next((k for k, free in enumerate(room) if free >= 1), int(np.argmax(room)))]
+    return float(x), float(y)
 
 
 def _places(order: int, edges: Edges) -> dict[int, Any]:
