@@ -19,8 +19,7 @@ from legendre.fitting.adaptive.ground import Ground
 from legendre.fitting.adaptive.heldout import deal, scored_path
 from legendre.fitting.adaptive.losses import losses
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.adaptive.state import State
-from legendre.fitting.adaptive.steps import fitted
+from legendre.fitting.adaptive.state import State, fitted
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import plain_face
 
@@ -303,7 +302,7 @@ def test_near_duplicates_are_not_chosen_together() -> None:
     state = state_of(p, np.zeros((0, 1), dtype=np.int64), np.zeros(0))
     found = chosen(state, np.arange(400) > 0, 5, 1e-6)
     assert found is not None
-    assert found[0].cells.tolist() == [[200]]
+    assert found.places.tolist() == [200]
 
 
 def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
@@ -316,13 +315,13 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
     allowed[state.places] = False
     found = chosen(state, allowed, 1, 0.0)
     assert found is not None
-    best = int(found[0].places[-1])
+    best = int(found.places[-1])
     gains = {
         int(place): fit.kl - ld.decompose(X, [*fit.basis.tolist(), list(divmod(int(place), 6))]).kl
         for place in np.flatnonzero(allowed)
     }
     assert gains[best] >= 0.9 * max(gains.values())
-    assert found[1] == pytest.approx(gains[best], rel=0.3)  # to second order
+    assert found.gain == pytest.approx(gains[best], rel=0.3)  # to second order
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -66,9 +67,9 @@ class GrowingFactor:
         panel = Panel(np.ascontiguousarray(left), np.ascontiguousarray(lower).T)
         return GrowingFactor((*self.panels, panel))
 
-    def half(self, right: FloatArray) -> FloatArray:
-        """Solve ``L x = right`` for a vector or for the columns of a matrix."""
-        out = np.array(right, order="C")
+    def half(self, right: FloatArray, *, overwrite: bool = False) -> FloatArray:
+        """Solve ``L x = right`` for a vector or for the columns of a matrix, in place (C order) if `overwrite`."""
+        out = right if overwrite else np.array(right, order="C")
         for panel in self.panels:
             rows = out[panel.start : panel.stop]
             if panel.start:
@@ -93,13 +94,14 @@ class GrowingFactor:
         """Solve ``A x = right`` for a vector."""
         return self.back(self.half(right))
 
-    def inverse_diagonal(self) -> FloatArray:
-        """Return the diagonal of the inverse of A."""
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """The inverse of L; the squares in its columns sum to the diagonal of the inverse of A."""
         lower = np.zeros((self.size, self.size))
         for panel in self.panels:
             lower[panel.start : panel.stop, : panel.start] = panel.left
             lower[panel.start : panel.stop, panel.start : panel.stop] = np.tril(panel.block.T)
         if not self.size:
-            return np.zeros(0)
+            return lower
         inverse, _ = lapack.dtrtri(lower.T, lower=0, overwrite_c=1)
-        return np.asarray(np.einsum("ij,ij->j", inverse.T, inverse.T))
+        return np.asarray(inverse.T)

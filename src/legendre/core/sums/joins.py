@@ -11,6 +11,9 @@ from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 
 TOGETHER = 1 << 15  # places of joins that are computed at a time, so that they stay in cache
+NEAREST, NEAR_DAMPING = 8, 1e-6
+"""By how many of its nearest features a feature is judged (faces, 800 cells: KL 0.02725 with 1, 0.02683 with 4, 0.02661
+with 8); what is added to the diagonal of their correlations, so that near-duplicates among them do no harm."""
 LEAST_VARIANCE = 1e-13  # a feature whose variance is at most this is a constant, and correlated with nothing
 
 
@@ -80,13 +83,31 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     return out
 
 
-def largest_squared(eta: FloatArray, rows: Features, columns: Features) -> FloatArray:
-    """Return the largest squared correlation of each feature of `rows` with one of `columns`."""
+def explained_by_nearest(eta: FloatArray, rows: Features, columns: Features) -> FloatArray:
+    """Return which share of the variance of each of `rows` those few of `columns` explain that it resembles most.
+
+    >>> eta = np.array([1.0, 0.5, 0.25])
+    >>> first, last = (Features.of(eta, np.array([i]), np.array([[i]], dtype=np.int32)) for i in (1, 2))
+    >>> explained_by_nearest(eta, last, first).round(4).tolist()  # the square of the only correlation
+    [0.3333]
+    """
     m, k = len(rows.mean), len(columns.mean)
-    out, step = np.zeros(m), max(1, 4 * TOGETHER // max(k, 1))
-    for first in range(0, m, step):
-        some = np.arange(first, min(first + step, m))
-        part = correlations(eta, rows.some(some), columns)
-        np.square(part, out=part)
-        out[some] = part.max(axis=1, initial=0.0)
-    return out
+    near = min(NEAREST, k)
+    if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
+        from legendre.core.sums.kernels.joins import explain_by_nearest
+
+        out = np.empty(m)
+        tables = rows.offsets, rows.mean, rows.scale, columns.offsets, columns.mean, columns.scale
+        explain_by_nearest(eta, *tables, near, NEAR_DAMPING, out)
+        return out
+    if not k:
+        return np.zeros(m)
+    own = correlations(eta, rows, columns)
+    which = np.argpartition(-np.abs(own), near - 1, axis=1)[:, :near]
+    some = np.take_along_axis(own, which, axis=1)
+    offsets, mean, scale = columns.offsets[:, which], columns.mean[which], columns.scale[which]
+    at = np.maximum(offsets[:, :, :, None], offsets[:, :, None, :]).sum(axis=0)
+    between = eta[at] - mean[:, :, None] * mean[:, None, :]
+    between *= scale[:, :, None] * scale[:, None, :]
+    between[:, range(near), range(near)] = 1.0 + NEAR_DAMPING
+    return np.asarray((some * np.linalg.solve(between, some[:, :, None])[:, :, 0]).sum(axis=1))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from legendre.core.sums.joins import LEAST_VARIANCE, Features, correlations, inverse_deviation, largest_squared
+from legendre.core.sums.joins import LEAST_VARIANCE, Features, correlations, explained_by_nearest, inverse_deviation
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.adaptive.state import State
+from legendre.fitting.adaptive.state import Choice, State
 
-OVER, AT_LEAST = 3, 256  # cells on the short list for each that is added; and at the least
-ROOM = 2_000_000  # correlations of one candidate with one cell of the basis that are computed to make the list
+OVER, AT_LEAST = 2, 256  # cells on the short list for each that is added; and at the least
+ROOM, EACH = 8_000_000, 1_000
+"""Correlations of one candidate with one cell of the basis that are computed to make the list; and in how many of them
+the time goes by that it takes to solve for a candidate's few nearest cells."""
 NEW, NEXT_TO_NEW = 1e-3, 1e-7
 """A cell of whose variance the basis leaves no more than this share is a near-duplicate; and where no other is left."""
 NOTHING = 1e-15  # a gain this small is a rounding error
 
 
-def chosen(state: State, allowed: BoolArray, count: int, least: float) -> tuple[State, float] | None:
-    """Add up to `count` cells that gain more than `least`, with their rows of the factor; and their gains' sum."""
+def chosen(state: State, allowed: BoolArray, count: int, least: float) -> Choice | None:
+    """Choose up to `count` cells that gain more than `least`; ``None`` where there is none."""
     least = max(least, NOTHING)
-    listed = shortlist(state, allowed, max(OVER * count, AT_LEAST, count + 8), least)
+    listed = shortlist(state, allowed, int(max(OVER * count, AT_LEAST, count + 8)), least)
     if not len(listed):
         return None
     for new in (NEW, NEXT_TO_NEW):
-        found = _added(state, listed, count, least, new)
+        found = _chosen(state, listed, count, least, new)
         if found is not None:
             return found
         listed = np.flatnonzero(_field(state, allowed) > 2.0 * least)
@@ -31,23 +33,23 @@ def chosen(state: State, allowed: BoolArray, count: int, least: float) -> tuple[
     return None
 
 
-def _added(state: State, listed: IntArray, count: int, least: float, new: float) -> tuple[State, float] | None:
+def _chosen(state: State, listed: IntArray, count: int, least: float, new: float) -> Choice | None:
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
-    features = Features.of(anchor.eta, listed, ground.offsets(listed))
-    given = anchor.factor.half(correlations(anchor.eta, anchor.features, features))
-    own = anchor.factor.half(state.gradient * state.scale)
-    gradient = (ground.eta_hat[listed] - eta[listed]) * inverse_deviation(eta[listed])
-    gradient -= own @ given  # what is left of the basis's own residual is no gain of a candidate
+    factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.offsets(listed))
+    given = factor.half(correlations(anchor.eta, anchor.features, features), overwrite=True)
+    here = eta[listed]
+    gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
+    gradient -= factor.half(state.gradient * state.scale) @ given  # the basis's own residual is no candidate's gain
     left = correlations(anchor.eta, features, features)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
-    first = bernoulli_divergence(ground.eta_hat[listed], eta[listed]) if not state.size else None
+    first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
     best, gains, rows = pick(left, gradient, count, least, new, first)
     if not len(best):
         return None
     lower = np.tril(rows[:, best].T)
-    return state.extended(listed[best], features.some(best), given[:, best].T, lower), float(gains.sum())
+    return Choice(listed[best], features.some(best), given[:, best].T, lower, float(gains.sum()))
 
 
 def pick(
@@ -86,13 +88,13 @@ def pick(
 
 
 def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -> IntArray:
-    """List at most `most` candidates by their gain given the one cell of the basis that they resemble most.
+    """List at most `most` candidates by their gain given the few cells of the basis that they resemble most.
 
     Where there are many, only those that no neighbour exceeds compete, lest the neighbours of a few peaks crowd the
     list.
     """
     field = _field(state, allowed)
-    if state.size:
+    if len(state.places):
         usable = np.flatnonzero(field > 0.0)
     else:  # the gain of the first parameter is known exactly
         usable = np.flatnonzero(field > 0.0)
@@ -105,24 +107,24 @@ def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -
         high = usable[np.argpartition(field[usable], -most)[-most:]]
         listed = np.union1d(listed, high)
     score = field[listed]
-    if state.size:
+    if len(state.places):
         listed, score = _given_the_nearest(state, listed, most)
     best = np.argpartition(score, -most)[-most:] if len(listed) > most else np.arange(len(listed))
     return np.sort(listed[best])
 
 
 def _given_the_nearest(state: State, listed: IntArray, most: int) -> tuple[IntArray, FloatArray]:
-    """Score candidates by ``g^2 / (var (1 - r^2))``, r being the largest correlation with one cell of the basis."""
+    """Score candidates by ``g^2 / (var (1 - r^2))``, r^2 being what the nearest cells of the basis explain of them."""
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
     gradient, mean = ground.eta_hat[listed] - eta[listed], eta[listed]
-    room = max(ROOM // state.size, 2 * most)
+    room = max(ROOM // (len(state.places) + EACH), 2 * most)
     if len(listed) > room:
         rough = gradient**2 / np.sqrt(mean * (1.0 - mean))
         some = np.argpartition(rough, -room)[-room:]
         listed, gradient, mean = listed[some], gradient[some], mean[some]
     features = Features.of(anchor.eta, listed, ground.offsets(listed))
-    explained = largest_squared(anchor.eta, features, anchor.features)
+    explained = explained_by_nearest(anchor.eta, features, anchor.features)
     score = (gradient * inverse_deviation(mean)) ** 2 / np.maximum(1.0 - explained, NEW)
     return listed, score
 

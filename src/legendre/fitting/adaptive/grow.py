@@ -15,6 +15,7 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
+from legendre.core.sums.blas_threads import few_threads
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen, too_large
@@ -58,7 +59,12 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
 
 
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
-    """Grow, or go on from where the record stands, and keep it up to date."""
+    """Grow, or go on from where the record stands, and keep it up to date; with BLAS in one thread."""
+    with few_threads(0, least=0):
+        return _grow_alone(recipe, data, record, say)
+
+
+def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     search = _search(recipe, data, record, say)
     plan, found = Plan.of(search, recipe.swaps), None
     if record is not None:

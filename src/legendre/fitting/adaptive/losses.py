@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.sums.blas_threads import dot
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.ground import above
-from legendre.fitting.adaptive.state import State, evaluated, zeta_at
-from legendre.fitting.adaptive.steps import fitted
+from legendre.fitting.adaptive.state import State, evaluated, fitted, sum_grid, zeta_at
+
+DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether other parameters rather stay as they are
 
 SHARPLY = 1e-6  # the decrement that is left where a loss is compared with a price, as a share of that
 CHORDS = 8  # steps with one factor
@@ -30,7 +30,7 @@ def losses(state: State) -> FloatArray:
     """
     anchor, theta, eta = state.anchor, state.at.theta, state.at.eta[state.places]
     assert anchor is not None
-    variance = anchor.factor.inverse_diagonal()
+    variance = np.einsum("ij,ij->j", anchor.factor.inverse, anchor.factor.inverse)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scaled = np.where(state.scale > 0, theta / np.where(state.scale > 0, state.scale, 1.0), 0.0)
         wald = scaled**2 / (2.0 * variance)
@@ -52,9 +52,7 @@ def least_missed(state: State, loss: FloatArray, count: int, below: float = math
     assert anchor is not None
     listed = np.argsort(loss, kind="stable")[: int(OVER * count) + 8]
     scale, theta = state.scale[listed], state.at.theta[listed]
-    units = np.zeros((state.size, len(listed)))
-    units[listed, np.arange(len(listed))] = scale
-    half = anchor.factor.half(units)
+    half = anchor.factor.inverse[:, listed] * scale
     inverse = half.T @ half
     spread = inverse.diagonal().copy()
     second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
@@ -120,9 +118,28 @@ def _count(grid: NDArray[np.int32], low: IntArray, high: IntArray | None) -> Non
         grid[above(high)] -= 1
 
 
+def shortened(state: State, gone: IntArray) -> State:
+    """Leave cells out, by position; to second order the others make up for it."""
+    ground, left = state.ground, np.delete(np.arange(state.size), gone)
+    lost = zeta_at(ground, state.places[gone], state.at.theta[gone])
+    lost -= float(state.at.q @ lost)
+    lost *= state.at.q
+    sum_grid(ground, lost, back=True)
+    places, theta = state.places[left], state.at.theta[left]
+    before = State(ground, places, state.dead, state.at._replace(theta=theta)).anchored()
+    assert before.anchor is not None
+    dead = state.dead if not state.keepers.intersection(state.places[gone].tolist()) else ground.vanishing(places)
+    moved = theta + before.anchor.factor.solve(lost[places] * before.scale) * before.scale
+    at = evaluated(ground, places, moved, dead)
+    if not at.objective - state.at.objective < DOUBTFUL * state.kl:  # too far for the second order
+        plain = evaluated(ground, places, theta, dead)
+        at = at if at.objective < plain.objective else plain
+    return State(ground, places, dead, at, before.anchor)
+
+
 def without(state: State, gone: IntArray, goal: float) -> State:
     """Leave cells out and fit the others, until half the squared Newton decrement is at most `goal`."""
-    return fitted(state.shortened(gone), goal, MOST_STEPS).state
+    return fitted(shortened(state, gone), goal, MOST_STEPS).state
 
 
 def losses_about(state: State, positions: IntArray, price: float) -> FloatArray:
@@ -157,7 +174,7 @@ def _loss_by_chords(state: State, u: int, price: float) -> float | None:
         gradient = ground.eta_hat[places] - at.eta[places]
         step = anchor.factor.solve(gradient * scale) * scale
         step -= column * (step[u] / column[u])
-        left = dot(gradient, step) / 2.0
+        left = float(gradient @ step) / 2.0
         if not (math.isfinite(rise) and 0.0 <= left < rise):
             return None
         if rise < price or rise - 2.0 * left >= price or left <= SHARPLY * price:

@@ -19,8 +19,7 @@ from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.losses import least_missed, refitted_losses
 from legendre.fitting.adaptive.search import END_STEPS, Search
-from legendre.fitting.adaptive.state import State
-from legendre.fitting.adaptive.steps import fitted
+from legendre.fitting.adaptive.state import State, fitted
 
 SHARE = 0.1  # of the cells that is left out in one go
 ROUGH = 1e-2  # the decrement that a fit without a cell leaves, as a share of the loss
@@ -51,7 +50,7 @@ def _ordered(search: Search, state: State) -> IntArray:
     first, left, dropped = len(search.start), np.arange(state.size), []
     state = fitted(state.anchored(), 0.0, END_STEPS, 1e-9).state.anchored()
     merged_at = state.size
-    while state.size > first + (LAST if (searched := state.ground.p.size <= LAST_CELLS) else 1):
+    while state.size > first + (LAST if (searched := state.ground.size <= LAST_CELLS) else 1):
         if state.size <= MERGED * merged_at:  # fewer cells cut the grid into fewer boxes
             merged_at = state.size
             state = State.of(*state.ground.merged(state.places), state.at.theta).anchored()
@@ -71,7 +70,7 @@ def _least_missed(state: State, loss: FloatArray, first: int) -> IntArray:
     if loose > ONE_BY_ONE:
         return least_missed(state, loss, min(int(SHARE * loose), loose - ONE_BY_ONE))  # one at least
     ascending = np.argsort(loss, kind="stable")
-    tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.p.size, loose)]
+    tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.size, loose)]
     if len(tried) > 1:
         goal = max(ROUGH * float(loss[tried].max()), 1e-13)
         tried = tried[np.argsort(refitted_losses(state, tried, goal), kind="stable")]

@@ -8,14 +8,12 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.sums.blas_threads import few_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
 from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, without
-from legendre.fitting.adaptive.state import State
-from legendre.fitting.adaptive.steps import factor_time, fitted, renewed, step_time
+from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, shortened, without
+from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
 SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
 """Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
@@ -66,23 +64,22 @@ class Search:
 
     def first(self) -> State:
         """Fit the start alone."""
-        with few_threads(0, least=0):
-            state = State.of(self.ground, self.start, np.zeros(len(self.start))).anchored()
-            return fitted(state, START_GOAL, START_STEPS).state.anchored()
+        state = State.of(self.ground, self.start, np.zeros(len(self.start))).anchored()
+        return fitted(state, START_GOAL, START_STEPS).state.anchored()
 
     def larger(self, state: State, most: int | None = None) -> State | None:
         """Add the cells of a round and fit; ``None`` when the size is reached or no candidate pays."""
-        left = (self.most if most is None else most) - state.size
+        size = len(state.places)
+        left = (self.most if most is None else most) - size
         if left <= 0:
             return None
-        count = min(max(self._at_first, int(SHARE * state.size)), left)
+        count = min(max(self._at_first, int(SHARE * size)), left)
         count = left if left - count < count / 2 else count
-        with few_threads(0, least=0):
-            found = chosen(state, self.candidates, count, self.least)
-            if found is None:
-                return None
-            grown = renewed(fitted(found[0], ROUGH * found[1], ROUGH_STEPS))
-            return grown.anchored() if self.always_fresh and not grown.fresh else grown
+        choice = chosen(state, self.candidates, count, self.least)
+        if choice is None:
+            return None
+        grown = state.grown(choice, ROUGH, ROUGH_STEPS)
+        return grown.anchored() if self.always_fresh else grown
 
     @property
     def _at_first(self) -> int:
@@ -94,43 +91,39 @@ class Search:
         ``None`` where without any of them KL would be several times what it is.
         """
         count, loss = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start)), self.losses(state)
-        with few_threads(0, least=0):
-            gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
+        gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
         return self.shorter(state, gone, loss) if len(gone) else None
 
     def losses(self, state: State) -> FloatArray:
         """Estimate what each cell is worth; those of the start are never given back."""
-        with few_threads(0, least=0):
-            loss = losses(state)
+        loss = losses(state)
         loss[: len(self.start)] = np.inf
         return loss
 
     def shorter(self, state: State, gone: IntArray, loss: FloatArray) -> State:
         """Give cells back and fit the others."""
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
-        with few_threads(0, least=0):
-            return renewed(fitted(state.shortened(gone), ROUGH * lost, ROUGH_STEPS))
+        return renewed(fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
         """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time."""
-        with few_threads(0, least=0):
-            share, wrong, stay = LIGHTER, 0, np.zeros(0, dtype=np.int64)
-            while state.size > len(self.start) and wrong <= MOST_WRONG:
-                loss = self.losses(state)
-                loss[np.isin(state.places, stay)] = np.inf
-                worst = least_missed(state, loss, max(1, int(share * state.size)), self.least)
-                if not len(worst):
-                    break
-                less = self.shorter(state, worst, loss).anchored()
-                if self.cost(less) < self.cost(state):
-                    state = less
-                    continue
-                wrong += 1
-                if len(worst) > 1:  # fewer at a time
-                    share /= 4.0
-                else:
-                    stay = np.append(stay, state.places[worst])
-            return state
+        share, wrong, stay = LIGHTER, 0, np.zeros(0, dtype=np.int64)
+        while state.size > len(self.start) and wrong <= MOST_WRONG:
+            loss = self.losses(state)
+            loss[np.isin(state.places, stay)] = np.inf
+            worst = least_missed(state, loss, max(1, int(share * state.size)), self.least)
+            if not len(worst):
+                break
+            less = self.shorter(state, worst, loss).anchored()
+            if self.cost(less) < self.cost(state):
+                state = less
+                continue
+            wrong += 1
+            if len(worst) > 1:  # fewer at a time
+                share /= 4.0
+            else:
+                stay = np.append(stay, state.places[worst])
+        return state
 
     def paying(self, state: State) -> State:
         """Give back, one after the other, the cells without which KL rises by less than they must gain: by refits.
@@ -139,17 +132,16 @@ class Search:
         others have gone; in the end, all. Of a large basis those with the smallest estimated losses are looked at, as
         many as take about ten seconds.
         """
-        with few_threads(0, least=0):
-            ground, places = state.ground.merged(state.places)
-            now = State.of(ground, places, state.at.theta)
-            now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
-            for _ in range(MOST_PASSES):
-                before = now.size
-                now = self._one_pass(now)
-                if now.size == before:
-                    break
-            kept = np.isin(places, now.places)
-            return State.of(state.ground, state.places[kept], now.at.theta).anchored()
+        ground, places = state.ground.merged(state.places)
+        now = State.of(ground, places, state.at.theta)
+        now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
+        for _ in range(MOST_PASSES):
+            before = now.size
+            now = self._one_pass(now)
+            if now.size == before:
+                break
+        kept = np.isin(places, now.places)
+        return State.of(state.ground, state.places[kept], now.at.theta).anchored()
 
     def _one_pass(self, now: State) -> State:
         estimate = self.losses(now)
@@ -166,8 +158,7 @@ class Search:
 
     def finished(self, state: State) -> State:
         """Fit as exactly as a fit is asked for by default."""
-        with few_threads(0, least=0):
-            return fitted(state, 0.0, END_STEPS, END_TOL).state
+        return fitted(state, 0.0, END_STEPS, END_TOL).state
 
     def cost(self, state: State) -> float:
         """Weigh the fit and the number of its parameters."""

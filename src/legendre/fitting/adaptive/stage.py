@@ -71,7 +71,7 @@ class Stage:
     def first(cls, plan: Plan) -> Stage:
         """Begin with the start alone."""
         fit = plan.search.first()
-        return cls("forward", fit, (fit.round(),))
+        return cls("forward", fit, (measured(fit),))
 
     def next(self, plan: Plan) -> Stage:
         """Do one round."""
@@ -82,14 +82,14 @@ class Stage:
         search = plan.search
         larger = search.larger(self.fit, plan.sizes[self.way])
         if larger is not None:
-            return replace(self, fit=larger, rounds=with_round(self.rounds, larger.round()), kept=None)
+            return replace(self, fit=larger, rounds=with_round(self.rounds, measured(larger)), kept=None)
         fit, rounds = self.fit, self.rounds
         if search.least:
             fit = search.lighter(fit)
-            rounds, cost = with_round(rounds, fit.round()), search.cost(fit)
+            rounds, cost = with_round(rounds, measured(fit)), search.cost(fit)
             larger = search.larger(fit) if fit.size < self.fit.size and cost < MUCH * self.settled else None
             if larger is not None:  # there is room again
-                return replace(self, fit=larger, rounds=with_round(rounds, larger.round()), settled=cost, kept=None)
+                return replace(self, fit=larger, rounds=with_round(rounds, measured(larger)), settled=cost, kept=None)
         if self.best is not None and search.cost(fit) >= search.cost(self.best):
             return self._onwards(plan, self.best.anchored(), self.before)
         smaller = search.smaller(fit) if self.swaps < plan.swaps and fit.size > len(search.start) else None
@@ -105,10 +105,10 @@ class Stage:
             return Stage("forward", fit, rounds, way=self.way + 1)
         if search.least:  # every cell must pay; where there is room again, go on
             paying = search.paying(fit)
-            rounds, cost = with_round(rounds, paying.round()), search.cost(paying)
+            rounds, cost = with_round(rounds, measured(paying)), search.cost(paying)
             larger = search.larger(paying) if paying.size < fit.size and cost < MUCH * self.settled else None
             if larger is not None:
-                more = with_round(rounds, larger.round())
+                more = with_round(rounds, measured(larger))
                 return Stage("forward", larger, more, way=self.way, swaps=plan.swaps, settled=cost)
             fit = paying
         return Stage("end", fit, rounds, way=self.way)
@@ -116,7 +116,7 @@ class Stage:
     def growth(self, search: Search) -> Growth:
         """Fit exactly and hand out."""
         fit = search.finished(self.fit)
-        return Growth(fit.cells, fit.at.theta, with_round(self.rounds, fit.round()))
+        return Growth(fit.cells, fit.at.theta, with_round(self.rounds, measured(fit)))
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which growing goes on."""
@@ -156,3 +156,17 @@ class Stage:
 def with_round(rounds: tuple[Round, ...], last: Round) -> tuple[Round, ...]:
     """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
     return (*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last)
+
+
+def measured(fit: State) -> Round:
+    """Measure the size of a basis and how well it fits."""
+    data = fit.ground.data
+    difference = data.values / np.float64(data.total) - fit.at.q.reshape(data.shape)  # float64, whatever X's type is
+    if data.missing is not None:
+        difference = difference[~data.missing]
+    top = max(float(difference.max(initial=0.0)), -float(difference.min(initial=0.0)))
+    if not 1e-100 < top < 1e100:  # squares in the unit of the largest do not leave the range of float64
+        difference = difference / top if 0 < top < np.inf else difference
+    square = float(np.einsum("i,i->", difference.ravel(), difference.ravel())) / max(difference.size, 1)
+    unit = 1.0 if 1e-100 < top < 1e100 else top or 1.0
+    return Round.measured(len(fit.places), fit.kl, float(np.sqrt(square)) * unit * data.total, data.total)

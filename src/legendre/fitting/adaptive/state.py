@@ -1,36 +1,42 @@
-"""The state of a growing basis: cells, theta, the factor of their features' correlations, and eta of every cell.
+"""A growing basis and its fit: cells, theta, eta of every cell, and the factor of the features' correlations.
 
-Faces and rank are not searched for between rounds. Two rules, decided cell by cell, take out what surely vanishes
+Fits between rounds are chord steps with a factor that is kept; a new one is computed only where that is cheaper than
+more steps. Faces and rank are not searched for. Two rules, decided cell by cell, take out what surely vanishes
 (`Ground.vanishing`); a little on the diagonal of the factor makes dependent parameters harmless; the last fit, an
-ordinary one, does the rest.
+ordinary one, does the rest. BLAS runs in one thread here (`grow`), so that its sums have the same bits everywhere.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.core import stored
-from legendre.core.sums.blas_threads import dot
+from legendre.core import limits, stored
 from legendre.core.sums.growing_factor import GrowingFactor
 from legendre.core.sums.joins import Features, correlations, inverse_deviation
+from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.ground import Ground
-from legendre.results.rounds import Round
 
 DAMPING = 1e-9  # added to the correlations' diagonal: what depends on other parameters is not moved far
 MOST_DAMPING = 0.1
-DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether other parameters rather stay as they are
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
+DEEPEST = 3.0
+"""log q falls by no more than this in the first try of a step, where there is data: else cells die for ever."""
+SUFFICIENT, LEVEL = 0.1, 0.5  # Armijo's share of the slope; the slope that may be left, upwards, at the end of a step
+SHORTEST = 1e-4  # the shortest step that is tried
+SLOW = 0.9  # a contraction that leads nowhere
+NEWTON_STEPS = 2  # steps that a new factor takes to the same goal
+PAST = 2  # rounds to come for which the steps that a new factor saves are counted
+BLUR = 8 * float(np.finfo(np.float64).eps)
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
+class Member(NamedTuple):
     """A member of the model: theta, and everything of every cell that follows from it."""
 
     theta: FloatArray
@@ -39,6 +45,16 @@ class Member:
     eta: FloatArray
     psi: float
     objective: float  # psi - theta . eta_hat
+
+
+class Choice(NamedTuple):
+    """Cells to add, with their rows of the factor."""
+
+    places: IntArray
+    features: Features
+    left: FloatArray  # rows of the factor left of the diagonal block
+    lower: FloatArray  # that block
+    gain: float  # what they lower KL by, together, to second order
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +80,7 @@ class State:
     @classmethod
     def of(cls, ground: Ground, places: IntArray, theta: FloatArray) -> State:
         """Evaluate theta."""
-        dead = ground.vanishing(places)
+        dead = None if ground.seen is None else ground.vanishing(places)
         return cls(ground, places, dead, evaluated(ground, places, theta, dead))
 
     @classmethod
@@ -117,71 +133,61 @@ class State:
         """Whether the factor was computed here, for all cells at once."""
         return self.anchor is not None and self.anchor.eta is self.at.eta
 
-    def round(self) -> Round:
-        """Measure the size of the basis and how well it fits."""
-        return self.ground.round(self.size, self.kl, self.at.q)
-
-    def moved(self, member: Member) -> State:
-        """Go to another theta; cells and factor stay."""
-        return State(self.ground, self.places, self.dead, member, self.anchor)
-
     def anchored(self) -> State:
-        """Factorise the correlations here."""
-        return self if self.fresh else replace(self, anchor=anchored_at(self))
+        """Factorise the correlations here; more is added to the diagonal where rounding asks for it."""
+        if self.fresh:
+            return self
+        eta, damping = self.at.eta, DAMPING
+        features, factor = Features.of(eta, self.places, self.ground.offsets(self.places)), None
+        while factor is None:
+            matrix = correlations(eta, features, features, lower=True) if damping < MOST_DAMPING else np.eye(self.size)
+            np.fill_diagonal(matrix, 1.0 + damping)
+            factor = GrowingFactor.of(matrix)  # if eta holds what is no number, in the end of the diagonal alone
+            damping *= 1.0 if factor is not None else 10.0
+        return State(self.ground, self.places, self.dead, self.at, Anchor(eta, features, factor, damping))
 
-    def extended(self, new: IntArray, features: Features, left: FloatArray, lower: FloatArray) -> State:
-        """Add cells with parameters 0, and their rows to the factor."""
-        anchor, places = self.anchor, np.concatenate([self.places, new])
+    def grown(self, choice: Choice, share: float, most: int) -> State:
+        """Add cells and fit until half the squared Newton decrement is at most `share` of their gain."""
+        ground, anchor, places = self.ground, self.anchor, np.concatenate([self.places, choice.places])
         assert anchor is not None
-        grown = replace(anchor, features=anchor.features.joined(features), factor=anchor.factor.appended(left, lower))
-        theta, dead = np.append(self.at.theta, np.zeros(len(new))), self.ground.vanishing(places, self.size, self.dead)
-        at = replace(self.at, theta=theta)
-        if dead is not None and (self.dead is None or not np.array_equal(dead, self.dead)):
-            at = evaluated(self.ground, places, theta, dead)
-        return State(self.ground, places, dead, at, grown)
-
-    def shortened(self, gone: IntArray) -> State:
-        """Leave cells out, by position; to second order the others make up for it."""
-        ground, left = self.ground, np.delete(np.arange(self.size), gone)
-        lost = zeta_at(ground, self.places[gone], self.at.theta[gone])
-        lost -= dot(self.at.q, lost)
-        lost *= self.at.q
-        ground.sum_above(lost)
-        places, theta = self.places[left], self.at.theta[left]
-        before = State(ground, places, self.dead, replace(self.at, theta=theta))
-        anchor = anchored_at(before)
-        dead = self.dead if not self.keepers.intersection(self.places[gone].tolist()) else ground.vanishing(places)
-        theta_now = theta + anchor.factor.solve(lost[places] * before.scale) * before.scale
-        at = evaluated(ground, places, theta_now, dead)
-        if not at.objective - self.at.objective < DOUBTFUL * self.kl:  # too far for the second order
-            plain = evaluated(ground, places, theta, dead)
-            at = at if at.objective < plain.objective else plain
-        return State(ground, places, dead, at, anchor)
+        theta = np.append(self.at.theta, np.zeros(len(choice.places)))
+        dead = None if ground.seen is None else ground.vanishing(places, len(self.places), self.dead)
+        if ground.size > limits.NUMPY_CELLS:  # a few cells cut the grid into few boxes: the same fit in less time
+            boxes, on_boxes = ground.merged(places)
+            if boxes is not ground:
+                theta = fitted(State.of(boxes, on_boxes, theta), share * choice.gain, most).state.at.theta
+                return State(ground, places, dead, evaluated(ground, places, theta, dead)).anchored()
+        features, factor = anchor.features.joined(choice.features), anchor.factor.appended(choice.left, choice.lower)
+        same = dead is None or (self.dead is not None and np.array_equal(dead, self.dead))
+        at = self.at._replace(theta=theta) if same else evaluated(ground, places, theta, dead)
+        grown = State(ground, places, dead, at, Anchor(anchor.eta, features, factor, anchor.damping))
+        return renewed(fitted(grown, share * choice.gain, most))
 
 
-def anchored_at(state: State) -> Anchor:
-    """Factorise the correlations of a state's features; more is added to the diagonal where rounding asks for it."""
-    features, damping = Features.of(state.at.eta, state.places, state.ground.offsets(state.places)), DAMPING
-    while True:
-        matrix = correlations(state.at.eta, features, features, lower=True)
-        np.fill_diagonal(matrix, 1.0 + damping)
-        factor = GrowingFactor.of(matrix)
-        if factor is not None:
-            return Anchor(state.at.eta, features, factor, damping)
-        damping *= 10.0
-        if damping > MOST_DAMPING:  # eta holds what is no number: steps along the diagonal alone
-            return Anchor(state.at.eta, features, GrowingFactor.of(np.eye(state.size)) or GrowingFactor(), damping)
+def sum_grid(ground: Ground, grid: FloatArray, *, back: bool) -> None:
+    """Replace a grid by its sums at or below each cell; at or above it if `back`."""
+    if grid.size > limits.NUMPY_CELLS:
+        from legendre.core.sums.kernels.dense import sum_grid as compiled_sum
+
+        compiled_sum(grid.reshape(ground.shape[0], -1), np.array(ground.shape[1:], dtype=np.int64), back)
+    else:
+        accumulate(np.flip(grid.reshape(ground.shape)) if back else grid.reshape(ground.shape))
 
 
 def zeta_at(ground: Ground, places: IntArray, values: FloatArray) -> FloatArray:
     """Sum values, which stand on some cells, over what is at or below each cell."""
-    grid = np.zeros(ground.p.size)
+    grid = np.zeros(len(ground.eta_hat))
     grid[places] = values
-    ground.sum_below(grid)
+    sum_grid(ground, grid, back=False)
     return grid
 
 
-def log_density(ground: Ground, places: IntArray, theta: FloatArray, dead: BoolArray | None) -> FloatArray:
+def evaluated(ground: Ground, places: IntArray, theta: FloatArray, dead: BoolArray | None) -> Member:
+    """Evaluate the member of the model with parameters theta, without the cells that vanish."""
+    return _decoded(ground, places, theta, _log_density(ground, places, theta, dead))
+
+
+def _log_density(ground: Ground, places: IntArray, theta: FloatArray, dead: BoolArray | None) -> FloatArray:
     """Return the logarithm of q up to psi; -inf where q = 0."""
     z = zeta_at(ground, places, theta)
     if ground.log_measure is not None:
@@ -191,12 +197,7 @@ def log_density(ground: Ground, places: IntArray, theta: FloatArray, dead: BoolA
     return z
 
 
-def evaluated(ground: Ground, places: IntArray, theta: FloatArray, dead: BoolArray | None) -> Member:
-    """Evaluate the member of the model with parameters theta, without the cells that vanish."""
-    return decoded(ground, places, theta, log_density(ground, places, theta, dead))
-
-
-def decoded(ground: Ground, places: IntArray, theta: FloatArray, z: FloatArray) -> Member:
+def _decoded(ground: Ground, places: IntArray, theta: FloatArray, z: FloatArray) -> Member:
     """Compute q, eta and psi from the logarithms of q up to a constant."""
     top = float(z.max())
     q = np.subtract(z, top)
@@ -204,6 +205,102 @@ def decoded(ground: Ground, places: IntArray, theta: FloatArray, z: FloatArray) 
     total = float(q.sum())
     q /= total
     eta = q.copy()
-    ground.sum_above(eta)
+    sum_grid(ground, eta, back=True)
     psi = top + math.log(total) if total > 0 else math.nan
-    return Member(theta, z, q, eta, psi, psi - dot(theta, ground.eta_hat[places]))
+    return Member(theta, z, q, eta, psi, psi - float(theta @ ground.eta_hat[places]))
+
+
+class Fitted(NamedTuple):
+    """A state near the minimum, and the number of steps that led there."""
+
+    state: State
+    steps: int
+
+
+def fitted(state: State, goal: float, most: int, tol: float | None = None) -> Fitted:
+    """Step until half the squared Newton decrement is at most `goal`; or max|eta - eta_hat| at most `tol`, if given."""
+    if not len(state.places):
+        return Fitted(state, 0)
+    state = state if state.anchor is not None else state.anchored()
+    last, done = math.inf, 0
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        while True:
+            assert state.anchor is not None
+            factor, scale = state.anchor.factor, state.scale
+            half = factor.half(state.gradient * scale)
+            decrement = float(half @ half) / 2.0
+            arrived = decrement <= goal if tol is None else float(np.abs(state.gradient).max()) <= tol
+            if arrived or done >= most or not math.isfinite(decrement):
+                break
+            if not state.fresh and _factor_pays(state, decrement, last, goal):
+                state, last = state.anchored(), math.inf
+                continue
+            member = _searched(state, factor.back(half) * scale, -2.0 * decrement)
+            if member is None:
+                if state.fresh:
+                    break
+                state, last = state.anchored(), math.inf
+                continue
+            state, last, done = State(state.ground, state.places, state.dead, member, state.anchor), decrement, done + 1
+    return Fitted(state, done)
+
+
+def renewed(fit: Fitted) -> State:
+    """Factorise anew at the end of a round, where that saves later rounds more steps than it costs."""
+    state = fit.state
+    saved = max((fit.steps - NEWTON_STEPS) * PAST, 1) * step_time(state)
+    return state.anchored() if not state.fresh and saved >= factor_time(state) else state
+
+
+def step_time(state: State) -> float:
+    """Estimate the nanoseconds of a step: sweeps, and two triangular solves."""
+    return 14.0 * len(state.ground.eta_hat) + 1.0 * len(state.places) ** 2 + 1e5
+
+
+def factor_time(state: State) -> float:
+    """Estimate the nanoseconds of a new factor: its entries, and Cholesky."""
+    k = len(state.places)
+    return k**3 / 90.0 + 1.0 * k**2 + 5e4
+
+
+def _factor_pays(state: State, decrement: float, last: float, goal: float) -> bool:
+    """Whether a new factor is cheaper than the steps that the present one will take, judged by the last contraction."""
+    left, step = 3.0, step_time(state)
+    if last < math.inf:
+        rate = decrement / last if last > 0 else math.inf
+        left = math.inf if rate >= SLOW else math.log(max(goal, 1e-18) / decrement) / math.log(max(rate, 1e-9))
+    return left * step > factor_time(state) + NEWTON_STEPS * step
+
+
+def _searched(state: State, direction: FloatArray, slope: float) -> Member | None:
+    """Go along a direction, by a full step if it is good, else by a shorter one; ``None`` if none is good."""
+    ground, places, at = state.ground, state.places, state.at
+    if not np.isfinite(direction).all():
+        return None
+    step, z = _first_step(state, direction)
+    eta_hat = ground.eta_hat[places]
+    while step >= SHORTEST:
+        theta = at.theta + step * direction
+        if np.abs(theta).max() > FARTHEST:
+            return None
+        after = _decoded(ground, places, theta, _log_density(ground, places, theta, state.dead) if z is None else z)
+        rise, ahead = after.objective - at.objective, float((after.eta[places] - eta_hat) @ direction)
+        lower = rise <= SUFFICIENT * step * slope
+        if not lower:  # or as low as can be told
+            lower = abs(rise) <= BLUR * (abs(at.psi) + float(np.abs(at.theta) @ eta_hat) + 1.0)
+        if lower and ahead <= LEVEL * abs(slope):
+            return after
+        step *= min(max(slope / (slope - ahead) if ahead > slope else 0.5, 0.1), 0.5)
+        z = None
+    return None
+
+
+def _first_step(state: State, direction: FloatArray) -> tuple[float, FloatArray | None]:
+    """Return the length of the first step to try and, if it is the full one, log q up to psi at its end."""
+    ground, places, at = state.ground, state.places, state.at
+    z = _log_density(ground, places, at.theta + direction, state.dead)
+    mean, change = float(at.eta[places] @ direction), z - at.z
+    fall = mean - float(np.fmin.reduce(change))  # of all cells but those that vanish, where it is not a number
+    if fall > DEEPEST and ground.observed is not None:
+        fall = mean - float(change[ground.observed].min())
+    return (1.0, z) if fall <= DEEPEST else (DEEPEST / max(fall, 1e-300), None)

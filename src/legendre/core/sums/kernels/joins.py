@@ -1,5 +1,7 @@
 """Correlations of features, compiled: eta read at the joins of pairs of cells, eq. (5), without arrays of places."""
 
+import math
+
 import numpy as np
 
 from legendre.core.compiled import compiled
@@ -20,3 +22,48 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
         mean, scale, row = row_mean[i], row_scale[i], out[i]
         for j in range(stop):
             row[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])
+
+
+@compiled(nogil=True)
+def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, near, damping, out):
+    """Squared multiple correlation of each of `rows` with the `near` of `columns` that it is most correlated with."""
+    k = columns.shape[1]
+    at, own, size, which = np.empty(k, np.int32), np.empty(k), np.empty(near), np.empty(near, np.int64)
+    lower, half = np.empty((near, near)), np.empty(near)
+    for i in range(rows.shape[1]):
+        at[:] = 0
+        for d in range(rows.shape[0]):
+            place, others = rows[d, i], columns[d]
+            for j in range(k):
+                at[j] += max(place, others[j])
+        mean, scale = row_mean[i], row_scale[i]
+        for j in range(k):
+            own[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])
+        found = 0
+        for j in range(k):
+            here = abs(own[j])
+            if found < near or here > size[near - 1]:
+                a = min(found, near - 1)
+                while a > 0 and size[a - 1] < here:
+                    size[a], which[a] = size[a - 1], which[a - 1]
+                    a -= 1
+                size[a], which[a] = here, j
+                found = min(found + 1, near)
+        out[i] = 0.0
+        for a in range(found):  # Cholesky and the forward solution, row by row
+            j = which[a]
+            for b in range(a + 1):
+                other, place = which[b], 0
+                for d in range(rows.shape[0]):
+                    place += max(columns[d, j], columns[d, other])
+                left = (eta[place] - column_mean[j] * column_mean[other]) * (column_scale[j] * column_scale[other])
+                if a == b:
+                    left = 1.0 + damping
+                for c in range(b):
+                    left -= lower[a, c] * lower[b, c]
+                lower[a, b] = math.sqrt(max(left, damping)) if a == b else left / lower[b, b]
+            left = own[j]
+            for b in range(a):
+                left -= lower[a, b] * half[b]
+            half[a] = left / lower[a, a]
+            out[i] += half[a] * half[a]
