@@ -106,7 +106,8 @@ def chain_rows(shape: tuple[int, ...], n: int) -> IntArray:
     """Draw rows none of which has level 3 in mode 1 and level 4 in mode 2."""
     rng = np.random.default_rng(0)
     rows: IntArray = np.stack([rng.integers(0, length, n) for length in shape], axis=1)
-    return rows[(rows[:, 1] != 3) | (rows[:, 2] != 4)]
+    kept: IntArray = rows[(rows[:, 1] != 3) | (rows[:, 2] != 4)]
+    return kept
 
 
 def test_a_chain_on_645_million_cells_with_an_empty_pair_is_decided() -> None:

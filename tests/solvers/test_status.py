@@ -103,7 +103,7 @@ def test_no_finite_minimiser_is_claimed_where_cells_sank_below_rounding(
 ) -> None:
     """On cliques the fit itself proves that a minimiser exists; a residual of 0 by rounding proves nothing.
 
-    Of margins that form a tree the tables tell what vanishes; here all four of every two modes are seen in the last one.
+    Of margins that form a tree the tables tell what vanishes. In the last case every state of every pair is seen.
     """
     for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS", "LARGEST_GRID"):
         monkeypatch.setattr(limits, name, 0)
