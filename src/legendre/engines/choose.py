@@ -26,7 +26,7 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return CellListEngine(model)
     if model.one_body:
         return ProductEngine(model)
-    if space.form == "cliques" and (k <= limits.LARGEST_MATRIX or not space.formable):
+    if space.form == "cliques" and (k <= limits.LARGEST_MATRIX or not (space.formable and space.whole)):
         return JunctionEngine(model)
     short = max(space.quotient.merged_shape) <= limits.SHORT_MODE
     if space.n_cells <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS) and k <= limits.NUMPY_BASIS:

@@ -89,8 +89,8 @@ class JunctionEngine(Engine):
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the product of conditional margins, where B fits all tables whole and each cell has data."""
-        sums = problem.clique_sums
-        if sums is None or not saturated(self.tables) or not (sums > 0).all():
+        sums, alive = problem.clique_sums, self.tables.alive
+        if sums is None or not saturated(self.tables) or not (sums[... if alive is None else alive] > 0).all():
             return None
         return closed_form(self.tables, sums)
 

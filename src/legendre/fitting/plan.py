@@ -199,7 +199,9 @@ def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Pl
         known = face.certain
         target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
-    columns = every if on_face.plain else independent(on_face)
+    # a product of tables has a closed form in all parameters, whether or not they are independent on the face
+    product = on_face.space.form == "cliques" and (settings.solver is None or settings.solver.accepts_dependent)
+    columns = every if on_face.plain or product else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]

@@ -64,7 +64,7 @@ class Model:
     @property
     def plain(self) -> bool:
         """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
-        return self.space.measure is None and self.space.ties is None
+        return self.space.whole and self.space.ties is None
 
     @property
     def untied(self) -> Model:
@@ -104,7 +104,7 @@ class Model:
     @property
     def n_alive(self) -> int:
         """The number of merged cells that can carry probability."""
-        return self.n_merged if self.measure is None else int(np.count_nonzero(self.alive))
+        return self.n_merged if self.space.whole else int(np.count_nonzero(self.alive))
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
         """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
@@ -114,7 +114,7 @@ class Model:
     def one_body(self) -> bool:
         """True when every cell of B lies on an axis of a full grid without a base measure; all cuts used, none tied."""
         shape, k = self.space.quotient.merged_shape, len(self.basis)
-        if self.ties is not None or self.space.measure is not None or not k or sum(shape) - len(shape) != k:
+        if self.ties is not None or not self.space.whole or not k or sum(shape) - len(shape) != k:
             return False
         return bool((np.count_nonzero(self.positions, axis=1) == 1).all())
 
@@ -143,7 +143,7 @@ class Model:
 
     def on_face(self, alive: BoolArray | None) -> Model:
         """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""
-        return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
+        return self if alive is None else replace(self, space=self.space.on_face(alive))
 
     def on_full_grid(self) -> Model:
         """Take every merged cell, not only those of a list; the weights are those of the full grid."""

@@ -14,7 +14,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import clique_sums, mode_margins
+from legendre.model.cliques.tables import clique_sums, mode_margins, mode_tables
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 
@@ -81,7 +81,9 @@ class Problem:
         for k, margin in enumerate(margins):
             rows = np.flatnonzero(model.positions[:, k])
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
-        return cls(data, model, frozen(space.on_params(eta_hat)), merged, mode_margins=margins)
+        # tables over single modes are these margins
+        tables = mode_tables(space.tables, margins) if space.form == "cliques" else None
+        return cls(data, model, frozen(space.on_params(eta_hat)), merged, clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:

@@ -24,6 +24,7 @@ from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.ties import Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
+from legendre.model.cliques.face import on_grid, parts_of
 from legendre.model.cliques.graph import CliqueTree, clique_tree
 from legendre.model.cliques.tables import Tables
 
@@ -61,6 +62,11 @@ class _Boxes:
     def n_summed(self) -> int:
         """How many cells are summed over, for the rounding error of the sums."""
         return self.n_cells
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell of a full grid counts, and each alike."""
+        return self.measure is None
 
     @property
     def formable(self) -> bool:
@@ -111,11 +117,19 @@ class _Boxes:
         """Look up marks of the merged cells at some of them (n x N)."""
         return np.asarray(marks[tuple(boxes.T)])
 
+    def on_grid(self, marks: BoolArray) -> BoolArray:
+        """Give marks of the space, such as a face, an entry for every merged cell that it sums over."""
+        return marks
+
+    def on_face(self, alive: BoolArray) -> Space:
+        """Leave out the merged cells that are not marked."""
+        return self.weighed(np.where(alive, self.weights, 0.0))
+
     def weighed(self, weights: FloatArray) -> Grid | CellList:
         """Take other weights; what they are 0 on is left out."""
         return Grid(self.quotient, self.positions, frozen(weights), ties=self.ties)
 
-    def with_columns(self, columns: IntArray) -> Grid | CellList:
+    def with_columns(self, columns: IntArray) -> Space:
         """Keep some parameters only; the merged cells stay as they are."""
         if self.ties is not None:
             return Grid(self.quotient, self.positions, self.measure, ties=self.ties.of_columns(columns))
@@ -176,10 +190,58 @@ class CellList(_Boxes):
 
 @dataclass(frozen=True, eq=False)
 class Cliques(_Boxes):
-    """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once."""
+    """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once.
+
+    Marks of it, such as a face, are those of all merged cells, or of the cells of the tables: a merged cell is marked
+    if all of its tables' cells are. The tables know the face that they are on, so that no measure is formed.
+    """
 
     form: ClassVar[Literal["cliques"]] = "cliques"
     tables: Tables = field(kw_only=True)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell of the grid counts: not on a face."""
+        return self.tables.alive is None
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each box, 0 off the face."""
+        every = frozen(volumes(self.quotient))
+        return every if self.whole else frozen(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
+
+    def on_tables(self, marks: BoolArray) -> bool:
+        """Whether marks are those of the cells of the tables."""
+        return marks.shape == (self.tables.size,)
+
+    def on_grid(self, marks: BoolArray) -> BoolArray:
+        """Give marks an entry for every merged cell."""
+        if not self.on_tables(marks):
+            return marks
+        check_room(self.n_cells, 1, "marks of a merged grid", "Ask about some cells only.")
+        return on_grid(parts_of(replace(self.tables, alive=marks)), self.quotient.merged_shape)
+
+    def on_face(self, alive: BoolArray) -> Space:
+        """Leave out the merged cells that are not marked; in tables where the marks are those of tables."""
+        if self.on_tables(alive):
+            return replace(self, tables=replace(self.tables, alive=alive))
+        return super().on_face(alive)
+
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks at some merged cells (n x N)."""
+        if not self.on_tables(marks):
+            return super().marked(marks, boxes)
+        out = np.ones(len(boxes), dtype=np.bool_)
+        for c, (where, _) in enumerate(self.tables.matrices):
+            out &= marks[where][self.tables.flat(c, boxes.T)]
+        return out
+
+    def with_columns(self, columns: IntArray) -> Space:
+        """Keep some parameters only; the tables stay as they are."""
+        if self.ties is not None:
+            return replace(self, ties=self.ties.of_columns(columns))
+        positions = self.positions[columns]
+        return replace(self, positions=positions, tables=replace(self.tables, basis=positions))
 
     @property
     def n_summed(self) -> int:

@@ -20,7 +20,7 @@ from legendre.engines.rounding import apart, rounding
 from legendre.engines.tied import TiedEngine
 from legendre.model.model import Model
 from legendre.results.file import Archive
-from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
+from legendre.results.file_model import unpack_eta, unpack_face, unpack_model, unpack_origin, unpack_point
 from legendre.results.rounds import read_rounds
 from legendre.solvers.status import Status
 
@@ -30,7 +30,7 @@ def evaluated(model: Model, theta: FloatArray, alive: BoolArray | None) -> Point
     space = model.space
     if space.form == "list":
         affordable = space.n_cells * model.n_params <= limits.FEW_PAIRS
-    elif alive is not None or space.form == "grid":
+    elif model.on_face(alive).space.form == "grid":
         affordable = model.one_body or space.n_cells * len(space.quotient.shape) <= limits.LARGEST_CHECK
     else:
         affordable = space.additions <= limits.LARGEST_CHECK
@@ -74,7 +74,8 @@ def check_face(arrays: Archive, model: Model, alive: BoolArray | None, status: S
         raise arrays.unfit(
             f"the status is {status.name} {'with' if alive is not None else 'without'} cells that vanish"
         )
-    if alive is not None and (not alive.any() or (alive & ~model.alive).any()):
+    whole = model.space.whole
+    if alive is not None and (not alive.any() or (not whole and (alive & ~model.alive).any())):
         raise arrays.unfit("alive marks no cell, or cells outside the support")
 
 
@@ -92,8 +93,7 @@ def read_fit(arrays: Archive, model: Model, alive: BoolArray | None, status: Sta
 def fit_fields(arrays: Archive, status: Status) -> dict[str, Any]:
     """Read the parts of a decomposition that are no plain numbers or texts."""
     model = unpack_model(arrays)
-    shape = (model.space.n_cells,) if model.space.form == "list" else model.quotient.merged_shape
-    alive, missing = arrays.mask("alive", shape), arrays.mask("missing", model.support.shape)
+    alive, missing = unpack_face(arrays, model), arrays.mask("missing", model.support.shape)
     point, eta_hat = read_fit(arrays, model, alive, status)
     if missing is not None and (missing & model.support.on_grid()).any():
         raise arrays.unfit("cells of the support are missing")

@@ -18,6 +18,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
+from legendre.model.cliques.face import parts_of
 from legendre.results import file, report
 from legendre.results import tensor as tensors
 from legendre.results.certificate import Certificate, certificate_of
@@ -34,7 +35,7 @@ from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.refits import Refits
 from legendre.results.rounds import Round
-from legendre.solvers.before.faces import n_vanishing, vanishing_cells
+from legendre.solvers.before.faces import n_vanishing, vanishing_cells, vanishing_margins
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 
@@ -138,8 +139,9 @@ class Decomposition(Refits):
     @cached_property
     def distribution(self) -> OnGrid | OnCliques:
         """Q in the form in which it answers questions; what one answer computes is kept for the next."""
-        if self.model.space.form == "cliques" and self.alive is None:
-            return OnCliques(self.model.untied, self.model.space.on_cells(self.theta))
+        space = self.model.on_face(self.alive).space
+        if space.form == "cliques":
+            return OnCliques(self.model.untied, space.on_cells(self.theta), parts_of(space.tables))
         form = OnGrid if self.model.support.points is None else OnList
         return form(self.model, self.theta, self.psi, self.alive)
 
@@ -157,6 +159,20 @@ class Decomposition(Refits):
     def n_vanishing(self) -> int:
         """The number of cells that vanish."""
         return n_vanishing(self.model, self.alive)
+
+    @cached_property
+    def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:
+        """Entries of the margins that B fits, by modes, of which every cell vanishes; on large grids, all that does.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 0], [2, 0]], "B1")
+        >>> {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()}
+        {(1,): [[1]]}
+        """
+        found = vanishing_margins(self.model, self.alive)
+        return {modes: frozen(self.labels.part(list(modes)).indices(entries)) for modes, entries in found.items()}
 
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.

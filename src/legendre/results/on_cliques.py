@@ -16,11 +16,13 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.support import Support
+from legendre.model.cliques.face import Part, given, on_grid, with_parts
 from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
 from legendre.model.space import cliques_of
 from legendre.results.on_grid import TIE, OnGrid
+from legendre.results.query import impossible
 
 RARE = 1e-200
 """Margins lose digits for events of less probability, so that Q given such an event is computed as a model."""
@@ -37,12 +39,13 @@ class OnCliques:
 
     model: Model  # on a full grid without a base measure, and the tables of its cliques fit
     theta: FloatArray
+    parts: tuple[Part, ...] = ()  # the tables in which cells have no probability
 
     @cached_property
     def tables(self) -> Tables:
         """The tables of the model's cliques."""
         space = self.model.space
-        return space.tables if space.form == "cliques" else self._tables_with(())
+        return with_parts(space.tables, self.parts) if space.form == "cliques" else self._tables_with(())
 
     @cached_property
     def beliefs(self) -> tuple[float, Beliefs]:
@@ -53,11 +56,14 @@ class OnCliques:
         """Lay out tables over cliques of which one holds the given modes."""
         space = self.model.space
         tree = cliques_of(space.positions, space.quotient.merged_shape, modes)
-        return Tables(space.quotient, space.positions, tree)
+        return with_parts(Tables(space.quotient, space.positions, tree), self.parts)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
-        """Add up theta below each cell (n x N), clique by clique."""
-        return self.tables.at(self.tables.sums_below(self.theta), cells) - self.beliefs[0]
+        """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
+        sums = self.tables.sums_below(self.theta)
+        if self.tables.alive is not None:
+            sums[~self.tables.alive] = -np.inf
+        return self.tables.at(sums, cells) - self.beliefs[0]
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
@@ -74,7 +80,8 @@ class OnCliques:
 
     @property
     def _grid(self) -> OnGrid:
-        return OnGrid(self.model, self.theta, self.beliefs[0])
+        alive = on_grid(self.parts, self.model.quotient.merged_shape) if self.parts else None
+        return OnGrid(self.model, self.theta, self.beliefs[0], alive)
 
     def _table_of(self, modes: Sequence[int]) -> int | None:
         """Return the clique that holds all of some modes, if one does."""
@@ -142,7 +149,15 @@ class OnCliques:
         left = basis[reached][:, rest]
         kept = unique_cells(left)
         theta = np.bincount(find(left, kept), weights=self.theta[reached], minlength=len(kept)).astype(np.float64)
-        return OnCliques(Model.of(Support(tuple(self.model.support.shape[k] for k in rest)), None, kept), theta)
+        boxes = {k: int(self.model.quotient.boxes_along(k, np.array(level))) for k, level in event.items()}
+        left_over = given(self.parts, boxes, {k: i for i, k in enumerate(rest)})
+        if not all(modes or alive for modes, alive in left_over):
+            raise impossible(event)
+        parts = tuple((modes, alive) for modes, alive in left_over if modes)
+        q = OnCliques(Model.of(Support(tuple(self.model.support.shape[k] for k in rest)), None, kept), theta, parts)
+        if parts and q.beliefs[0] == -np.inf:
+            raise impossible(event)
+        return q
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells: from the roots on, each clique's own modes given those it shares; levels of a box evenly."""

@@ -210,9 +210,9 @@ def merged_log_density(fit: Decomposition) -> FloatArray:
     log_density: FloatArray = space.below(fit.point.theta) - fit.point.psi
     if fit.alive is None:
         return log_density
-    fall = space.below(fit.recession)
-    fall -= fall[fit.alive].max()
-    fall[fit.alive] = 0.0
+    fall, alive = space.below(fit.recession), space.on_grid(fit.alive)
+    fall -= fall[alive].max()
+    fall[alive] = 0.0
     return np.where(fall < -LEVEL, -np.inf, np.where(fall > LEVEL, np.nan, log_density))
 
 

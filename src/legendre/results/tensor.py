@@ -69,8 +69,9 @@ class FittedTensor:
     def on_blocks(self) -> FittedModel:
         """Return Q as a function of the rectangle of the grid that is wanted."""
         fit = self.fit
+        alive = None if fit.alive is None else fit.model.space.on_grid(fit.alive)
         return FittedModel(
-            fit.basis, fit.model.space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, fit.alive
+            fit.basis, fit.model.space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, alive
         )
 
 

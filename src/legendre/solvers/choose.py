@@ -59,7 +59,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     if model.one_body:
         return [Closed(), newton] if seen else [newton]
     space = model.space
-    if not problem.merged.known:
+    if not problem.merged.known or (space.form == "cliques" and not space.whole):
         tree = space.form == "cliques" and saturated(space.tables)
         return [Closed(), newton] if seen and tree else [newton]
     # scaling forms a grid; where that is costly the slab engine does without

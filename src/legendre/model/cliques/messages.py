@@ -87,19 +87,16 @@ def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     links, matrices = tables.links, tables.matrices
     given = tables.sums_below(theta)
     given += tables.log_lengths
+    if tables.alive is not None:
+        given[~tables.alive] = -np.inf
     psi = tables.log_rest
     for c in reversed(range(len(links))):
         (where, shape), link = matrices[c], links[c]
-        table = given[where].reshape(shape)
-        peaks = table.max(axis=1)
-        table -= peaks[:, None]
-        np.exp(table, out=table)
-        sums = table.sum(axis=1)
-        table /= sums[:, None]
-        message = np.log(sums)
-        message += peaks
+        message = _normalise(given[where].reshape(shape), partial=tables.alive is not None)
         top = float(message.max())  # taken out, so that what is passed on stays small
         psi += top
+        if top == -np.inf:  # no cell is left that carries probability
+            return psi, Beliefs(np.zeros(tables.size), np.zeros(tables.size))
         if link is not None:
             message -= top
             link.add(message, given[tables.parents[c]])
@@ -113,9 +110,33 @@ def propagate(tables: Tables, theta: FloatArray) -> tuple[float, Beliefs]:
     return psi, Beliefs(given, margins)
 
 
+def _normalise(table: FloatArray, *, partial: bool) -> FloatArray:
+    """Turn rows of logarithms into rows that sum to 1, in place, and return the logarithms of their sums.
+
+    Where only a part of the cells carries probability, rows may have none: they become 0, their logarithm is -inf.
+    """
+    peaks = table.max(axis=1)
+    if partial:
+        empty = peaks == -np.inf
+        peaks[empty] = 0.0
+    table -= peaks[:, None]
+    np.exp(table, out=table)
+    sums = table.sum(axis=1)
+    if partial:
+        sums[empty] = 1.0
+    table /= sums[:, None]
+    message: FloatArray = np.log(sums)
+    message += peaks
+    if partial:
+        message[empty] = -np.inf
+    return message
+
+
 def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
     """Return the largest value of a sum over cliques; overwrite its terms `parts` with the largest sum at each cell."""
     links, matrices = tables.links, tables.matrices
+    if tables.alive is not None:
+        parts[~tables.alive] = -np.inf
     messages: list[FloatArray] = [np.empty(0)] * len(links)
     total = 0.0
     for c in reversed(range(len(links))):
@@ -130,7 +151,8 @@ def largest_sum(tables: Tables, parts: FloatArray) -> tuple[float, FloatArray]:
             parts[where] += total - float(messages[c][0])
         else:
             table = parts[where].reshape(shape)
-            table += (link.reduce(parts[tables.parents[c]], np.maximum) - messages[c])[:, None]
+            inside = np.where(messages[c] > -np.inf, messages[c], 0.0)  # of rows without a cell nothing is taken out
+            table += (link.reduce(parts[tables.parents[c]], np.maximum) - inside)[:, None]
     return total, parts
 
 

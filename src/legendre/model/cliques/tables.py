@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import accumulate
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Entries
 from legendre.model.cliques.graph import CliqueTree
 from legendre.model.cliques.messages import Link, links_of, reverse
@@ -27,6 +27,7 @@ class Tables:
     quotient: Quotient  # the boxes of a full grid without a base measure
     basis: IntArray  # the cells of B in merged coordinates, k x N
     tree: CliqueTree  # the cliques of the modes that they couple
+    alive: BoolArray | None = None  # marks the cells that carry probability, see `face`; ``None`` where all do
 
     @cached_property
     def size(self) -> int:
@@ -176,6 +177,14 @@ def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
     return out
 
 
+def mode_tables(tables: Tables, margins: Sequence[FloatArray]) -> FloatArray:
+    """Lay out the margins of single modes, where B couples none."""
+    out = np.empty(tables.size)
+    for (where, _), clique in zip(tables.matrices, tables.tree.cliques, strict=True):
+        out[where] = margins[clique.modes[0]]
+    return out
+
+
 def saturated(tables: Tables) -> bool:
     """Whether every cell of every clique's table has a parameter."""
     # a cell belongs to the clique that one of its modes is own to; the rest of each row stands further up
@@ -183,13 +192,23 @@ def saturated(tables: Tables) -> bool:
 
 
 def closed_form(tables: Tables, sums: FloatArray) -> FloatArray:
-    """Return theta of the distribution that has these margins on the cliques, all of them positive."""
-    out = np.log(sums)
+    """Return theta of the distribution that has these margins on the cliques, positive on all cells that count."""
+    out = _log(sums)
     for c, (where, shape) in enumerate(tables.matrices):
         table = out[where].reshape(shape)
         if tables.links[c] is not None:
-            table -= np.log(sums[where].reshape(shape).sum(axis=1))[:, None]
+            table -= _log(sums[where].reshape(shape).sum(axis=1))[:, None]
     out -= tables.log_lengths
+    return theta_of(tables, out)
+
+
+def _log(sums: FloatArray) -> FloatArray:
+    """Take logarithms; of 0, which belongs to cells that vanish, any number will do."""
+    return np.log(np.where(sums > 0, sums, 1.0))
+
+
+def theta_of(tables: Tables, out: FloatArray) -> FloatArray:
+    """Return theta whose sums below each cell are what the tables hold there, up to a constant; overwrites these."""
     for start, stop, sides in tables.groups:
         stack = out[start:stop].reshape(-1, *sides)
         for axis in range(1, stack.ndim):
@@ -212,7 +231,10 @@ def excess(tables: Tables, sums: FloatArray, margins: FloatArray) -> tuple[float
     gap = drift = 0.0
     for where, shape in tables.matrices:
         p, q = sums[where].reshape(shape), margins[where].reshape(shape)
-        ratio = np.log(p / q) - np.log(p.sum(axis=1) / q.sum(axis=1))[:, None]
+        seen = p.sum(axis=1) > 0  # what vanishes has no mass in either
+        p, q = p[seen], q[seen]
+        ratio = np.log(np.divide(p, q, out=np.ones_like(p), where=p > 0))
+        ratio -= np.where(p > 0, np.log(p.sum(axis=1) / q.sum(axis=1))[:, None], 0.0)
         gap += float((p * ratio).sum())
         drift += float(np.abs(ratio).max())
     return max(gap, 0.0), float(np.expm1(drift))

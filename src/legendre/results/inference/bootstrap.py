@@ -173,7 +173,7 @@ def _measured(fit: Decomposition) -> Any:
     counts = counts_of(fit)
     level = 0.0
     if fit.alive is not None:
-        level = float(fit.model.space.below(fit.recession)[fit.alive].max())
+        level = float(fit.model.space.below(fit.recession)[fit.model.space.on_grid(fit.alive)].max())
     return counts.g2(), counts.x2(), fit.theta, float(np.log(fit.total)) - fit.psi, fit.recession, level
 
 

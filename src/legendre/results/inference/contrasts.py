@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legendre.core import limits
+from legendre.core.errors import InvalidQuery
+from legendre.core.memory import size_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.results.inference.wald import Information
 
@@ -65,8 +68,15 @@ class _Cone:
 
     @classmethod
     def of(cls, fit: Decomposition, directions: FloatArray) -> _Cone:
-        space, support = fit.model.space, fit.model.alive
-        alive: BoolArray = support if fit.alive is None else fit.alive
+        space = fit.model.space
+        if space.form == "cliques" and space.n_cells > limits.LARGEST_GRID:
+            raise InvalidQuery(
+                "some cells vanish, and which combinations of parameters stay finite is looked for in all of "
+                f"{size_name(space.n_cells)} merged cells, where at most {limits.LARGEST_GRID:,} are looked through. "
+                "Standard errors of the parameters that do are in standard_errors; elsewhere merge levels."
+            )
+        support = fit.model.alive
+        alive: BoolArray = support if fit.alive is None else space.on_grid(fit.alive)
         gone = support & ~alive
         level, falls = np.empty(len(directions)), np.empty((int(gone.sum()), len(directions)))
         for j, direction in enumerate(directions):

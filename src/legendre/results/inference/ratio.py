@@ -144,7 +144,7 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     merged = "likelihood_ratio: a grid merged along both bases"
     check_room(model.n_merged, 24, merged, "Compare bases with fewer cells.")
     inside = [fit.model.quotient.boxes_along(k, cuts) for k, cuts in enumerate(model.quotient.cuts)]
-    face = model.on_face(model.alive & fit.alive[np.ix_(*inside)])
+    face = model.on_face(model.alive & fit.model.space.on_grid(fit.alive)[np.ix_(*inside)])
     within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
 

@@ -14,7 +14,7 @@ from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.solvers.before.faces import diverging, feature_rows
 from legendre.solvers.before.rank import independent
-from legendre.solvers.before.search import unseen_directions
+from legendre.solvers.before.search import open_directions
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -54,7 +54,7 @@ def information(fit: Decomposition) -> Information:
     columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
     directions = np.empty((0, fit.n_params))
     if len(columns) < fit.n_params:
-        directions = unseen_directions(model, model.alive)
+        directions = open_directions(model, columns)
         free = ~(directions != 0).any(axis=0)
     engine = engine_for(model)
     # the matrix of all parameters: scaling gives dependent ones values of their own

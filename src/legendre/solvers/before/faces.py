@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.errors import InvalidSetting
+from legendre.core.errors import InvalidSetting, TooLarge
 from legendre.core.memory import check_room
 from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.model.cliques.face import n_carrying, parts_of
+from legendre.model.cliques.tables import saturated, theta_of
 from legendre.model.margins import Modes, decomposable, fitted_margins, margins_that_are_the_model
 from legendre.model.model import Model
 from legendre.model.problem import Problem
@@ -31,7 +33,7 @@ ROUNDING = 64 * float(np.finfo(np.float64).eps)  # values of features, relative 
 class Face:
     """The smallest face that holds eta_hat."""
 
-    alive: BoolArray | None  # merged cells that carry probability in the limit; ``None`` when all of Omega does
+    alive: BoolArray | None  # marks what carries probability in the limit, see `Space`; ``None`` when all of Omega does
     recession: FloatArray  # a direction in theta along which KL falls for ever; 0 when the minimum is attained
     certain: bool = True  # False: more cells may vanish; those that surely do are left out all the same
 
@@ -45,14 +47,14 @@ def plain_face(problem: Problem) -> Face:
     """Leave out what vanishes for a plain reason, an empty margin; nothing is searched for, and much is left open.
 
     Margins that are a product's (a tree of cliques) on a full grid leave nothing open: the product of their tables is
-    0 where a table is, and nowhere else.
+    0 where a table is, and nowhere else. In a grid that is not formed the tables are all that is looked at.
     """
     model = problem.model
     attained = Face(None, np.zeros(model.n_params))
     if problem.surely_attained:
         return attained
     if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
-        return replace(attained, certain=False)
+        return _empty_tables(problem) or replace(attained, certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
         return attained
@@ -68,6 +70,15 @@ def plain_face(problem: Problem) -> Face:
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
     return replace(face, certain=bool(positive[alive].all()) or _a_product(model, margins))
+
+
+def _empty_tables(problem: Problem) -> Face | None:
+    """Leave out the empty cells of the tables of a tree of cliques that B fits whole: they are all that vanishes."""
+    space, sums = problem.model.space, problem.clique_sums
+    if sums is None or space.form != "cliques" or space.ties is not None or not saturated(space.tables):
+        return None
+    alive = sums > 0
+    return Face(alive, theta_of(space.tables, alive.astype(np.float64) - 1.0))
 
 
 def _never_seen(problem: Problem) -> BoolArray:
@@ -179,16 +190,44 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     if model.support.points is not None:
         points = model.support.points
         return points[~model.carries(model.quotient.boxes(points), alive)].astype(np.int64)
-    check_room(math.prod(model.support.shape), 1, "a list of vanishing cells", "fit.n_vanishing tells their number.")
-    everywhere = model.quotient.spread(model.alive & ~alive)
+    instead = "fit.n_vanishing tells their number, fit.vanishing_margins the margins that they are."
+    if len(model.support.shape) > limits.MOST_AXES:
+        raise TooLarge(f"a list of vanishing cells of {len(model.support.shape)} modes is never formed. {instead}")
+    check_room(math.prod(model.support.shape), 1, "a list of vanishing cells", instead)
+    gone = ~model.space.on_grid(alive)
+    everywhere = model.quotient.spread(gone if model.space.whole else model.alive & gone)
     if model.support.mask is not None:
         everywhere = everywhere & model.support.mask
     return np.argwhere(everywhere).astype(np.int64)
+
+
+def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntArray]:
+    """List, for each margin that B fits whole, its entries outside the face, in the levels of the original grid."""
+    if alive is None or model.space.form == "list":
+        return {}
+    space, every = model.on_face(alive).space, range(len(model.support.shape))
+    if space.form == "cliques":
+        parts = parts_of(space.tables)
+    else:
+        apart = {modes: tuple(k for k in every if k not in modes) for modes in fitted_margins(model)}
+        parts = tuple((modes, np.asarray(alive.any(axis=others))) for modes, others in apart.items())
+    found = {tuple(sorted(modes)): _entries(model, modes, marks) for modes, marks in parts}
+    return {modes: entries for modes, entries in sorted(found.items()) if len(entries)}
+
+
+def _entries(model: Model, modes: Modes, marks: BoolArray) -> IntArray:
+    """List the entries of a margin that are not marked, level by level, in the order of the modes."""
+    for axis, k in enumerate(modes):
+        marks = marks.take(model.quotient.box_of(k), axis=axis)
+    return np.argwhere(~marks.transpose(np.argsort(modes)))
 
 
 def n_vanishing(model: Model, alive: BoolArray | None) -> int:
     """Count the cells that vanish; where boxes are counted they need not be listed."""
     if alive is None or model.base is not None:
         return len(vanishing_cells(model, alive))
+    space = model.on_face(alive).space
+    if space.form == "cliques":
+        return model.support.n_cells - n_carrying(space.tables)
     gone = model.alive & ~alive
     return n_cells(model.quotient, gone) if model.support.full else round(float(model.weights[gone].sum()))

@@ -7,18 +7,23 @@ the same; theta is by holding the parameters left out here at 0 (large sets of m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.cell_sums import above
+from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.cell_sums import above, zeta_rows
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
+from legendre.model.cliques.face import n_carrying, n_free
+from legendre.model.cliques.tables import Tables, saturated
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
+from legendre.model.space import Cliques, Space
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # ranges of features, relative to their size, that are rounding errors
 EXACT = 2.0**50  # n^2 times a covariance of whole numbers up to this is known to less than a half
@@ -44,6 +49,8 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
     k = model.n_params
     if model.plain:
         return Rank(k)
+    if _a_product(model.space):
+        return Rank(n_free(model.space.tables))
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
     own = model.carries(model.positions)
@@ -103,6 +110,8 @@ def independent(model: Model) -> IntArray:
     every = np.arange(model.n_params)
     if model.plain:
         return every
+    if _a_product(model.space):
+        return every if len(every) > limits.LARGEST_MATRIX else _free_in_tables(model.space.tables)
     if model.ties is not None:
         large = len(every) > limits.LARGEST_MATRIX
         return every if large else every[independent_columns(covariance(model), model.n_merged)]
@@ -118,14 +127,47 @@ def independent(model: Model) -> IntArray:
     return every[independent_columns(covariance(model), model.n_merged)]
 
 
+def _a_product(space: Space) -> TypeGuard[Cliques]:
+    """Whether this is a face of tables over cliques that B fits whole."""
+    return space.form == "cliques" and not space.whole and space.ties is None and saturated(space.tables)
+
+
+def _free_in_tables(tables: Tables) -> IntArray:
+    """List a maximal independent set, table by table: of the features in it, given what the table shares.
+
+    Given the shared modes what lies below is independent of the rest: features that are no function of the shared modes
+    in their own table are none of other features either.
+    """
+    assert tables.alive is not None
+    kept = []
+    for c, rows in tables.by_clique():
+        (where, shape), clique = tables.matrices[c], tables.tree.cliques[c]
+        alive = tables.alive[where].reshape(shape)
+        if not alive.all():
+            cells = np.argwhere(alive.reshape(clique.shape))
+            features = zeta_rows(cells, tables.basis[rows][:, clique.modes])
+            states = np.nonzero(alive)[0]  # of the shared modes, in the order of the cells
+            means = np.zeros((len(alive), len(rows)))
+            np.add.at(means, states, features)
+            features -= (means / np.maximum(alive.sum(axis=1), 1)[:, None])[states]
+            with all_threads():
+                gram = features.T @ features
+            rows = rows[independent_columns(gram, len(cells))]
+        kept.append(rows)
+    return np.sort(np.concatenate(kept))
+
+
 def covariance(model: Model) -> FloatArray:
     """Compute the covariance of the features under the uniform distribution on the n merged cells.
 
     Times n^2 they are whole numbers, ``n N_ij - N_i N_j``, where N counts cells. Rounded to them, features that are
     nearly constant lose no digits to the difference.
     """
-    n = int(model.alive.sum())
-    engine = engine_for(model.on_measure(model.alive.astype(np.float64)))
+    if model.space.form == "cliques":  # every cell of a box counts
+        n, counted = n_carrying(model.space.tables), model
+    else:
+        n, counted = model.n_alive, model.on_measure(model.alive.astype(np.float64))
+    engine = engine_for(counted)
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < EXACT):
         return _without_constants(g, engine, model.ties)
@@ -152,6 +194,10 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
 def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArray:
     """Find parameters of some independent columns that make the same tensor as theta of all, on the model's cells."""
     g = covariance(model.with_columns(columns))
+    if model.space.form == "cliques":
+        engine = engine_for(model)
+        right = engine.fisher_product(engine.at(np.zeros(model.n_params)), theta)[columns]
+        return factorise(g, model.space.n_summed).solve(right)
     values = np.where(model.alive, model.space.below(theta), 0.0)
     n = float(model.alive.sum())
     centred = np.where(model.alive, values - values.sum() / n, 0.0) / n

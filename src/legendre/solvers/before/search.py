@@ -67,10 +67,20 @@ def _margins_determine_all(model: Model, positive: BoolArray) -> bool:
 
 def unseen_directions(model: Model, positive: BoolArray) -> FloatArray:
     """Span the directions in theta that change no observed cell (relative to the others) but some other one."""
-    g = covariance(model.on_face(positive))
-    kept = independent_columns(g.copy(), model.alive.size)
-    lost = np.setdiff1d(np.arange(model.n_params), kept)
-    directions = np.zeros((len(lost), model.n_params))
+    seen = model.on_face(positive)
+    g = covariance(seen)
+    return _dependences(g, independent_columns(g.copy(), seen.n_merged))
+
+
+def open_directions(model: Model, kept: IntArray) -> FloatArray:
+    """Span the directions in theta that change all cells of a model alike; `kept` is a maximal independent set."""
+    return _dependences(covariance(model), kept)
+
+
+def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
+    """Write each parameter that is not kept as a combination of those that are, by the covariance of the features."""
+    lost = np.setdiff1d(np.arange(len(g)), kept)
+    directions = np.zeros((len(lost), len(g)))
     if len(lost):
         directions[np.arange(len(lost)), lost] = 1.0
         with all_threads():

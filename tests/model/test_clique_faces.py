@@ -1,0 +1,163 @@
+"""Cells that vanish, on tables over cliques: against the dense answer, and on grids that nobody can form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.core import limits
+from legendre.core.types import IntArray
+from legendre.data.sparse import observe_rows
+from legendre.results.decomposition import Decomposition
+
+SOLVERS = ["auto", "auto", "auto", "closed", "natural", "natural-cg"]
+
+
+def decomposable_groups(order: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Draw sets of modes, each of which meets those before it within one of them."""
+    groups = [tuple(sorted(rng.choice(order, size=rng.integers(1, min(3, order) + 1), replace=False).tolist()))]
+    for k in range(order):
+        if not any(k in group for group in groups):
+            old = groups[rng.integers(len(groups))]
+            shared = rng.choice(old, size=rng.integers(0, min(len(old), 2) + 1), replace=False).tolist()
+            groups.append(tuple(sorted([*shared, k])))
+    return groups
+
+
+def pair_of_fits(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Decomposition, Decomposition, np.random.Generator]:
+    """Fit a few rows as a dense table, and as one that may only be summed in tables over cliques."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 4, size=rng.integers(1, 5)).tolist())
+    n_rows = int(rng.integers(1, 25))
+    rows = np.stack([rng.integers(0, n, n_rows) for n in shape], axis=1)
+    table = np.zeros(shape)
+    np.add.at(table, tuple(rows.T), 1.0)
+    basis = ld.interactions(decomposable_groups(len(shape), rng))
+    dense = ld.decompose(table, basis)
+    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
+        monkeypatch.setattr(limits, name, 0)
+    fit = ld.decompose(observe_rows(rows, np.ones(n_rows), shape), basis, solver=SOLVERS[seed % len(SOLVERS)])
+    return fit, dense, rng
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
+    seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fit, dense, rng = pair_of_fits(seed, monkeypatch)
+    assert (fit.status, fit.rank, fit.n_vanishing) == (dense.status, dense.rank, dense.n_vanishing)
+    assert_array_equal(fit.vanishing_cells, dense.vanishing_cells)
+    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {
+        modes: entries.tolist() for modes, entries in dense.vanishing_margins.items()
+    }
+    assert_allclose(fit.tensor(), dense.tensor(), atol=1e-7)
+    assert_allclose([fit.kl, fit.rmse], [dense.kl, dense.rmse], atol=1e-8)
+    if fit.alive is None:
+        return
+    every = np.argwhere(np.ones(fit.shape))
+    assert_array_equal(np.isneginf(fit.log_prob(every)), np.isneginf(dense.log_prob(every)))
+    assert_allclose(np.exp(fit.log_prob(every)), np.exp(dense.log_prob(every)), atol=1e-8)
+    assert_allclose(fit.marginal([0]), dense.marginal([0]), atol=1e-8)
+    assert_allclose(fit.eta_tensor(), dense.eta_tensor(), atol=1e-8)
+    assert_allclose(fit.expectation(dense.tensor()), dense.expectation(dense.tensor()), atol=1e-6)
+    assert np.isfinite(fit.log_prob(fit.sample(50, rng=1))).all()
+    assert_allclose(fit.log_prob([fit.most_probable()]), dense.log_prob([dense.most_probable()]), atol=1e-7)
+    event = {k: int(rng.integers(n)) for k, n in enumerate(fit.shape[1:], 1)}
+    assert answer(fit, event) == pytest.approx(answer(dense, event), abs=1e-8)
+    fit.save(tmp_path / "fit.npz")
+    back = ld.load(tmp_path / "fit.npz")
+    assert_array_equal(back.theta, fit.theta)
+    assert_array_equal(back.vanishing_cells, fit.vanishing_cells)
+    ours, theirs = fit.inference(), dense.inference()
+    assert ours.df == theirs.df
+    assert_allclose([ours.g2, ours.x2], [theirs.g2, theirs.x2], atol=1e-6)
+    if fit.n_params:
+        assert_allclose(ours.coef().estimate, theirs.coef().estimate, atol=1e-6)
+
+
+def answer(fit: Decomposition, event: dict[int, int]) -> list[float] | str:
+    """Return the first mode's distribution given all others, or the sentence that refuses it."""
+    try:
+        return list(np.ravel(fit.marginal([0], given=event)))
+    except ld.errors.ImpossibleEvent as refusal:
+        return str(refusal)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 13])
+def test_a_direction_of_recession_leads_to_the_limit(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Q is the limit of ``theta + t * recession``: in the model of the whole grid, as t grows."""
+    fit, dense, _ = pair_of_fits(seed, monkeypatch)
+    assert fit.status is ld.Status.AT_BOUNDARY
+    far = np.zeros(fit.shape)
+    far[tuple(fit.basis.T)] = fit.theta + 40.0 * fit.recession
+    for axis in range(far.ndim):
+        far = np.cumsum(far, axis=axis)
+    q = np.exp(far - far.max())
+    assert_allclose(q / q.sum() * fit.total, dense.tensor(), atol=1e-7)
+
+
+def chain_rows(shape: tuple[int, ...], n: int) -> IntArray:
+    """Draw rows none of which has level 3 in mode 1 and level 4 in mode 2."""
+    rng = np.random.default_rng(0)
+    rows: IntArray = np.stack([rng.integers(0, length, n) for length in shape], axis=1)
+    kept: IntArray = rows[(rows[:, 1] != 3) | (rows[:, 2] != 4)]
+    return kept
+
+
+def test_a_chain_on_645_million_cells_with_an_empty_pair_is_decided() -> None:
+    """The cells of the empty pair are counted and named, never listed."""
+    shape = (28, 30, 30, 28, 28, 33)  # 651,974,400 cells
+    rows = chain_rows(shape, 40_000)
+    x, basis = ld.from_rows(rows, levels=list(shape)), ld.interactions([(k, k + 1) for k in range(5)])
+    fit = ld.decompose(x, basis)
+    assert (fit.status, fit.solver, fit.residual < 1e-13, fit.gap < 1e-12) == (
+        ld.Status.AT_BOUNDARY,
+        "closed",
+        True,
+        True,
+    )
+    assert fit.n_vanishing == 28 * 28 * 28 * 33
+    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(1, 2): [[3, 4]]}
+    assert fit.rank == fit.n_params - 1
+    assert fit.inference().df == np.prod(shape) - fit.n_vanishing - 1 - fit.rank
+    pairs = np.zeros((30, 30))
+    np.add.at(pairs, (rows[:, 1], rows[:, 2]), 1.0 / len(rows))
+    assert_allclose(fit.marginal([1, 2]), pairs, atol=1e-13)
+    assert_allclose(fit.marginal([2], given={1: 3}), pairs[3] / pairs[3].sum(), atol=1e-13)
+    with pytest.raises(ld.errors.ImpossibleEvent, match="has probability 0"):
+        fit.marginal([0], given={1: 3, 2: 4})
+    assert "724,416 cells have probability 0" in fit.certificate().text()
+
+
+def test_an_unseen_state_of_a_chain_of_order_100() -> None:
+    """2^98 cells vanish: they are counted exactly, and a list of them is refused with what tells them."""
+    rng = np.random.default_rng(5)
+    rows = rng.integers(0, 2, size=(200, 100))
+    rows[:, 41] &= ~rows[:, 40] & 1
+    fit = ld.BoltzmannMachine([(k, k + 1) for k in range(99)]).fit(rows).decomposition_
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.n_vanishing == 2**98
+    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(40, 41): [[1, 1]]}
+    with pytest.raises(ld.errors.TooLarge, match=r"never formed. fit.n_vanishing tells their number, fit.vanishing_m"):
+        _ = fit.vanishing_cells
+    with pytest.raises(ld.errors.InvalidQuery, match="some cells vanish, and which combinations"):
+        fit.inference().coef()
+
+
+def test_an_unseen_level_of_a_distributed_tensor_is_decided_by_its_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one-body bases the margins of the modes are known, which are all tables that there are."""
+    array = pytest.importorskip("dask.array")
+    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
+        monkeypatch.setattr(limits, name, 0)
+    X = np.outer([0, 1, 2], [3, 0, 1, 2])
+    fit = ld.decompose(array.from_array(X, chunks=2), "B1")
+    assert (fit.status, fit.n_vanishing) == (ld.Status.AT_BOUNDARY, 6)
+    assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(0,): [[0]], (1,): [[1]]}
+    assert_allclose(fit.tensor(), X, atol=1e-12)
+    assert_allclose(fit.rmse, 0.0, atol=1e-12)
