@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,26 @@ class Table:
             if isinstance(series, nw.Series):
                 return _series(series, label)
         return _values(np.asarray(_unmasked(held)) if isinstance(held, np.ndarray) else objects(list(held)), label)
+
+    def by_name(self, wanted: Sequence[str], name: str, optional: str | None = None) -> Table:
+        """Put columns that have names in the order wanted; `optional` need not be there, and holds 0 then.
+
+        >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
+        ['a', 'b']
+        """
+        own = [str(column) for column in self.names]
+        lacking = [column for column in wanted if column not in own and column != optional]
+        unknown = [column for column in own if column not in wanted]
+        if lacking:
+            near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
+            hint = f" Is it {near[0]!r}? Rename it." if near else f" It has {', '.join(map(repr, own))}."
+            raise InvalidSamples(f"{name} has no column {lacking[0]!r}, which fit saw.{hint}")
+        if unknown:
+            near = get_close_matches(unknown[0], wanted, n=1, cutoff=0.7)
+            hint = f" {near[0]!r} is there as well." if near else ""
+            raise InvalidSamples(f"{name} has a column {unknown[0]!r}, which fit did not see.{hint} Leave it out.")
+        held = dict(zip(own, self.held, strict=True))
+        return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
     @property
     def text_names(self) -> list[str] | None:
