@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from legendre.tasks.load import load as load
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
+    from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
@@ -102,6 +103,7 @@ _PLACES = {
     "tasks.load": "load",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
+    "tasks.loglinear.partial": "PartialLogLinear",
     "tasks.loglinear.result": "LogLinear",
     "tasks.smooth.result": "Smoothed",
     "tasks.smooth.smooth": "smooth",

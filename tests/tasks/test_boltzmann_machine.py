@@ -240,17 +240,33 @@ def test_names_come_from_columns(rng: np.random.Generator) -> None:
     assert list(ld.BoltzmannMachine([("wet", "rain")]).fit(frame).weights_) == [("wet", "rain")]
 
 
-def test_columns_in_another_order_are_refused(rng: np.random.Generator) -> None:
-    frame: Any = pandas.DataFrame(ising(rng, 50, 2), columns=["rain", "wet"])
+def test_columns_are_found_by_name(rng: np.random.Generator) -> None:
+    frame: Any = pandas.DataFrame(ising(rng, 50, 3), columns=["rain", "wet", "sun"])
+    turned = frame[["sun", "rain", "wet"]]
     machine = ld.BoltzmannMachine().fit(frame)
-    text = r"the columns of samples are \['wet', 'rain'\]; the variables are \['rain', 'wet'\]. Put them in that order"
-    for asked in (machine.score, machine.score_samples, lambda rows: machine.predict_proba(rows, "wet")):
-        with pytest.raises(ld.errors.InvalidSamples, match=text):
-            asked(frame[["wet", "rain"]])
-    with pytest.raises(ld.errors.InvalidSamples, match=text):
-        ld.BoltzmannMachine(names=["rain", "wet"]).fit(frame[["wet", "rain"]])
-    other = ld.BoltzmannMachine(names=["a", "b"]).fit(frame)  # names of one's own
-    assert other.score(frame) == machine.score(frame) == machine.score(frame.to_numpy())
+    for table in (turned, turned.to_dict("list"), polars.from_pandas(turned)):
+        assert_array_equal(machine.score_samples(table), machine.score_samples(frame))
+        assert_array_equal(machine.predict_proba(table, "wet"), machine.predict_proba(frame, "wet"))
+    assert machine.score(turned) == machine.score(frame.to_numpy())
+    assert_array_equal(machine.predict_proba(turned[["sun", "rain"]], "wet"), machine.predict_proba(frame, "wet"))
+    assert_array_equal(machine.predict_proba(turned[["sun", "rain"]], 1), machine.predict_proba(frame, "wet"))
+    named = ld.BoltzmannMachine(names=["rain", "wet", "sun"])
+    assert_array_equal(named.fit(turned).decomposition_.theta, machine.decomposition_.theta)
+    assert named.fit(frame.to_numpy()).score(turned) == machine.score(frame)
+    other = ld.BoltzmannMachine(names=["a", "b", "c"]).fit(frame)  # names of one's own
+    assert other.score(frame) == other.score(turned) == machine.score(frame)
+    assert named.fit(frame.to_numpy()).score(frame.rename(columns=str.upper)) == machine.score(frame)
+
+
+def test_columns_that_fit_did_not_see_are_named(rng: np.random.Generator) -> None:
+    frame: Any = pandas.DataFrame(ising(rng, 50, 3), columns=["rain", "wet", "sun"])
+    machine = ld.BoltzmannMachine().fit(frame)
+    with pytest.raises(ld.errors.InvalidSamples, match=r"no column 'wet', which fit saw\. Is it 'Wet'\? Rename it"):
+        machine.score(frame.rename(columns={"wet": "Wet"}))
+    with pytest.raises(ld.errors.InvalidSamples, match=r"no column 'wet', which fit saw\. It has 'rain', 'sun'\."):
+        machine.score(frame[["rain", "sun"]])
+    with pytest.raises(ld.errors.InvalidSamples, match=r"a column 'snow', which fit did not see\. Leave it out"):
+        machine.score(frame.assign(snow=0))
 
 
 def test_tables_of_every_library_are_the_same_rows(rng: np.random.Generator) -> None:

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import legendre as ld
 from legendre.core.types import AnyArray
-from legendre.tasks.estimators.readings import Bins
+from legendre.tasks.estimators.readings import Bins, Levels
 
 CANNOT = {
     "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
@@ -247,8 +247,11 @@ def test_columns_of_frames_are_named(people: AnyArray) -> None:
     density = ld.LegendreDensity(1).fit(frame)
     assert density.feature_names_in_.tolist() == ["colour", "size", "flag"]
     other: Any = pandas.DataFrame(people[:, ::-1], columns=["flag", "size", "colour"])
-    with pytest.raises(ld.errors.InvalidSamples, match=r"fit saw \['colour', 'size', 'flag'\]. Put them in that order"):
-        density.score(other)
+    assert_array_equal(density.score_samples(other), density.score_samples(frame))
+    with pytest.raises(ld.errors.InvalidSamples, match=r"X has no column 'colour', which fit saw\. Is it 'color'\?"):
+        density.score(frame.rename(columns={"colour": "color"}))
+    with pytest.raises(ld.errors.InvalidSamples, match=r"a column 'sizes', which fit did not see\. 'size' is there"):
+        density.score(frame.assign(sizes=0))
     with pytest.raises(ld.errors.InvalidSamples, match="column 'size' holds 9 in row 0"):
         density.score(np.array([["red", 9, 0]], dtype=object))
     density.fit(people)
@@ -335,3 +338,13 @@ def test_conditionals_by_names() -> None:
         assert text in str(caught.value)
     with pytest.raises(ld.LegendreError, match="has probability 0 in this density"):
         ld.LegendreDensity(2, categories=[["a", "b", "c"], None]).fit([["a", "x"], ["b", "y"]]).conditional({0: "c"})
+
+
+def test_a_level_that_only_rows_without_weight_have_is_none() -> None:
+    rows = np.array([["a", "x"], ["b", "y"], ["b", "x"], ["c", "z"]], dtype=object)
+    density = ld.LegendreDensity(1).fit(rows, sample_weight=[1, 1, 1, 0])
+    assert_array_equal(density.score_samples(rows[:3]), ld.LegendreDensity(1).fit(rows[:3]).score_samples(rows[:3]))
+    assert [column.values.tolist() for column in density.columns_ if isinstance(column, Levels)] == [
+        ["a", "b"],
+        ["x", "y"],
+    ]

@@ -21,6 +21,7 @@ KINDS = {
     "legendre-ladder": ("legendre.tasks.geometry.kl_ladder", "Ladder"),
     "legendre-likelihood-ratio": ("legendre.results.inference.ratio", "LikelihoodRatio"),
     "legendre-loglinear": ("legendre.tasks.loglinear.result", "LogLinear"),
+    "legendre-partial-loglinear": ("legendre.tasks.loglinear.partial", "PartialLogLinear"),
     "legendre-smoothed": ("legendre.tasks.smooth.result", "Smoothed"),
 }
 """By the format that a file names: the module and the class of what it holds. Modules are imported when needed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from legendre.core.arguments import entries
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.types import AnyArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, IntArray
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 
@@ -36,21 +37,45 @@ class Column:
     def take(self, rows: Any) -> Column:
         return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
 
-    def missing(self, infinite: bool = False) -> int | None:
-        """Find the first row without a value: NaN, NaT, NA or None; or with an infinite one, if that counts."""
+    def absent(self, infinite: bool = False) -> BoolArray:
+        """Mark the rows without a value: NaN, NaT, NA or None; or with an infinite one, if that counts."""
+        absent = self._absent_values(infinite)
+        return absent if self.codes is None else absent[self.codes]
+
+    def _absent_values(self, infinite: bool = False) -> BoolArray:
         kind, absent = self.values.dtype.kind, np.zeros(len(self.values), np.bool_)
         if kind == "O":
             absent[:] = [v is None or type(v).__name__ == "NAType" or v != v for v in self.values]
         elif kind in "fmM":
             absent = ~np.isfinite(self.values) if infinite else np.isnan(self.values)
-        rows = absent if self.codes is None else absent[self.codes]
+        return absent
+
+    def missing(self, infinite: bool = False) -> int | None:
+        """Find the first row that is absent."""
+        rows = self.absent(infinite)
         return int(rows.argmax()) if rows.any() else None
+
+    def filled(self) -> Column:
+        """Put a value that occurs where there is none, so that the others are read as in a column without gaps."""
+        rows, lost = self.absent(), self._absent_values()
+        if not lost.any():
+            return self
+        first = int(rows.argmin())
+        if self.codes is None:
+            return Column(np.where(rows, self.values[first], self.values))
+        codes = (np.cumsum(~lost) - 1)[np.where(rows, self.codes[first], self.codes)]
+        values = self.values[~lost]
+        if not self.ordered and all(isinstance(value, NUMBERS) for value in values.tolist()):
+            return Column(np.array(values.tolist())[codes])
+        return Column(values, codes, self.ordered)
 
     def levels(self, label: str) -> AnyArray:
         """Return the values in the column's own order if it has one, else those that occur, sorted."""
         if self.ordered:
             return self.values
-        seen = self.values if self.codes is None else self.values[np.bincount(self.codes) > 0]
+        seen = (
+            self.values if self.codes is None else self.values[np.bincount(self.codes, minlength=len(self.values)) > 0]
+        )
         try:
             return np.unique(seen)
         except TypeError:
@@ -90,6 +115,26 @@ class Table:
             if isinstance(series, nw.Series):
                 return _series(series, label)
         return _values(np.asarray(_unmasked(held)) if isinstance(held, np.ndarray) else objects(list(held)), label)
+
+    def by_name(self, wanted: Sequence[str], name: str, optional: str | None = None) -> Table:
+        """Put columns that have names in the order wanted; `optional` need not be there, and holds 0 then.
+
+        >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
+        ['a', 'b']
+        """
+        own = [str(column) for column in self.names]
+        lacking = [column for column in wanted if column not in own and column != optional]
+        unknown = [column for column in own if column not in wanted]
+        if lacking:
+            near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
+            hint = f" Is it {near[0]!r}? Rename it." if near else f" It has {', '.join(map(repr, own))}."
+            raise InvalidSamples(f"{name} has no column {lacking[0]!r}, which fit saw.{hint}")
+        if unknown:
+            near = get_close_matches(unknown[0], wanted, n=1, cutoff=0.7)
+            hint = f" {near[0]!r} is there as well." if near else ""
+            raise InvalidSamples(f"{name} has a column {unknown[0]!r}, which fit did not see.{hint} Leave it out.")
+        held = dict(zip(own, self.held, strict=True))
+        return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
 
     @property
     def text_names(self) -> list[str] | None:
@@ -162,12 +207,18 @@ def _series(series: Any, label: str) -> Column:
     import narwhals.stable.v2 as nw
 
     kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
-    if (category or kind == nw.String) and not series.null_count():
-        own, ordered = series.unique(maintain_order=True).to_list(), nw.is_ordered_categorical(series)
+    ordered, gaps = category and nw.is_ordered_categorical(series), series.null_count() > 0
+    if ordered or ((category or kind == nw.String) and not gaps):
+        own = series.unique(maintain_order=True).to_list()
         if ordered:
             own = list(kind.categories) if kind == nw.Enum else series.cat.get_categories().to_list()
-        codes = series.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
-        return Column(objects(own), codes, ordered)
+        seen = series.drop_nulls() if gaps else series
+        codes = seen.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
+        if not gaps:
+            return Column(objects(own), codes, ordered)
+        places = np.full(len(series), len(own))
+        places[~series.is_null().to_numpy()] = codes
+        return Column(objects([*own, None]), places, ordered)
     try:
         values = objects(series.to_list()) if category else series.to_numpy()
     except Exception as problem:  # each library has errors of its own

@@ -19,7 +19,7 @@ from legendre.core.origin import Origin
 from legendre.core.types import AnyArray
 from legendre.data.contingency_table import ContingencyTable
 from legendre.data.observation import beyond_memory
-from legendre.data.readers.columns import read_table
+from legendre.data.readers.columns import Table, read_table
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import FRAMES, opened
 from legendre.data.readers.missing import without_missing
@@ -59,7 +59,7 @@ def table(
         Names of the variables of an array; else A, B, C, ...
     missing
         What becomes of rows of a data frame in which a variable has no value: "refuse" names the first, "drop" leaves
-        them out and says how many.
+        them out and says how many. (`loglinear` can use them: ``missing="em"``.)
 
     Returns
     -------
@@ -85,16 +85,19 @@ def table(
         return data if variables is None else data.margin(list(variables))
     if has_rows(data, variables, counts):
         if missing not in ("refuse", "drop"):
-            raise InvalidSamples(f'table(missing={missing!r}): it is "refuse" or "drop".')
+            raise InvalidSamples(
+                f'table(missing={missing!r}): it is "refuse" or "drop". Rows that lack values have no cell of the '
+                'table; loglinear(frame, formula, missing="em") uses them.'
+            )
         data, notes = without_missing(data, variables, counts) if missing == "drop" else (data, ())
         values, origin, more = _counted(data, variables, counts, levels)
-        return _checked(values, origin, (*notes, *more))
+        return checked_table(values, origin, (*notes, *more))
     if counts is not None:
         raise InvalidSamples(
             f"table(counts={_short(counts)}): only a data frame has a column of counts; a {type(data).__name__} is "
             "read as a table of counts itself."
         )
-    found = _checked(*_held(data, names, levels))
+    found = checked_table(*_held(data, names, levels))
     return found if variables is None else found.margin(list(variables))
 
 
@@ -116,6 +119,20 @@ def has_rows(data: Any, variables: Any, counts: Any) -> bool:
 
 def _counted(data: Any, variables: Any, counts: Any, levels: Any) -> tuple[AnyArray, Origin, tuple[str, ...]]:
     """Count the rows of a frame."""
+    given = opened_rows(data, variables, counts)[1]
+    try:
+        found = from_rows(data, None if variables is None else list(variables), given, levels)
+    except InvalidSamples as problem:
+        if "is missing in row" not in str(problem):
+            raise
+        raise InvalidSamples(
+            f"{problem} missing='drop' leaves them out and says how many; loglinear(..., missing='em') uses them."
+        ) from None
+    return _whole(found)
+
+
+def opened_rows(data: Any, variables: Any, counts: Any) -> tuple[Table, Any]:
+    """Check the names of columns, and the counts; return the rows and the counts, ``None`` where each row is a case."""
     source = read_table(data, "frame")
     named = [str(name) for name in source.names]
     if counts is None:
@@ -128,8 +145,7 @@ def _counted(data: Any, variables: Any, counts: Any, levels: Any) -> tuple[AnyAr
             raise InvalidSamples(f"table: {unknown_name('column', str(name), named)}")
     if given is not None:
         _check_column(source.column(given).rows() if isinstance(given, str) else np.asarray(given), given)
-    found = from_rows(data, None if variables is None else list(variables), given, levels)
-    return _whole(found)
+    return source, given
 
 
 def _check_column(counts: AnyArray, given: Any) -> None:
@@ -184,7 +200,7 @@ def _whole(found: SparseTensor) -> tuple[AnyArray, Origin, tuple[str, ...]]:
     return found.toarray(), found.origin, ()
 
 
-def _checked(values: AnyArray, origin: Origin, notes: tuple[str, ...]) -> ContingencyTable:
+def checked_table(values: AnyArray, origin: Origin, notes: tuple[str, ...]) -> ContingencyTable:
     """Check the counts, name what has no name, and leave out variables with a single level."""
     labels = _named(origin.of(values.shape))
     _check_counts(values, labels)

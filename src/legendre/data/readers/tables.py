@@ -82,7 +82,7 @@ def from_rows(
         raise InvalidSamples(f"the table has {size}: there is nothing to count.")
     modes = _chosen(source, columns, counts if isinstance(counts, str) else None)
     given = _levels(levels, modes)
-    read = [_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
+    read = [coded_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
     indices, found, shape = zip(*read, strict=True)
     names = None if source.array is not None else tuple(map(str, modes))
 
@@ -121,7 +121,7 @@ def _levels(levels: Any, modes: list[Hashable]) -> dict[Hashable, Any]:
     return dict(zip(modes, levels, strict=True))
 
 
-def _mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
+def coded_mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
     """Return the index of each row, the levels and the size of the mode; `given` is one of the latter two, or not."""
     if (row := column.missing()) is not None:
         raise InvalidSamples(

@@ -108,7 +108,7 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
             raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.")
     counts, others = counts_of(small), counts_of(large)
     _check_same_table(small, large, counts, others)
-    _check_nested(small, large)
+    check_nested(small, large)
     df = added_parameters(small, large.model.terms)
     statistic = max(counts.g2() - others.g2(), 0.0)  # rounding may leave -1e-13
     return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
@@ -183,7 +183,8 @@ def _refuse_difference(what: str, inside: BoolArray, one: AnyArray, other: AnyAr
         raise InvalidQuery(f"the {what} differ, first at {cell_name(place)}: {values}. {SAME}")
 
 
-def _check_nested(small: Decomposition, large: Decomposition) -> None:
+def check_nested(small: Decomposition, large: Decomposition) -> None:
+    """Refuse two models of which the first is not contained in the second."""
     one, other = small.model.terms, large.model.terms
     place = _places(one, other)
     if (place >= 0).all():

@@ -42,8 +42,11 @@ class Information:
         return out
 
 
-def information(fit: Decomposition) -> Information:
-    """Invert the Fisher matrix on the face; find which parameters the face leaves open."""
+def information(fit: Decomposition, missing: FloatArray | None = None) -> Information:
+    """Invert the Fisher matrix on the face; find which parameters the face leaves open.
+
+    `missing` is information that the data lack (per case, |B| x |B|): rows without a value of some variables.
+    """
     if fit.n_params > limits.LARGEST_MATRIX:
         raise InvalidQuery(
             f"standard errors need a Fisher matrix of {fit.n_params:,} x {fit.n_params:,}; at most "
@@ -59,6 +62,7 @@ def information(fit: Decomposition) -> Information:
     engine = engine_for(model)
     # the matrix of all parameters: scaling gives dependent ones values of their own
     fisher = engine.fisher(engine.at(fit.theta))
+    fisher = fisher if missing is None else fisher - missing
     whole = len(columns) == fit.n_params
     factor = factorise(fisher if whole else fisher[np.ix_(columns, columns)], model.space.n_summed)
     sigma = factor.solve(np.eye(len(columns))) / fit.total

@@ -36,6 +36,7 @@ class Estimator(ABC):
 
     alpha: float
     decomposition_: Decomposition
+    feature_names_in_: AnyArray
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> FloatArray:
@@ -75,6 +76,27 @@ class Estimator(ABC):
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+
+    def _as_fitted(self, samples: Table, name: str, optional: int | None = None) -> Table:
+        """Put columns in the order of fit where both tables name them; others stand in that order already.
+
+        The column with the number `optional` need not be there.
+        """
+        seen, now = self._column_names(), samples.text_names
+        if seen is None or now is None or not (hasattr(self, "feature_names_in_") or set(seen) & set(now)):
+            return samples
+        return samples.by_name(seen, name, None if optional is None else seen[optional])
+
+    def _column_names(self) -> list[str] | None:
+        """Return the names of the columns, if fit saw some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(column) for column in names]
+
+    def _keep_names(self, samples: Table | None) -> None:
+        """Keep the names of the columns, as scikit-learn does; there are none where a tensor was given."""
+        vars(self).pop("feature_names_in_", None)
+        if samples is not None and samples.text_names is not None:
+            self.feature_names_in_ = np.array(samples.text_names, dtype=object)
 
     def _pseudo_count(self) -> float:
         if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):

@@ -15,11 +15,12 @@ from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
-from legendre.core.types import AnyArray, FloatArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dask.observation import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
+from legendre.data.readers.columns import Table
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
@@ -72,8 +73,9 @@ class BoltzmannMachine(Estimator):
         The logarithm of the partition function Z.
     decomposition_
         The `Decomposition`, with its certificate.
-    names_, levels_, categories_, n_features_in_
-        What the columns of the data are: names, numbers of levels, and their labels where they are texts or categories.
+    names_, levels_, categories_, n_features_in_, feature_names_in_
+        What the columns of the data are: names, numbers of levels, and their labels where they are texts or categories;
+        the names of the table's own columns, by which other tables are read.
 
     See Also
     --------
@@ -117,14 +119,17 @@ class BoltzmannMachine(Estimator):
         del y
         samples = samples_of(X, "samples")
         names = samples.text_names if self.names is None else self.names
+        listed, own = entries(names) or [], samples.text_names
+        if own is not None and set(map(str, listed)) == set(own):
+            samples = samples.by_name(listed, "samples")
         variables = Variables.learned(samples, names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
         if math.prod(variables.shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
-            return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables)
+            return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables, samples)
         try:
             _check_states(variables, variables.groups(self.edges))
-            return self._learn(observe_rows(states, weights, variables.shape, alpha), variables)
+            return self._learn(observe_rows(states, weights, variables.shape, alpha), variables, samples)
         except InvalidBasis as problem:
             if holds_grid(variables.shape):
                 raise
@@ -146,7 +151,7 @@ class BoltzmannMachine(Estimator):
         _check_states(variables, variables.groups(self.edges))
         return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
 
-    def _learn(self, X: Observation, variables: Variables) -> Self:
+    def _learn(self, X: Observation, variables: Variables, samples: Table | None = None) -> Self:
         singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
         blocks = [*singles, *groups]  # biases first, then the groups in the order given
         binary = set(variables.shape) == {2}
@@ -155,6 +160,7 @@ class BoltzmannMachine(Estimator):
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         self.categories_ = variables.categories
+        self._keep_names(samples)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
         found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
@@ -172,9 +178,18 @@ class BoltzmannMachine(Estimator):
         return Variables(self.names_, self.levels_, self.categories_)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Return the log probability of each row."""
-        states = self._variables.cells(samples_of(X, "samples"))
+        """Return the log probability of each row; columns that have names are found by them, in whatever order."""
+        states = self._states(X)
         return self.decomposition_.log_prob(states)
+
+    def _states(self, X: ArrayLike, unread: int | None = None) -> IntArray:
+        """Read rows; the variable `unread` is read as 0, and a table with names may lack it."""
+        variables = self._variables
+        return variables.cells(self._as_fitted(samples_of(X, "samples"), "samples", unread), unread)
+
+    def _column_names(self) -> list[str] | None:
+        named = [name for name in self.names_ if isinstance(name, str)]
+        return super()._column_names() or (named if len(named) == len(self.names_) else None)
 
     def log_likelihood(self, X: ArrayLike) -> float:
         """Return the log-likelihood of all rows together, in nats."""
@@ -231,10 +246,11 @@ class BoltzmannMachine(Estimator):
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
         """Return the probability of each level of one variable given all others, row by row, n x levels.
 
-        X has a column for that variable too, whose values do not matter: NaN will do.
+        An array has a column for that variable too, whose values do not matter: NaN will do. A table with names need
+        not have it.
         """
         k = self._variables.index(of)
-        states = self._variables.cells(samples_of(X, "samples"), unread=k)
+        states = self._states(X, unread=k)
         log_q = np.empty((len(states), self.levels_[k]))
         for level in range(self.levels_[k]):
             states[:, k] = level

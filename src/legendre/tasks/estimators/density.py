@@ -76,7 +76,6 @@ class LegendreDensity(Estimator):
 
     columns_: list[Levels | Bins]
     n_features_in_: int
-    feature_names_in_: AnyArray
 
     def __init__(
         self,
@@ -112,9 +111,7 @@ class LegendreDensity(Estimator):
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
         self.decomposition_ = decompose(table, basis, tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
-        vars(self).pop("feature_names_in_", None)
-        if samples.text_names is not None:
-            self.feature_names_in_ = np.array(samples.text_names, dtype=object)
+        self._keep_names(samples)
         return self
 
     def _labels(self) -> Labels:
@@ -124,9 +121,12 @@ class LegendreDensity(Estimator):
         return Labels(shape, None if names is None else tuple(map(str, names)), levels)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Return the log-likelihood of each row: of its cell, divided by the widths of the bins."""
+        """Return the log-likelihood of each row: of its cell, divided by the widths of the bins.
+
+        Columns that have names are found by them, in whatever order they come.
+        """
         self._check_fitted()
-        samples = samples_of(X, "X")
+        samples = self._as_fitted(samples_of(X, "X"), "X")
         self._check_columns(samples)
         seen = _read(samples, getattr(self, "feature_names_in_", samples.names))
         cells = np.stack([how.codes(column) for how, column in zip(self.columns_, seen.values(), strict=True)], axis=1)
@@ -211,9 +211,6 @@ class LegendreDensity(Estimator):
                 f"X has {len(samples.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        seen, now = getattr(self, "feature_names_in_", None), samples.text_names
-        if seen is not None and now is not None and list(seen) != now:
-            raise InvalidSamples(f"the columns of X are {now}; fit saw {list(seen)}. Put them in that order.")
 
     def __sklearn_tags__(self) -> Any:
         """Describe the estimator to scikit-learn, which alone calls this."""

@@ -107,11 +107,6 @@ class Variables:
         """Read rows of levels; whatever column `unread` holds is read as 0."""
         if len(samples.names) != len(self.names):
             raise InvalidSamples(f"samples has {len(samples.names)} columns; there are {len(self.names)} variables.")
-        columns = samples.text_names  # other names may be those of another table
-        if columns is not None and tuple(columns) != self.names and set(columns) == set(self.names):
-            raise InvalidSamples(
-                f"the columns of samples are {columns}; the variables are {list(self.names)}. Put them in that order."
-            )
         rows = _numbers(samples) if self.categories is None else self._coded(samples, self.categories, unread)
         if unread is not None:
             rows = rows.copy()

@@ -11,7 +11,7 @@ from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.text_table import Columns
 from legendre.results.inference.printout import shown, stars
-from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
+from legendre.results.inference.ratio import LikelihoodRatio
 from legendre.tasks.loglinear.result import LogLinear
 
 
@@ -117,7 +117,7 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
 
 def _tested(small: LogLinear, large: LogLinear) -> LikelihoodRatio:
     try:
-        return likelihood_ratio(small.fit, large.fit)
+        return small.against(large)
     except InvalidQuery as problem:
         if "nested" not in str(problem):
             raise
@@ -128,6 +128,5 @@ def _tested(small: LogLinear, large: LogLinear) -> LikelihoodRatio:
 
 
 def _check_same_table(one: LogLinear, other: LogLinear) -> None:
-    same = one.names == other.names and one.fit.shape == other.fit.shape
-    if not same or (one.inference.counts.grid(one.fit.shape) != other.inference.counts.grid(other.fit.shape)).any():
+    if not one.same_table(other):
         raise InvalidQuery(f"anova: {one.formula} and {other.formula} are models of different tables.")

@@ -16,7 +16,6 @@ from legendre.core.html import fragment
 from legendre.core.text_table import Columns
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import shown, stars
-from legendre.results.inference.ratio import likelihood_ratio
 from legendre.tasks.loglinear.formula import FunctionTerm, Model, Term, read_formula
 from legendre.tasks.loglinear.graphs import cliques_of, edges_of, neighbours
 from legendre.tasks.loglinear.terms import closed, in_order, term_name
@@ -124,7 +123,7 @@ def dropped(model: LogLinear) -> Terms:
     found = [(term_name(term, model.names), smaller) for term, smaller in _without(model.model, model.names)]
     found += [(str(f), _less(model.model, f)) for f in model.model.functions]
     models = [model.refitted(smaller) for _, smaller in found]
-    tests = [likelihood_ratio(small.fit, model.fit) for small in models]
+    tests = [small.against(model) for small in models]
     return _terms(model, [name for name, _ in found], models, tests, "without")
 
 
@@ -134,7 +133,7 @@ def added(model: LogLinear, scope: str | Sequence[Any] | None) -> Terms:
     largest = _scope(model, scope)
     found = [(term_name(term, model.names), larger) for term, larger in _with(model.model, largest, model.names)]
     models = [model.refitted(larger) for _, larger in found]
-    tests = [likelihood_ratio(model.fit, large.fit) for large in models]
+    tests = [model.against(large) for large in models]
     return _terms(model, [name for name, _ in found], models, tests, "with")
 
 

@@ -11,13 +11,18 @@ from numpy.typing import ArrayLike
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSupport, InvalidTensor
 from legendre.core.types import FloatArray
+from legendre.data.checks import support_mask
 from legendre.data.contingency_table import ContingencyTable
 from legendre.data.observation import Observation, beyond_memory
+from legendre.data.partial_table import PartialTable
 from legendre.data.read import read
-from legendre.data.readers.contingency import has_rows, table
+from legendre.data.readers.contingency import checked_table, has_rows, table
+from legendre.data.readers.partial import partial_table
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.plan import Settings
+from legendre.tasks.loglinear.em import Incomplete
 from legendre.tasks.loglinear.formula import left_side, names_in, read_formula
+from legendre.tasks.loglinear.partial import PartialLogLinear, fitted_partial
 from legendre.tasks.loglinear.result import LogLinear, fitted
 
 
@@ -29,7 +34,7 @@ def loglinear(
     variables: Sequence[Hashable] | None = None,
     levels: Mapping[Any, Any] | None = None,
     names: Sequence[Hashable] | None = None,
-    missing: Literal["refuse", "drop"] = "refuse",
+    missing: Literal["refuse", "drop", "em"] = "refuse",
     offset: ArrayLike | None = None,
     support: str | ArrayLike = "all",
     hierarchical: bool = True,
@@ -53,8 +58,13 @@ def loglinear(
     variables
         Of a data frame the variables of the table; by default those of the formula. A table is taken whole: a variable
         that the formula does not name has levels of equal frequency.
-    levels, names, missing
+    levels, names
         As in `table`.
+    missing
+        What becomes of rows of a data frame that lack a value of a variable. "refuse" names the first of them. "drop"
+        leaves them out, and says how many. "em" uses them: each counts for the margin of the variables that it has, by
+        expectation-maximisation, which is right where values are missing at random. The result is then a
+        `PartialLogLinear`; where no row lacks anything it is the same as without.
     offset
         Known terms of log means, an array of the table's shape.
     support
@@ -69,7 +79,8 @@ def loglinear(
     Returns
     -------
     LogLinear
-        Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it.
+        Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it. A
+        `PartialLogLinear`, which is one too, where rows lack values.
 
     See Also
     --------
@@ -92,12 +103,38 @@ def loglinear(
     status  the maximum likelihood estimate exists, and this is it
     """
     settings = Settings.read(tol=tol)
-    X = _table(data, formula, counts, variables, levels=levels, names=names, missing=missing)
+    if missing == "em" and not isinstance(data, ContingencyTable) and has_rows(data, variables, counts):
+        rows = partial_table(data, *_of_frame(formula, counts, variables), levels)
+        if rows.complete < rows.total:
+            return _partial(rows, formula, offset, support, hierarchical, settings)
+        data, variables, counts = checked_table(rows.patterns[0].counts, rows.origin, rows.notes), None, None
+    how = "refuse" if missing == "em" else missing
+    X = _table(data, formula, counts, variables, levels=levels, names=names, missing=how)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
     model = read_formula(formula, called)
     observed: Observation = read(X, support, None if offset is None else _base(offset, X.shape))
     return fitted(observed, model, called, hierarchical, settings)
+
+
+def _of_frame(formula: Any, counts: Any, variables: Any) -> tuple[Any, Any]:
+    """Return the variables and the counts of a data frame: what the formula names, where the caller does not."""
+    return names_in(formula) if variables is None else variables, left_side(formula) if counts is None else counts
+
+
+def _partial(
+    rows: PartialTable, formula: Any, offset: Any, support: Any, hierarchical: bool, settings: Settings
+) -> PartialLogLinear:
+    """Fit rows of which some lack values."""
+    if isinstance(support, str) and support != "all":
+        raise InvalidSupport(
+            f"support={support!r} with missing='em': which cells are empty is not known where rows lack values. Pass a "
+            "boolean array, False where a cell cannot occur."
+        )
+    base = None if offset is None else _base(offset, rows.shape)
+    mask = None if isinstance(support, str) else support_mask(np.empty(rows.shape), None, support)
+    model = read_formula(formula, rows.names)
+    return fitted_partial(Incomplete(rows, mask, base), model, rows.names, hierarchical, settings)
 
 
 def _table(data: Any, formula: Any, counts: Any, variables: Any, **settings: Any) -> Any:
@@ -110,9 +147,7 @@ def _table(data: Any, formula: Any, counts: Any, variables: Any, **settings: Any
         return data
     if isinstance(data, ContingencyTable) or not has_rows(data, variables, counts):
         return table(data, variables, counts, **settings)
-    if counts is None:
-        counts = left_side(formula)
-    return table(data, names_in(formula) if variables is None else variables, counts, **settings)
+    return table(data, *_of_frame(formula, counts, variables), **settings)
 
 
 def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from legendre.basis.basis import Basis
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
 from legendre.fitting.decompose import fit_recipe
@@ -18,6 +19,7 @@ from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.printout import shown
+from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.result import Inference
 from legendre.results.plots.plots import FitPlots
 from legendre.results.report import count_name
@@ -121,6 +123,28 @@ class LogLinear(InferenceView, Storable):
             raise InvalidSetting("the table is not at hand (this model was loaded from a file); fit it anew.")
         return fitted(self.fit.data, model, self.names, self.hierarchical, self.settings)
 
+    def against(self, large: LogLinear) -> LikelihoodRatio:
+        """Test this model against a larger one of the same table that contains it."""
+        self.check_alike(large)
+        return likelihood_ratio(self.fit, large.fit)
+
+    def check_alike(self, other: LogLinear) -> None:
+        """Refuse to compare models of different variables, or of rows that were read in different ways."""
+        both = f"{self.formula} and {other.formula}"
+        if type(self) is not type(other):
+            raise InvalidQuery(f"{both}: for one of these models rows that lack values were used, for the other not.")
+        if self.names != other.names:
+            hint = "of the same table; of a data frame name the same variables for both: variables=[...]"
+            named = f"{', '.join(self.names)} and {', '.join(other.names)}"
+            raise InvalidQuery(f"{both} are models of different variables, {named}. Compare models {hint}.")
+
+    def same_table(self, other: LogLinear) -> bool:
+        """Whether another model is one of the same counts of the same variables."""
+        if self.names != other.names or self.fit.shape != other.fit.shape or type(self) is not type(other):
+            return False
+        counts, others = (m.inference.counts.grid(m.fit.shape) for m in (self, other))
+        return bool((counts == others).all())
+
     def drop1(self) -> Terms:
         """Leave out each term in turn that no other one contains, to see how much worse the model fits.
 
@@ -200,24 +224,27 @@ class LogLinear(InferenceView, Storable):
         return self._head().text()
 
     def _head(self) -> NamedValues:
-        tests, labels = self.inference, self.fit.labels
+        labels = self.fit.labels
         modes = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
-        said = [
-            ("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}"),
-            ("G2", _tested(tests.g2, tests.df, tests.g2_p_value)),
-            ("X2", _tested(tests.x2, tests.df, tests.x2_p_value)),
-            ("AIC", f"{tests.aic:.3f}"),
-            ("BIC", f"{tests.bic:.3f}"),
-            ("status", self._status()),
-        ]
+        said = [("table", f"{shortened(modes, 160)}, N = {self.fit.total:.0f}"), *self._tests()]
         written = bracketed(self.terms, self.names) if self.hierarchical else self.formula
         functions = "".join(f" + {function}" for function in self.model.functions)
         absent = [name for name in self.names if not any(name in term for term in self.terms)]
         if absent and not self.model.functions:
             said.append(("note", f"not in the model, so that all levels have equal means: {', '.join(absent)}"))
-        notes = [*tests.notes, *self.fit.origin.notes]
-        said += [("note", note) for note in notes]
+        said += [("note", note) for note in (*self.inference.notes, *self.fit.origin.notes)]
         return NamedValues(f"Log-linear model {written}{functions if self.hierarchical else ''}", said)
+
+    def _tests(self) -> list[tuple[str, str]]:
+        """List the tests of fit, the criteria and how the fit ended."""
+        tests = self.inference
+        return [
+            ("G2", tested(tests.g2, tests.df, tests.g2_p_value)),
+            ("X2", tested(tests.x2, tests.df, tests.x2_p_value)),
+            ("AIC", f"{tests.aic:.3f}"),
+            ("BIC", f"{tests.bic:.3f}"),
+            ("status", self._status()),
+        ]
 
     def _status(self) -> str:
         if self.fit.status is Status.CONVERGED:
@@ -250,12 +277,18 @@ def fitted(
     data: Observation, model: Model, names: tuple[str, ...], hierarchical: bool, settings: Settings
 ) -> LogLinear:
     """Fit a model to a table that has been read."""
-    whole = hierarchical_model(model) if hierarchical else replace(model, removed=frozenset())
-    basis: Basis = basis_of(whole, data.labels, names, hierarchical=hierarchical)
+    whole, basis = written_out(model, data.labels, names, hierarchical=hierarchical)
     fit = warned(fit_recipe(data, basis, settings), stacklevel=4)
     return LogLinear(fit.inference(), whole, names, hierarchical, settings)
 
 
-def _tested(statistic: float, df: int, p: float) -> str:
+def written_out(model: Model, labels: Labels, names: tuple[str, ...], *, hierarchical: bool) -> tuple[Model, Basis]:
+    """Return a model with all of its terms, and its basis."""
+    whole = hierarchical_model(model) if hierarchical else replace(model, removed=frozenset())
+    return whole, basis_of(whole, labels, names, hierarchical=hierarchical)
+
+
+def tested(statistic: float, df: int, p: float) -> str:
+    """Write a statistic with its degrees of freedom and p-value."""
     told = f", p = {shown(p)}".replace("= <", "< ") if df > 0 else ""
     return f"{statistic:.4f} on {count_name(df)} df{told}"

@@ -1,0 +1,358 @@
+"""Rows that lack values: expectation-maximisation against the likelihood of what was observed, from its definition."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import legendre as ld
+from legendre.core.errors import InvalidQuery, InvalidSamples, InvalidSupport
+from legendre.tasks.loglinear.observed import Margin
+from legendre.tasks.loglinear.saturated import saturated
+
+Rows = dict[str, list[Any]]
+NAMES = "abc"
+LEVELS = {"a": ["a0", "a1"], "b": ["b0", "b1"], "c": ["c0", "c1", "c2"]}
+# Little and Rubin, Statistical Analysis with Missing Data: a 2 x 2 table with supplemental margins
+SUPPLEMENTAL: Rows = {
+    "y1": ["1", "1", "2", "2", "1", "2", None, None],
+    "y2": ["1", "2", "1", "2", None, None, "1", "2"],
+    "n": [100, 50, 75, 75, 30, 60, 28, 60],
+}
+
+
+def drawn(seed: int, n: int = 300, share: float = 0.25) -> Rows:
+    """Draw rows in which a and b depend on each other, and values are missing at random."""
+    rng = np.random.default_rng(seed)
+    a, c = rng.integers(0, 2, n), rng.integers(0, 3, n)
+    codes = {"a": a, "b": (a + (rng.random(n) < 0.3)) % 2, "c": c}
+    gone = {name: rng.random(n) < share for name in NAMES}
+    return {name: [None if gone[name][i] else LEVELS[name][codes[name][i]] for i in range(n)] for name in NAMES}
+
+
+def em(rows: Any, formula: str, **settings: Any) -> ld.PartialLogLinear:
+    found = ld.loglinear(rows, formula, missing="em", **settings)
+    assert isinstance(found, ld.PartialLogLinear)
+    return found
+
+
+def log_likelihood(rows: Rows, q: Any) -> float:
+    """Sum the logarithm of the probability of what each row shows, cell by cell."""
+    total = 0.0
+    for i in range(len(rows["a"])):
+        shown = {name: rows[name][i] for name in NAMES if rows[name][i] is not None}
+        if shown:
+            total += np.log(sum(q[cell] for cell in cells() if fits(cell, shown)))
+    return float(total)
+
+
+def cells() -> list[tuple[int, ...]]:
+    return list(product(range(2), range(2), range(3)))
+
+
+def fits(cell: tuple[int, ...], shown: dict[str, Any]) -> bool:
+    return all(LEVELS[name][cell[NAMES.index(name)]] == level for name, level in shown.items())
+
+
+def design(formula: str) -> Any:
+    """List dummy variables of treatment contrasts, without the constant: cells x parameters."""
+    columns = []
+    for term in ("a", "b", "c", *(["ab"] if "a*b" in formula else []), *(["bc"] if "b*c" in formula else [])):
+        for levels in product(*(range(1, len(LEVELS[name])) for name in term)):
+            wanted = dict(zip(term, levels, strict=True))
+            columns.append([float(all(cell[NAMES.index(k)] == v for k, v in wanted.items())) for cell in cells()])
+    return np.array(columns).T
+
+
+def patterns(rows: Rows) -> list[tuple[int, list[int]]]:
+    """Count equal rows; list the cells that each may belong to."""
+    found: dict[tuple[Any, ...], int] = {}
+    for row in zip(*(rows[name] for name in NAMES), strict=True):
+        found[row] = found.get(row, 0) + 1
+    out = []
+    for row, n in found.items():
+        shown = {name: level for name, level in zip(NAMES, row, strict=True) if level is not None}
+        if shown:
+            out.append((n, [j for j, cell in enumerate(cells()) if fits(cell, shown)]))
+    return out
+
+
+def objective(rows: Rows, Z: Any) -> Any:
+    listed = patterns(rows)
+
+    def value(beta: Any) -> float:
+        logs = Z @ beta
+        q = np.exp(logs - logs.max())
+        q /= q.sum()
+        return -float(sum(n * np.log(q[own].sum()) for n, own in listed))
+
+    return value
+
+
+@pytest.mark.parametrize("formula", ["a + b + c", "a*b + c", "a*b + b*c"])
+def test_the_maximum_is_that_of_a_general_optimiser(formula: str) -> None:
+    rows = drawn(1)
+    m = em(rows, formula)
+    Z = design(formula)
+    value = objective(rows, Z)
+    best = minimize(value, np.zeros(Z.shape[1]), method="BFGS", options={"gtol": 1e-7})
+    assert m.converged
+    assert m.local_maximum
+    assert m.log_likelihoods[-1] == pytest.approx(-best.fun, abs=1e-8)
+    np.testing.assert_allclose(m.coef().estimate[1:], best.x, atol=2e-5)
+    q = np.asarray(m.fitted()) / m.fit.total
+    assert m.log_likelihoods[-1] == pytest.approx(log_likelihood(rows, q), abs=1e-9)
+    assert (np.diff(m.log_likelihoods) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("formula", ["a + b + c", "a*b + b*c"])
+def test_standard_errors_are_those_of_the_observed_information(formula: str) -> None:
+    """Louis' formula against second differences of the likelihood of what was observed."""
+    rows = drawn(2)
+    m = em(rows, formula)
+    value, beta, h = objective(rows, design(formula)), m.coef().estimate[1:], 1e-4
+    k = len(beta)
+    steps = np.eye(k) * h
+    hessian = np.array(
+        [
+            [
+                (
+                    value(beta + steps[i] + steps[j])
+                    - value(beta + steps[i] - steps[j])
+                    - value(beta - steps[i] + steps[j])
+                    + value(beta - steps[i] - steps[j])
+                )
+                / (4 * h * h)
+                for j in range(k)
+            ]
+            for i in range(k)
+        ]
+    )
+    np.testing.assert_allclose(m.coef().standard_error[1:], np.sqrt(np.diagonal(np.linalg.inv(hessian))), rtol=1e-5)
+    whole = ld.loglinear(ld.table(rows, missing="drop"), formula).coef().standard_error
+    assert (m.coef().standard_error < whole).all()  # rows that lack values say something too
+
+
+def test_a_published_table_with_supplemental_margins() -> None:
+    m = em(SUPPLEMENTAL, "y1*y2", counts="n")
+    assert (np.asarray(m.fitted()) / m.fit.total).round(2).tolist() == [[0.28, 0.17], [0.24, 0.31]]
+    assert m.global_maximum
+
+
+def test_monotone_patterns_have_a_closed_form() -> None:
+    """Where b is known only of rows of which a is, P(a) comes from all rows and P(b | a) from the complete ones."""
+    rows: Rows = {"a": [*"xxyyzz", *"xyz"], "b": [*"uvuvuv", None, None, None], "n": [5, 9, 7, 2, 4, 4, 11, 3, 8]}
+    m = em(rows, "a*b", counts="n")
+    complete = np.array(rows["n"][:6]).reshape(3, 2)
+    every = complete.sum(axis=1) + rows["n"][6:]
+    expected = every[:, None] * complete / complete.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(m.fitted(), expected, rtol=1e-9)
+    apart = em(rows, "a + b", counts="n")
+    test = apart.against(m)  # the rows without b say nothing about whether they go together
+    plain = ld.loglinear(complete, "A + B")
+    assert test.statistic == pytest.approx(plain.g2, abs=1e-8)
+    assert test.df == plain.df == apart.df
+    assert apart.g2 == pytest.approx(plain.g2, abs=1e-6)
+
+
+def test_complete_rows_are_fitted_as_ever() -> None:
+    rows = drawn(3, share=0.0)
+    m, plain = ld.loglinear(rows, "a*b + c", missing="em"), ld.loglinear(rows, "a*b + c")
+    assert type(m) is ld.LogLinear
+    assert (m.fit.theta == plain.fit.theta).all()
+    assert (m.g2, m.aic, m.df) == (plain.g2, plain.aic, plain.df)
+
+
+def test_complete_rows_alone_give_the_numbers_of_a_table() -> None:
+    """One row without any use for the model: all numbers but N are those of the complete rows."""
+    rows = drawn(4, share=0.0)
+    more = {name: [*rows[name], None] for name in NAMES}
+    more["c"][-1] = "c0"
+    m, plain = ld.loglinear(more, "a*b + c", missing="em"), ld.loglinear(rows, "a*b + c")
+    np.testing.assert_allclose(m.coef("sum").estimate[1:3], plain.coef("sum").estimate[1:3], atol=1e-9)
+    np.testing.assert_allclose(m.coef().standard_error[1:3], plain.coef().standard_error[1:3], rtol=1e-9)
+    assert m.df == plain.df
+    assert m.g2 == pytest.approx(plain.g2, abs=0.05)
+
+
+def kkt(matrix: Any, n: Any, q: Any) -> float:
+    return float((matrix.T @ (n / (matrix @ q))).max() / n.sum() - 1.0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_saturated_maximum_meets_its_condition(seed: int) -> None:
+    """For a concave likelihood of probabilities ``sum of n / (N q_entry) <= 1`` on every cell proves the maximum."""
+    rng = np.random.default_rng(seed)
+    grid = np.indices((3, 4)).reshape(2, -1)
+    entries = [np.arange(12), grid[0], grid[1]]
+    sizes = [12, 3, 4]
+    counts = [rng.poisson(mean, size).astype(float) for mean, size in zip((1.0, 6.0, 6.0), sizes, strict=True)]
+    margins = tuple(Margin(n, e, k == 0) for k, (n, e) in enumerate(zip(counts, entries, strict=True)))
+    found = saturated(margins)
+    matrix = np.vstack([[e == i for i in range(size)] for e, size in zip(entries, sizes, strict=True)]).astype(float)
+    n = np.concatenate(counts)
+    seen = n > 0
+    assert kkt(matrix[seen], n[seen], found.q) < 1e-7
+    assert found.gap == pytest.approx(n.sum() * max(kkt(matrix[seen], n[seen], found.q), 0.0), abs=1e-9)
+    q = np.full(12, 1 / 12)
+    for _ in range(3000):
+        q = q * (matrix[seen].T @ (n[seen] / (matrix[seen] @ q))) / n.sum()
+    assert found.log_likelihood >= n[seen] @ np.log(matrix[seen] @ q) - 1e-9
+
+
+def test_sparse_rows_end_on_the_boundary_exactly() -> None:
+    """Fitted counts that go to 0 are 0, their coefficients infinite, and no probabilities are better."""
+    rows: Rows = {"a": [*"xxyyxy", None, None], "b": [*"uvuv", None, None, *"uv"], "n": [10, 5, 8, 0, 3, 6, 3, 9]}
+    m = em(rows, "a*b", counts="n")
+    assert m.fitted()[1, 1] == 0.0
+    assert m.global_maximum
+    assert m.converged
+    assert m.coef()["a[y]:b[v]"] == -np.inf
+    assert np.isfinite(m.coef().standard_error[:3]).all()
+    for seed in range(3):
+        sparse = drawn(seed, n=25)
+        saturated_model = em(sparse, "a*b*c")
+        assert saturated_model.global_maximum
+        assert saturated_model.g2 == pytest.approx(0.0, abs=1e-5)
+
+
+def test_variables_that_are_never_known_together() -> None:
+    rows: Rows = {"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": [10, 5, 8, 4]}
+    both = em(rows, "a*b", counts="n")
+    assert not both.local_maximum
+    assert "flat" in both._status() or both.global_maximum
+    with pytest.raises(InvalidQuery, match="along some direction no information was observed"):
+        both.coef()
+    apart = em(rows, "a + b", counts="n")
+    assert (apart.df, both.df, apart.against(both).df) == (0, 0, 0)
+    np.testing.assert_allclose(apart.fitted(), 27 * np.outer([2 / 3, 1 / 3], [2 / 3, 1 / 3]), rtol=1e-9)
+
+
+def test_missing_completely_at_random() -> None:
+    """The statistic from its definition: each pattern on its own against one table for all."""
+    rows = drawn(5)
+    m = em(rows, "a*b*c")
+    apart = 0.0
+    df = -(len(cells()) - 1)
+    for has in product((True, False), repeat=3):
+        names = [name for name, keep in zip(NAMES, has, strict=True) if keep]
+        own = [
+            tuple(rows[name][i] for name in names)
+            for i in range(len(rows["a"]))
+            if [rows[name][i] is not None for name in NAMES] == list(has)
+        ]
+        if names and own:
+            counts = np.array([own.count(entry) for entry in set(own)])
+            apart += float(counts @ np.log(counts / counts.sum()))
+            df += int(np.prod([len(LEVELS[name]) for name in names])) - 1
+    assert m.mcar.df == df
+    assert m.mcar.statistic == pytest.approx(2 * (apart - m.log_likelihoods[-1]), abs=1e-5)
+
+
+def test_structural_zeros_and_offsets() -> None:
+    rows: Rows = {"a": [*"xxyyzz", *"xy"], "b": ["u", "v"] * 3 + [None, None], "n": [0, 9, 7, 2, 4, 4, 11, 3]}
+    mask = np.array([[False, True], [True, True], [True, True]])
+    m = em(rows, "a + b", counts="n", support=mask)
+    # rows of x alone can only be (x, v)
+    complete = np.array([[0, 20], [7, 2], [4, 4]])
+    assert np.isnan(np.asarray(m.fit.tensor(extend=False))[0, 0]) or m.fit.tensor(extend=False)[0, 0] == 0
+    assert m.converged
+    assert m.df == 1
+    assert m.fit.total == complete.sum() + 3
+    offset = np.log([[1.0, 2.0], [3.0, 1.0], [1.0, 1.0]])
+    shifted = em(rows, "a*b", counts="n", offset=offset)
+    plain = em(rows, "a*b", counts="n")
+    np.testing.assert_allclose(shifted.fitted(), plain.fitted(), atol=1e-7)
+    nothing = np.array([[False, False], [True, True], [True, True]])
+    with pytest.raises(InvalidSupport, match="11 rows have a x, which support says cannot occur"):
+        em({**rows, "n": [0, 0, 7, 2, 4, 4, 11, 3]}, "a + b", counts="n", support=nothing)
+    with pytest.raises(InvalidSupport, match="which cells are empty is not known where rows lack values"):
+        em(rows, "a + b", counts="n", support="nonzero")
+
+
+def test_comparisons_are_differences_of_likelihoods() -> None:
+    rows = drawn(6)
+    small, large = (em(rows, f) for f in ("a + b + c", "a*b + c"))
+    found = ld.anova(small, large)
+    gain = 2 * (large.log_likelihoods[-1] - small.log_likelihoods[-1])
+    assert found.tests[0].statistic == pytest.approx(gain, abs=1e-9)
+    assert found.tests[0].statistic == pytest.approx(small.g2 - large.g2, abs=1e-9)
+    assert found.tests[0].df == 1
+    assert small.aic - large.aic == pytest.approx(gain - 2, abs=1e-8)
+    assert large.drop1().lrt[list(large.drop1().names).index("a:b")] == pytest.approx(gain, abs=1e-9)
+    assert small.step().terms >= large.terms - {frozenset("c")}
+    assert large.update("- a:b").g2 == pytest.approx(small.g2, abs=1e-9)
+    with pytest.raises(InvalidQuery, match="rows that lack values"):
+        ld.anova(ld.loglinear(rows, "a + b + c", missing="drop"), large)
+    with pytest.raises(InvalidQuery, match="is not nested in"):
+        ld.anova(em(rows, "a*c + b", variables=["a", "b", "c"]), large)
+    with pytest.raises(
+        InvalidQuery, match=r"different variables, a, b, c and a, c, b.*name the same variables for both"
+    ):
+        ld.anova(large, em(rows, "a*c + b"))
+    with pytest.raises(InvalidQuery, match="different rows"):
+        small.against(em(drawn(7), "a*b + c"))
+
+
+def test_it_prints_and_is_saved(tmp_path: Path) -> None:
+    m = em(SUPPLEMENTAL, "y1 + y2", counts="n")
+    text = repr(m)
+    assert "300 complete, 90 without y2, 88 without y1" in text
+    assert "MCAR" in text
+    assert "X2" not in text
+    assert "a local maximum of the likelihood of what was observed; there may be others" in text
+    assert "300 complete" in m._repr_html_()
+    m.save(tmp_path / "m.npz")
+    again = ld.load(tmp_path / "m.npz")
+    assert type(again) is ld.PartialLogLinear
+    assert repr(again) == text
+    assert (again.coef().standard_error == m.coef().standard_error).all()
+    assert again.update("y1*y2").g2 == pytest.approx(0.0, abs=1e-6)
+    for ask in (m.bootstrap, m.evidence, m.residuals):
+        with pytest.raises(InvalidQuery, match="needs complete rows, and some of these lack values"):
+            ask()
+
+
+def test_columns_with_gaps_are_read_as_columns_without() -> None:
+    import pandas as pd
+
+    order = ["low", "mid", "high"]
+    size = pd.Categorical(["low", None, "high", "mid", "low"], categories=order, ordered=True)
+    frame = pd.DataFrame({"size": size, "n_rooms": [1, 2, np.nan, 2, 1], "n": [5, 4, 3, 6, 2]})
+    m = em(frame, "size + n_rooms", counts="n")
+    assert m.fit.labels.levels_of(0).tolist() == order
+    assert m.fit.labels.levels_of(1).tolist() == [1, 2]
+    assert m.rows.lacking() == [(("n_rooms",), 3), (("size",), 4)] or m.rows.lacking() == [
+        (("size",), 4),
+        (("n_rooms",), 3),
+    ]
+    polars = pytest.importorskip("polars")
+    other = polars.DataFrame(
+        {
+            "size": polars.Series(["low", None, "high", "mid", "low"], dtype=polars.Enum(order)),
+            "n_rooms": [1, 2, None, 2, 1],
+            "n": frame["n"],
+        }
+    )
+    assert em(other, "size + n_rooms", counts="n").g2 == pytest.approx(m.g2, abs=1e-12)
+
+
+def test_bad_rows_are_told() -> None:
+    rows: Rows = {"a": ["x", "y", None], "b": ["u", "v", "u"], "c": [None, None, None], "d": ["k", None, "k"]}
+    with pytest.raises(InvalidSamples, match="column 'c' has no value in any row"):
+        em(rows, "a + c")
+    with pytest.raises(
+        InvalidSamples, match=r"'a' is missing in row 2\. .*missing='drop' leaves .* missing='em'\) uses"
+    ):
+        ld.loglinear(rows, "a + b")
+    with pytest.raises(InvalidSamples, match="unknown column 'e'"):
+        em(rows, "a + e")
+    m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
+    assert type(m) is ld.LogLinear  # nothing is left to be completed
+    assert "1 row has no value at all and was left out." in repr(m)
+    assert "d has one level only and was left out." in repr(em(rows, "a + b", variables=["a", "b", "d"]))
