@@ -146,7 +146,7 @@ PUBLIC = """
     table ContingencyTable loglinear LogLinear PartialLogLinear anova
     SparseTensor from_batches from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
-    BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
+    BoltzmannMachine LegendreDensity LegendreTransformer LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties
 """
 

@@ -113,6 +113,10 @@ FIRST_PAIR_CELLS = 1 << 20  # cells of the grid up to which they are
 LARGEST_LEARNED = (
     1 << 24
 )  # states of variables that are all coupled (24 binary ones: half a minute) that estimators learn
+SLICE_BLOCK = 1 << 20  # numbers of the slices that are transformed together (8 MiB, several copies of it)
+SHARED_CELLS, SHARED_SLICES = 1 << 15, 32
+"""Numbers of the slices on which shared cells are chosen, evenly spaced ones of more, and how many slices at least: 32
+cells of 300 digits instead of 1,797 take 0.4 s instead of 2.6, and KL of all is the same within 1 %."""
 MOST_LEAVES = 1_000  # levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
 COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes

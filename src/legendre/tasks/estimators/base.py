@@ -26,7 +26,7 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.plots.plots import FitPlots
 
 
-class Estimator(ABC):
+class WithParams:
     """Keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
 
     >>> import legendre as ld
@@ -34,18 +34,7 @@ class Estimator(ABC):
     BoltzmannMachine(alpha=1.0)
     """
 
-    alpha: float
-    decomposition_: Decomposition
-    feature_names_in_: AnyArray
-
-    @abstractmethod
-    def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Return the log-likelihood of each row."""
-
-    def score(self, X: ArrayLike, y: Any = None) -> float:
-        """Return the mean log-likelihood of a row."""
-        del y
-        return float(self.score_samples(X).mean())
+    _fitted = "decomposition_"  # the attribute that `fit` sets
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -71,11 +60,28 @@ class Estimator(ABC):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` has been called; scikit-learn reads it."""
-        return hasattr(self, "decomposition_")
+        return hasattr(self, self._fitted)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+
+
+class Estimator(WithParams, ABC):
+    """A distribution of rows of observations."""
+
+    alpha: float
+    decomposition_: Decomposition
+    feature_names_in_: AnyArray
+
+    @abstractmethod
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Return the log-likelihood of each row."""
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of a row."""
+        del y
+        return float(self.score_samples(X).mean())
 
     def _as_fitted(self, samples: Table, name: str, optional: int | None = None) -> Table:
         """Put columns in the order of fit where both tables name them; others stand in that order already.
