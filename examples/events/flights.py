@@ -2,8 +2,8 @@
 Flights by labels
 =================
 
-All 336,776 flights that left New York in 2013, counted by carrier, destination and hour. Names go in, and names come
-out: every question is asked by them.
+All 336,776 flights that left New York in 2013, counted by carrier, destination and hour. Which carriers fly where, and
+when? Every question is asked by name, and every answer has names.
 """
 
 import matplotlib.pyplot as plt
@@ -37,8 +37,3 @@ print("most probable:", fit.most_probable())
 # The cells that 200 parameters miss most, by name:
 
 fit.plot.residuals(most=5)
-
-# %%
-# And what each parameter says, the most important first:
-
-print(fit.parameters().sorted_by("kl_lost").summary(rows=6))
