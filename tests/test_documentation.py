@@ -8,11 +8,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 import legendre as ld
 
@@ -113,6 +115,40 @@ def test_calls_of_the_table_work(names: dict[str, Any]) -> None:
                 ld.decompose(np.ones((2, 2, 2)) if "boltzmann" in call else names["X"], value)
             tried += 1
     assert tried >= 30
+
+
+def files_of_a_newcomer(folder: Path) -> None:
+    """Write files of the three kinds that the front page names, with gaps and texts as people have them."""
+    rng = np.random.default_rng(0)
+    when = np.datetime64("2026-03-02") + rng.binomial(24, 0.6, 3_000) * np.timedelta64(3_599, "s")
+    when += rng.integers(0, 28, 3_000) * np.timedelta64(1, "D")
+    bought = np.where(rng.random(3_000) < 0.02, "", rng.choice(["beer", "bread", "Käse"], 3_000, p=[0.2, 0.6, 0.2]))
+    rows = [f"{str(t).replace('T', ' ')},{name},{rng.lognormal():.2f}" for t, name in zip(when, bought, strict=True)]
+    (folder / "orders.csv").write_text("\n".join(["timestamp,product,price", *rows]), encoding="utf-8")
+    cells = [(e, a, v) for e in ("none", "school", "degree") for a in ("18-29", "30+") for v in ("yes", "no")]
+    lines = [f"{e},{a},{v},{rng.poisson(90 if (e, v) == ('degree', 'yes') else 30)}" for e, a, v in cells]
+    (folder / "survey.csv").write_text(
+        "\n".join(["education,age group,voted,n", *lines, ",18-29,yes,7", "none,30+,no,"])
+    )
+    waves = np.arange(400, 700, 20)
+    table = rng.gamma(50, 1 / 50, (8, 15)) * np.exp(-(((waves - 550) / 60) ** 2))
+    lines = [f"leaf {k}," + ",".join(f"{v:.4f}" for v in row) for k, row in enumerate(table)]
+    (folder / "spectra.csv").write_text("\n".join(["sample," + ",".join(map(str, waves)), *lines]))
+
+
+def test_recipes_of_the_front_page_lead_from_a_file_to_labelled_effects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files_of_a_newcomer(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "index.md").read_text().split("## Your own file")[1].split("What you may have to say")[0]
+    drawn = []
+    for recipe in re.findall(r"(?:^    .*\n)+", text, re.MULTILINE):
+        exec(textwrap.dedent(recipe), {})
+        Path("effects.png").unlink()  # it was written
+        drawn.append({ax.get_xlabel() for ax in pyplot.gcf().axes} - {""})
+        pyplot.close()
+    assert drawn == [{"hour", "product"}, {"education", "voted"}, {"sample", "wavelength"}]
 
 
 def rows_of(name: str) -> list[dict[str, str]]:

@@ -2,8 +2,8 @@
 A hundred columns
 =================
 
-A table with a hundred yes-or-no columns has 2^100 cells, and no grid holds them. Where columns are coupled in chains,
-trees or narrow lattices, all sums are taken along a tree of cliques: the fit is just as exact.
+A table with a hundred yes-or-no columns has 2^100 cells, more than any computer can list. Where each column depends on
+few others, in chains, trees or narrow lattices, all sums are taken along a tree of cliques. The fit is just as exact.
 """
 
 import time

@@ -3,8 +3,8 @@ The certificate, explained
 ==========================
 
 Most decompositions stop when they no longer get better, and nobody knows how far the best answer is. Here the problem
-is convex: at the answer the sums of Q over certain blocks equal those of the data, and how far they are from that is
-a number that every result carries. The solver cannot claim what is not so.
+is convex: at the answer the sums of the fit Q over certain blocks equal those of the data, and every result carries the
+largest difference. Anybody can check it.
 """
 
 import warnings

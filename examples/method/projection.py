@@ -3,7 +3,8 @@ The geometry of a projection
 ============================
 
 Every positive table is a point. A model, here "rows and columns are independent", is a surface. To fit is to go down
-to the surface at a right angle; and as in school, the squares of the two short sides make up the long one.
+to the surface at a right angle. And as with right triangles in school, the two short sides add up to the long one: here
+KL takes the place of squares.
 """
 
 import matplotlib.pyplot as plt

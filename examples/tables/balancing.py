@@ -2,9 +2,9 @@
 Balancing a table of trade
 ==========================
 
-Last year's trade between regions is known in full; of this year only what each region sent and received in all.
-Among all tables with this year's totals, `ld.balance` finds the one nearest to last year's (statisticians call it
-raking or iterative proportional fitting, economists RAS).
+Last year's trade between regions is known in full. Of this year we know only how much each region sent and received in
+total. What did the regions trade with each other? Among all tables with this year's totals, `ld.balance` finds the one
+nearest to last year's. Statisticians call it raking or iterative proportional fitting, economists RAS.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 Hidden kinds of people
 ======================
 
-Eight questions, answered yes or no. If there are kinds of people who answer alike, a hidden variable with as many
-levels explains the answers: given the kind, questions are independent. Statisticians call this a latent class model.
+Eight questions, answered yes or no. Are there kinds of people who answer alike, though nobody wrote down the kind? A
+hidden variable with a level for each kind explains the answers: given the kind, they are independent. Statisticians
+call this a latent class model.
 """
 
 import matplotlib.pyplot as plt
@@ -49,7 +50,7 @@ axes[0].set(ylabel="says yes", ylim=(0, 1.25))
 axes[0].legend(ncols=2)
 
 # %%
-# Whom does a person belong to who reads, paints and sails?
+# Of which kind is a person who reads, paints and sails?
 
 person = (1, 0, 0, 1, 0, 1, 0, 0)
 print(dict(zip(["first", "second", "third"], fits[3].posterior()[person][order].round(3).tolist(), strict=True)))

@@ -2,8 +2,8 @@
 From raw rows to a mosaic
 =========================
 
-A survey comes as rows, one for each person. Counted, the rows are a contingency table; a log-linear model says which
-of its variables hang together; and a mosaic shows where a model and the people part.
+A survey comes as rows, one for each person. Counted, the rows are a contingency table. A log-linear model says which
+of its variables depend on each other, and a mosaic shows where a model is wrong.
 """
 
 import matplotlib.pyplot as plt

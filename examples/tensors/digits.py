@@ -2,8 +2,8 @@
 Images of digits
 ================
 
-Forty images of handwritten digits, 8 x 8 pixels each, are one tensor: row x column x image. How few numbers tell
-them apart? A basis that grows takes the place that improves the fit most, again and again.
+Forty images of handwritten digits, 8 x 8 pixels each, are one tensor: row x column x image. How few numbers are enough
+to recognise them? A basis that grows adds the parameter that improves the fit most, again and again.
 """
 
 import matplotlib.pyplot as plt

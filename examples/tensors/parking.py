@@ -2,8 +2,8 @@
 Car parks with missing days
 ===========================
 
-Occupancy of car parks by day and half hour, with gaps: single readings, whole days, one park that hardly ever
-reported. Cells that are missing are not in the sample space; the model that fits the others has a value for them.
+Car parks report how full they are, every half hour. Some readings are missing, some whole days, and one park stopped
+reporting after three days. How full were they then? A model of the readings that are there has a value for the others.
 
 Where LEGENDRE_DATA names a folder with the occupancy of Birmingham's car parks, these are used; elsewhere gaps of the
 same kinds are cut into numbers drawn at random.

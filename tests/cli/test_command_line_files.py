@@ -56,6 +56,16 @@ def test_events_of_a_csv_file_are_counted_by_columns(tmp_path: Path) -> None:
     assert cells(x) == {("SFO", "6"): 5, ("BOS", "7"): 1, ("ATL", "23"): 4}
 
 
+def test_none_in_small_letters_is_a_label(tmp_path: Path) -> None:
+    """Education "none" is an answer; only None, as Python writes it, NA and the like are missing."""
+    (tmp_path / "x.csv").write_text("school,voted\nnone,yes\ndegree,no\nnone,yes\n")
+    x = read_input(tmp_path / "x.csv", asked("school,voted"))
+    assert cells(x) == {("none", "yes"): 2, ("degree", "no"): 1}
+    (tmp_path / "x.csv").write_text("school,voted\nNone,yes\ndegree,no\n")
+    with pytest.raises(LegendreError, match="column 'school' is missing in row 0"):
+        read_input(tmp_path / "x.csv", asked("school,voted"))
+
+
 def test_counts_alone_make_modes_of_all_other_columns(tmp_path: Path) -> None:
     x = read_input(written(tmp_path / "events.csv", "a,b,n\nx,y,2\nx,z,3\n"), asked(counts="n"))
     assert (x.names, cells(x)) == (("a", "b"), {("x", "y"): 2, ("x", "z"): 3})

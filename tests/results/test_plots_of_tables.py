@@ -25,7 +25,7 @@ def test_tiles_are_as_large_as_counts() -> None:
     heights = np.array([patch.get_height() for patch in ax.patches])
     assert_allclose(heights[:3] / heights[:3].sum(), X[0] / 60)
     assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "1"]
-    assert ax.get_title() == "mode 0 and mode 1: tiles by observed, shades by the fit"
+    assert ax.get_title() == "mode 0 and mode 1 (areas: observed; shades: residuals)"
 
 
 def test_shades_are_those_of_pearson_residuals() -> None:

@@ -423,6 +423,12 @@ def test_the_steps_of_the_ladder() -> None:
     assert drawn(ax).startswith(b"\x89PNG")
 
 
+def test_a_step_of_rounding_errors_is_drawn_as_next_to_nothing() -> None:
+    """Independent rows and columns leave 1e-14 % to pairs, which was written so."""
+    ax: Any = plot_ladder(ladder(np.outer([1.0, 2.0, 4.0], [3.0, 5.0])), axes())
+    assert [text.get_text() for text in ax.texts] == ["100 %", "< 0.001 %"]
+
+
 def test_new_figures_are_made_on_request() -> None:
     from matplotlib import pyplot
 

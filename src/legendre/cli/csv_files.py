@@ -16,6 +16,7 @@ from legendre.data.readers.tables import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 
 MISSING = {"", "na", "nan", "null", "none"}
+NO_LABEL = {"", "NA", "na", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None"}  # as in pandas; "none" is a label
 ROW = "row"  # what a first column without a name is called
 HEADS = "column"  # what the mode of the numbers' columns in a wide table is called
 
@@ -92,7 +93,7 @@ def _front(path: Path, names: list[str], body: Lines, labels: tuple[str, ...] | 
         raise InvalidFile(f"{path}: no column is left for numbers, with labels in {', '.join(names)}.")
     for place in found:
         for line, row in body:
-            if row[place].strip().lower() in MISSING:
+            if row[place].strip() in NO_LABEL:
                 raise InvalidFile(f"{path}: line {line} has no label in column {names[place]!r}.")
     return found
 
@@ -169,7 +170,7 @@ def _values(texts: Sequence[str]) -> list[Any]:
     try:
         numbers = [int(word) for word in words]
     except ValueError:
-        return [None if word.lower() in MISSING else word for word in words]
+        return [None if word in NO_LABEL else word for word in words]
     return list(numbers) if all(str(n) == word for n, word in zip(numbers, words, strict=True)) else list(words)
 
 

@@ -134,5 +134,5 @@ MOST_PIXELS = (
     4_000_000  # pairs of levels that are looked through for those with hardly any data, as many as a map shows
 )
 FEW_COUNTS = 5.0
-"""Fitted counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
+"""Counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
 of 5 has a standard error of 0.45. (Of the flights by hour one left before 5 o'clock, and its factor was 1e-15.)"""

@@ -62,7 +62,8 @@ def draw(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None) -> Ax
         side.set_visible(False)
     bar = colour_bar(ax, shades, "Pearson residual" if pair.counts else pair.units[1], shrink=0.7, pad=0.12)
     bar.set_ticks(list(BOUNDS[1:-1]))
-    ax.set_title(f"{listed_words([labels.mode(k) for k in range(len(kept))])}: tiles by {pair.seen}, shades by the fit")
+    names = listed_words([labels.mode(k) for k in range(len(kept))])
+    ax.set_title(f"{names} (areas: {pair.seen}; shades: residuals)")
     return ax
 
 

@@ -118,7 +118,7 @@ class FitPair(Pair):
         return self._fit.data is not None and self._fit.data.counts
 
     def table(self, modes: Modes, asked: str) -> Table:
-        fit, x = self._fit, _sums(self._data(asked), modes)
+        fit, x = self._fit, sums_of(self._data(asked), modes)
         q = np.asarray(fit.distribution.marginal(list(modes), {})) * fit.total
         inside = _inside(fit.model.support, modes)
         return Table(np.where(inside, x, np.nan), np.where(inside, q, np.nan))
@@ -191,7 +191,7 @@ def vanishing_told(fit: Decomposition) -> str:
     return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
 
 
-def _sums(data: Observation, modes: Modes) -> FloatArray:
+def sums_of(data: Observation, modes: Modes) -> FloatArray:
     """Sum X over all modes but some."""
     shape = tuple(data.shape[k] for k in modes)
     if (entries := data.entries) is not None:  # of any number of modes

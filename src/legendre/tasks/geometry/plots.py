@@ -163,7 +163,7 @@ def plot_ladder(ladder: Ladder, ax: Axes | None = None) -> Axes:
         ax.bar([k], [rung.explained], bottom=rung.kl, color=BLUE)
         ax.bar([k], [rung.kl], color="0.8")
         ax.plot([k - 1.4, k + 0.4], [levels[k - 1]] * 2, color=GREY, linewidth=0.8)
-        share = f"{100 * rung.share:.3g} %"
+        share = f"{100 * rung.share:.3g} %" if rung.share > 1e-5 else "< 0.001 %"
         ax.annotate(share, (k, levels[k - 1]), xytext=(0, 3), textcoords="offset points", ha="center")
     ax.set_xticks(range(len(names)), names, rotation=20, ha="right")
     ax.set_ylabel("KL(P, Q), nats")
