@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.sums.joins import LEAST_VARIANCE, Features, correlations, explained_by_nearest, inverse_deviation
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.state import Choice, State
 
 OVER, AT_LEAST = 2, 256  # cells on the short list for each that is added; and at the least
-ROOM, EACH = 8_000_000, 1_000
-"""Correlations of one candidate with one cell of the basis that are computed to make the list; and in how many of them
-the time goes by that it takes to solve for a candidate's few nearest cells."""
+ROOM = 1_500  # candidates, or 4 for each on the list, that are compared with their nearest cells to make it
 NEW, NEXT_TO_NEW = 1e-3, 1e-7
 """A cell of whose variance the basis leaves no more than this share is a near-duplicate; and where no other is left."""
 NOTHING = 1e-15  # a gain this small is a rounding error
@@ -102,31 +101,29 @@ def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -
         usable = usable[field[usable] > least]
     if len(usable) <= most:
         return usable
-    listed = np.flatnonzero(_peaks(field, state.ground.shape))
+    listed = peaks(field, state.ground.shape)
     if len(listed) < most:
         high = usable[np.argpartition(field[usable], -most)[-most:]]
         listed = np.union1d(listed, high)
     score = field[listed]
     if len(state.places):
-        listed, score = _given_the_nearest(state, listed, most)
+        listed, score = _given_the_nearest(state, listed, field[listed], most)
     best = np.argpartition(score, -most)[-most:] if len(listed) > most else np.arange(len(listed))
     return np.sort(listed[best])
 
 
-def _given_the_nearest(state: State, listed: IntArray, most: int) -> tuple[IntArray, FloatArray]:
+def _given_the_nearest(state: State, listed: IntArray, score: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     """Score candidates by ``g^2 / (var (1 - r^2))``, r^2 being what the nearest cells of the basis explain of them."""
-    anchor, ground, eta = state.anchor, state.ground, state.at.eta
+    anchor, room = state.anchor, max(ROOM, 4 * most)
     assert anchor is not None
-    gradient, mean = ground.eta_hat[listed] - eta[listed], eta[listed]
-    room = max(ROOM // (len(state.places) + EACH), 2 * most)
     if len(listed) > room:
-        rough = gradient**2 / np.sqrt(mean * (1.0 - mean))
+        mean = state.at.eta[listed]
+        rough = score * np.sqrt(mean * (1.0 - mean))  # g^2 / sd: nearer to the order to come than g^2 / var is
         some = np.argpartition(rough, -room)[-room:]
-        listed, gradient, mean = listed[some], gradient[some], mean[some]
-    features = Features.of(anchor.eta, listed, ground.offsets(listed))
+        listed, score = listed[some], score[some]
+    features = Features.of(anchor.eta, listed, state.ground.offsets(listed))
     explained = explained_by_nearest(anchor.eta, features, anchor.features)
-    score = (gradient * inverse_deviation(mean)) ** 2 / np.maximum(1.0 - explained, NEW)
-    return listed, score
+    return listed, score / np.maximum(1.0 - explained, NEW)
 
 
 def _field(state: State, allowed: BoolArray) -> FloatArray:
@@ -144,17 +141,26 @@ def _field(state: State, allowed: BoolArray) -> FloatArray:
     return score
 
 
-def _peaks(field: FloatArray, shape: tuple[int, ...]) -> BoolArray:
-    """Mark the cells whose value no neighbour along a mode exceeds; of equal neighbours the first."""
-    grid = field.reshape(shape)
-    peak = grid > 0.0
-    for axis in range(grid.ndim):
-        if grid.shape[axis] > 1:
-            high, low = np.moveaxis(grid, axis, 0), np.moveaxis(peak, axis, 0)
+def peaks(field: FloatArray, shape: tuple[int, ...]) -> IntArray:
+    """List the cells whose value, above 0, no neighbour along a mode exceeds; of equal neighbours the first.
+
+    >>> peaks(np.array([0.0, 2.0, 2.0, 1.0, 3.0]), (5,)).tolist()
+    [1, 4]
+    """
+    peak = field > 0.0
+    if field.size > limits.NUMPY_CELLS:
+        from legendre.core.sums.kernels.joins import mark_peaks
+
+        mark_peaks(field, np.array(shape, dtype=np.int64), peak.view(np.uint8))
+        return np.flatnonzero(peak)
+    grid, marked = field.reshape(shape), peak.reshape(shape)
+    for axis, length in enumerate(shape):
+        if length > 1:
+            high, low = np.moveaxis(grid, axis, 0), np.moveaxis(marked, axis, 0)
             rises = high[1:] > high[:-1]
             low[1:] &= rises
             low[:-1] &= ~rises
-    return peak.ravel()
+    return np.flatnonzero(peak)
 
 
 def bernoulli_divergence(p: FloatArray, q: FloatArray) -> FloatArray:

@@ -64,14 +64,15 @@ class Ground:
         """Return coordinates times strides (N x k), so that the place of a join is a sum of maxima."""
         return np.ascontiguousarray((self.cells(places) * self.strides).T.astype(np.int32))
 
-    def merged(self, places: IntArray) -> tuple[Ground, IntArray]:
+    def merged(self, places: IntArray, fewer: int = 2) -> tuple[Ground, IntArray]:
         """Merge the boxes that some cells cut the grid into, and return where the cells are then: the same problem.
 
-        Sums above a box are those above its first cell, so that nothing is summed again.
+        Where boxes are not `fewer` times fewer than cells, the grid stays as it is. Sums above a box are those above its
+        first cell, so that nothing is summed again.
         """
         cells = self.cells(places)
         quotient = Quotient.of(self.shape, cells)
-        if 2 * quotient.n_merged > self.size:
+        if fewer * quotient.n_merged > len(self.eta_hat):
             return self, places
         measure, corners, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
@@ -112,9 +113,11 @@ class Ground:
         new = np.arange(len(corners)) > known
         empty = np.flatnonzero(new & (counts == 0))
         regions: list[tuple[IntArray, IntArray | None]] = [(corners[i], None) for i in empty.tolist()]
-        _, kind, number = np.unique(counts, return_inverse=True, return_counts=True)
-        some = np.flatnonzero((counts > 0) & (number[kind] > 1) & np.isin(counts, counts[new]))
+        some = np.flatnonzero((counts > 0) & np.isin(counts, counts[new]))
         some = some[np.argsort(counts[some], kind="stable")]
+        same = np.diff(counts[some]) == 0
+        paired = np.append(same, [False]) | np.append([False], same)
+        some = some[paired[: len(some)]]
         for group in np.split(some, np.flatnonzero(np.diff(counts[some])) + 1) if len(some) else ():
             below = (corners[group][:, None] <= corners[group]).all(axis=2) & (new[group][:, None] | new[group])
             np.fill_diagonal(below, val=False)

@@ -33,6 +33,7 @@ SHORTEST = 1e-4  # the shortest step that is tried
 SLOW = 0.9  # a contraction that leads nowhere
 NEWTON_STEPS = 2  # steps that a new factor takes to the same goal
 PAST = 2  # rounds to come for which the steps that a new factor saves are counted
+FEWER = 6  # times fewer boxes than cells of the grid, from which a fit between rounds is of boxes
 BLUR = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -152,8 +153,8 @@ class State:
         assert anchor is not None
         theta = np.append(self.at.theta, np.zeros(len(choice.places)))
         dead = None if ground.seen is None else ground.vanishing(places, len(self.places), self.dead)
-        if ground.size > limits.NUMPY_CELLS:  # a few cells cut the grid into few boxes: the same fit in less time
-            boxes, on_boxes = ground.merged(places)
+        if len(ground.eta_hat) > limits.NUMPY_CELLS:  # where cells cut few boxes: the same fit in less time
+            boxes, on_boxes = ground.merged(places, FEWER)
             if boxes is not ground:
                 theta = fitted(State.of(boxes, on_boxes, theta), share * choice.gain, most).state.at.theta
                 return State(ground, places, dead, evaluated(ground, places, theta, dead)).anchored()

@@ -39,18 +39,19 @@ def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, col
         mean, scale = row_mean[i], row_scale[i]
         for j in range(k):
             own[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])
-        found = 0
+        found, least = 0, -1.0
         for j in range(k):
             here = abs(own[j])
-            if found < near or here > size[near - 1]:
+            if here > least:
                 a = min(found, near - 1)
                 while a > 0 and size[a - 1] < here:
                     size[a], which[a] = size[a - 1], which[a - 1]
                     a -= 1
                 size[a], which[a] = here, j
                 found = min(found + 1, near)
+                least = size[near - 1] if found == near else -1.0
         out[i] = 0.0
-        for a in range(found):  # Cholesky and the forward solution, row by row
+        for a in range(found):  # Cholesky (one over the diagonal) and the forward solution, row by row
             j = which[a]
             for b in range(a + 1):
                 other, place = which[b], 0
@@ -61,9 +62,24 @@ def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, col
                     left = 1.0 + damping
                 for c in range(b):
                     left -= lower[a, c] * lower[b, c]
-                lower[a, b] = math.sqrt(max(left, damping)) if a == b else left / lower[b, b]
+                lower[a, b] = 1.0 / math.sqrt(max(left, damping)) if a == b else left * lower[b, b]
             left = own[j]
             for b in range(a):
                 left -= lower[a, b] * half[b]
-            half[a] = left / lower[a, a]
+            half[a] = left * lower[a, a]
             out[i] += half[a] * half[a]
+
+
+@compiled(nogil=True)
+def mark_peaks(field, modes, peak):
+    """Leave marked, by 1, cells whose value no neighbour along a mode exceeds; of equal neighbours the first."""
+    after = field.size
+    for n in modes:
+        block, after = after, after // n
+        for first in range(0, field.size, block):
+            low, high = field[first : first + block - after], field[first + after : first + block]
+            lower, higher = peak[first : first + block - after], peak[first + after : first + block]
+            for j in range(low.size):
+                lower[j] &= np.uint8(high[j] <= low[j])
+            for j in range(low.size):
+                higher[j] &= np.uint8(high[j] > low[j])
