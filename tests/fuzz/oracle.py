@@ -56,6 +56,11 @@ class Problem:
         """One row for each cell v of Omega, one column for each u of B: 1 where u <= v in every coordinate."""
         return (self.omega[:, None, :] >= self.basis[None, :, :]).all(axis=2).astype(np.float64)
 
+    @property
+    def size(self) -> float:
+        """How large the features get: rounding errors of expectations are a share of that."""
+        return 1.0
+
     @cached_property
     def total(self) -> Any:
         """The sum of X over Omega."""

@@ -94,6 +94,7 @@ class OnCliques:
     def _given(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Condition within one clique's table where that is enough; elsewhere in a model of the other modes."""
         if not kept:
+            self._check_possible(at)
             return np.ones(())
         if self._table_of([*kept, *at]) is not None:
             levels = math.prod(self.model.support.shape[k] for k in (*kept, *at))
@@ -102,6 +103,13 @@ class OnCliques:
                 return np.asarray(joint / joint.sum())
         rest = [k for k in range(len(self.model.support.shape)) if k not in at]
         return self.given(at).marginal([rest.index(k) for k in kept], {})
+
+    def _check_possible(self, event: Mapping[int, int]) -> None:
+        """Raise ImpossibleEvent for an event whose cells vanish."""
+        if len(event) < len(self.model.support.shape):
+            self.given(event)
+        elif self.log_prob(np.array([[event[k] for k in sorted(event)]], dtype=np.int64))[0] == -np.inf:
+            raise impossible(event)
 
     def _joint(self, modes: list[int]) -> FloatArray:
         """Sum out all but some modes, on a tree in which these are in one clique."""

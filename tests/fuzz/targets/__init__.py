@@ -29,9 +29,10 @@ def all_targets() -> dict[str, Target]:
     from importlib import import_module
     from importlib.util import find_spec
 
-    from . import commands, fits, readers, stored, tasks
+    from . import cliques, commands, fits, labelled, readers, stored, tasks, tied, uncertain
 
-    found = [*fits.TARGETS, *tasks.TARGETS, *readers.TARGETS, *stored.TARGETS, *commands.TARGETS]
+    parts = (fits, tied, cliques, tasks, uncertain, labelled, readers, stored, commands)
+    found = [target for part in parts for target in part.TARGETS]
     if find_spec(f"{__package__.rpartition('.')[0]}.damage") is not None:
         found += import_module(f"{__package__}.damaged").TARGETS
     return {target.name: target for target in found}

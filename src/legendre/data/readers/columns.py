@@ -241,6 +241,8 @@ def _values(values: AnyArray, label: str) -> Column:
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
+    if strange := [value for value in place if isinstance(value, (complex, np.complexfloating))]:
+        raise InvalidSamples(f"Complex data not supported: {label} holds {strange[0]!r}, which is no name of a level.")
     return Column(objects(list(place)), np.fromiter(map(place.__getitem__, listed), np.int64, len(listed)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from inspect import signature
 from itertools import combinations
@@ -19,7 +20,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.tasks.loglinear.generators import generators_of, resolved
-from legendre.tasks.loglinear.words import NAME, NUMBER, Word, words_of
+from legendre.tasks.loglinear.words import NAME, NUMBER, Word, quoted, words_of
 
 Term = frozenset[str]
 MOST_TERMS = 100_000  # terms that a formula may stand for
@@ -294,4 +295,7 @@ def _limited(terms: set[Term], formula: str) -> frozenset[Term]:
 
 
 def _plain(value: Any) -> str:
-    return f"[{', '.join(map(_plain, value))}]" if isinstance(value, tuple) else str(value)
+    """Write an argument so that it is read back: names in quotes where they need them, numbers without exponents."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_plain, value))}]"
+    return quoted(value) if isinstance(value, str) else format(Decimal(repr(value)), "f")

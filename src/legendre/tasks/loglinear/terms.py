@@ -13,6 +13,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.model.margins import decomposable
 from legendre.tasks.loglinear.formula import TERM_FUNCTIONS, Model, Term
+from legendre.tasks.loglinear.words import quoted
 
 
 def closed(terms: Iterable[Term]) -> frozenset[Term]:
@@ -38,15 +39,6 @@ def term_name(term: Term, names: Sequence[str] | None = None) -> str:
     """Write a term as R does; a name with blanks in backticks."""
     ordered = sorted(term, key=None if names is None else list(names).index)
     return ":".join(quoted(name) for name in ordered) if term else "1"
-
-
-def quoted(name: str) -> str:
-    """Put a name that is no plain word between backticks.
-
-    >>> quoted("age"), quoted("hair colour")
-    ('age', '`hair colour`')
-    """
-    return name if name.isidentifier() else f"`{name}`"
 
 
 def generators(terms: frozenset[Term], names: Sequence[str]) -> list[tuple[str, ...]]:

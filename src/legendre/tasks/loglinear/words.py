@@ -28,6 +28,16 @@ class Word(NamedTuple):
     quoted: bool = False
 
 
+def quoted(name: str) -> str:
+    """Put a name that is no plain word between backticks, or quotes if it has one of these.
+
+    >>> quoted("age"), quoted("hair colour")
+    ('age', '`hair colour`')
+    """
+    mark = next((mark for mark in "`\"'" if mark not in name), "`")
+    return name if name.isidentifier() else f"{mark}{name}{mark}"
+
+
 def words_of(formula: str) -> list[Word]:
     """Cut a formula into words.
 
