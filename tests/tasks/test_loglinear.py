@@ -309,13 +309,13 @@ def test_coefficients_beside_an_association() -> None:
 
 def test_functions_in_formulas_have_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry that association models are built on."""
-    from legendre.tasks.loglinear import formula
+    from legendre.tasks.loglinear import functions
 
-    def last_cell(term: formula.FunctionTerm, labels: Any) -> ld.Basis:
+    def last_cell(term: functions.FunctionTerm, labels: Any) -> ld.Basis:
         assert (term.args, term.keywords) == (("A", "B"), (("scores", (1, 2, -0.5)),))
         return ld.cells([[n - 1 for n in labels.shape]])
 
-    monkeypatch.setitem(formula.TERM_FUNCTIONS, "last", last_cell)
+    monkeypatch.setitem(functions.TERM_FUNCTIONS, "last", last_cell)
     m = ld.loglinear([[10, 5, 3], [2, 8, 9]], "A + B + last(A, B, scores=[1, 2, -0.5])")
     assert m.df == 1
     assert m.formula == "A + B + last(A, B, scores=[1, 2, -0.5])"
