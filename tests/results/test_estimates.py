@@ -13,7 +13,7 @@ from scipy import stats
 
 import legendre as ld
 from legendre.core import limits
-from oracles import FloatArray
+from oracles import FloatArray, coded_design
 
 FOLDER = Path(__file__).parents[1] / "oracles"
 LOGLIN: dict[str, Any] = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
@@ -95,35 +95,13 @@ def test_contrasts_without_a_limit_say_so() -> None:
     assert "1 without s.e.: not estimable" in str(found)
 
 
-def design(shape: tuple[int, ...], coding: str, margins: list[list[int]]) -> FloatArray:
-    """Write the columns of a coding out, as R's model.matrix has them."""
-    codes = []
-    for n in shape:
-        code = {
-            "treatment": np.eye(n)[:, 1:],
-            "sum": np.vstack([np.eye(n - 1), -np.ones(n - 1)]),
-            "local": (np.arange(n)[:, None] >= np.arange(1, n)).astype(float),
-        }[coding]
-        codes.append(code)
-    from itertools import combinations
-
-    terms = sorted({part for m in margins for r in range(1, len(m) + 1) for part in combinations(sorted(m), r)})
-    columns = [np.ones(int(np.prod(shape)))]
-    for term in sorted(terms, key=lambda t: (len(t), t)):
-        out = np.ones((1, 1))
-        for k, n in enumerate(shape):
-            out = np.kron(out, codes[k] if k in term else np.ones((n, 1)))
-        columns.extend(out.T)
-    return np.stack(columns, axis=1)
-
-
 @pytest.mark.parametrize("coding", ["treatment", "sum", "local"])
 @pytest.mark.parametrize("table", sorted(table for table in LOGLIN if table not in ("MSPatients", "Titanic")))
 def test_coefficients_under_three_contrasts_are_those_of_a_regression(table: str, coding: Any) -> None:
     X = TABLES[table]
     margins = [[0, 1], *([k, k + 1] for k in range(1, X.ndim - 1))]
     coef = ld.decompose(X, ld.interactions(margins)).inference().coef(coding)
-    Z, n, beta = design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
+    Z, n, beta = coded_design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
     beta[0] = np.log(n.mean())
     for _ in range(30):  # Fisher scoring, from the definition
         mu = np.exp(Z @ beta)
