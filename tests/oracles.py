@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -178,3 +178,23 @@ def deviance_of(design: FloatArray, n: FloatArray) -> float:
             break
     seen = n > 0
     return float(2 * (n[seen] @ (np.log(n[seen]) - eta[seen])))
+
+
+def coded_design(shape: tuple[int, ...], coding: str, margins: list[list[int]]) -> FloatArray:
+    """Write the columns of a coding out, as R's model.matrix has them."""
+    codes = []
+    for n in shape:
+        code = {
+            "treatment": np.eye(n)[:, 1:],
+            "sum": np.vstack([np.eye(n - 1), -np.ones(n - 1)]),
+            "local": (np.arange(n)[:, None] >= np.arange(1, n)).astype(float),
+        }[coding]
+        codes.append(code)
+    terms = sorted({part for m in margins for r in range(1, len(m) + 1) for part in combinations(sorted(m), r)})
+    columns = [np.ones(int(np.prod(shape)))]
+    for term in sorted(terms, key=lambda t: (len(t), t)):
+        out = np.ones((1, 1))
+        for k, n in enumerate(shape):
+            out = np.kron(out, codes[k] if k in term else np.ones((n, 1)))
+        columns.extend(out.T)
+    return np.stack(columns, axis=1)

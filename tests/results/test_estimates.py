@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from scipy.special import gammaln
 
 import legendre as ld
 from legendre.core import limits
-from oracles import FloatArray
+from legendre.results.inference.conditional import tables_with_margins
+from oracles import FloatArray, coded_design
 
 FOLDER = Path(__file__).parents[1] / "oracles"
 LOGLIN: dict[str, Any] = json.loads((FOLDER / "contingency_oracle.json").read_text())["tables"]
@@ -95,35 +98,13 @@ def test_contrasts_without_a_limit_say_so() -> None:
     assert "1 without s.e.: not estimable" in str(found)
 
 
-def design(shape: tuple[int, ...], coding: str, margins: list[list[int]]) -> FloatArray:
-    """Write the columns of a coding out, as R's model.matrix has them."""
-    codes = []
-    for n in shape:
-        code = {
-            "treatment": np.eye(n)[:, 1:],
-            "sum": np.vstack([np.eye(n - 1), -np.ones(n - 1)]),
-            "local": (np.arange(n)[:, None] >= np.arange(1, n)).astype(float),
-        }[coding]
-        codes.append(code)
-    from itertools import combinations
-
-    terms = sorted({part for m in margins for r in range(1, len(m) + 1) for part in combinations(sorted(m), r)})
-    columns = [np.ones(int(np.prod(shape)))]
-    for term in sorted(terms, key=lambda t: (len(t), t)):
-        out = np.ones((1, 1))
-        for k, n in enumerate(shape):
-            out = np.kron(out, codes[k] if k in term else np.ones((n, 1)))
-        columns.extend(out.T)
-    return np.stack(columns, axis=1)
-
-
 @pytest.mark.parametrize("coding", ["treatment", "sum", "local"])
 @pytest.mark.parametrize("table", sorted(table for table in LOGLIN if table not in ("MSPatients", "Titanic")))
 def test_coefficients_under_three_contrasts_are_those_of_a_regression(table: str, coding: Any) -> None:
     X = TABLES[table]
     margins = [[0, 1], *([k, k + 1] for k in range(1, X.ndim - 1))]
     coef = ld.decompose(X, ld.interactions(margins)).inference().coef(coding)
-    Z, n, beta = design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
+    Z, n, beta = coded_design(X.shape, coding, margins), X.ravel().astype(float), np.zeros(len(coef))
     beta[0] = np.log(n.mean())
     for _ in range(30):  # Fisher scoring, from the definition
         mu = np.exp(Z @ beta)
@@ -220,6 +201,62 @@ def test_bootstrap_p_values_are_uniform_under_the_null() -> None:
         asymptotic.append(tests.g2_p_value)
     assert stats.kstest(bootstrapped, "uniform").pvalue > 0.1  # of 300 tables: 0.13, and of chi-square 2e-7
     assert stats.kstest(asymptotic, "uniform").pvalue < stats.kstest(bootstrapped, "uniform").pvalue
+
+
+def tables_like(n: Any) -> list[Any]:
+    """List every table of two variables with the same margins, by brute force."""
+    rows, columns = n.sum(axis=1), n.sum(axis=0)
+    free = [range(int(min(rows[i], columns[j])) + 1) for i in range(len(rows) - 1) for j in range(len(columns) - 1)]
+    found = []
+    for values in product(*free):
+        table = np.zeros(n.shape, dtype=np.int64)
+        table[:-1, :-1] = np.reshape(values, (len(rows) - 1, len(columns) - 1))
+        table[:-1, -1] = rows[:-1] - table[:-1].sum(axis=1)
+        table[-1] = columns - table[:-1].sum(axis=0)
+        if (table >= 0).all():
+            found.append(table)
+    return found
+
+
+def exact_p_value(tables: list[Any], own: float, statistic: Any) -> float:
+    """Sum the probabilities of tables, which go like 1 / product of factorials, that are as far out."""
+    weights = np.exp([-gammaln(table + 1.0).sum() for table in tables])
+    return float(weights[[statistic(table) >= own - 1e-9 for table in tables]].sum() / weights.sum())
+
+
+def test_tables_with_the_margins_of_x_give_exact_p_values() -> None:
+    """Independence, and independence given a third variable, against every table with these margins."""
+    n = np.array([[3, 1, 0], [1, 0, 4]])
+    tests = ld.decompose(n, "B1").inference()
+    told = exact_p_value(tables_like(n), tests.g2, lambda t: ld.decompose(t, "B1").inference().g2)
+    assert tests.bootstrap(4000, 0, conditional=True).g2_p_value == pytest.approx(told, abs=0.015)
+    layers = [np.array([[2, 1], [0, 3]]), np.array([[1, 2], [3, 0]])]
+    m = ld.loglinear(np.stack(layers, axis=2), "[AC][BC]")
+    both = [np.stack(pair, axis=2) for pair in product(*map(tables_like, layers))]
+    told = exact_p_value(both, m.x2, lambda t: float(((t - m.fitted()) ** 2 / m.fitted()).sum()))
+    found = m.bootstrap(4000, 1, conditional=True)
+    assert found.x2_p_value == pytest.approx(told, abs=0.015)
+    assert "Exact test given the margins" in repr(found)
+    with pytest.raises(ld.LegendreError, match="have its parameters too, and no intervals"):
+        found.coef()
+    with pytest.raises(ld.LegendreError, match=r"is done for decomposable models .* such as \[AB\]\[BC\]"):
+        ld.loglinear(np.ones((2, 2, 2), dtype=int), ".^2").bootstrap(9, 0, conditional=True)
+    drawn = list(tables_with_margins(np.stack(layers, axis=2), [(0,)], 20, np.random.default_rng(2)))
+    assert all((table.sum(axis=(1, 2)) == [6, 6]).all() for table in drawn)  # B and C are not in this model
+    assert len({tuple(table.sum(axis=(0, 2))) for table in drawn}) > 2
+
+
+def test_few_counts_are_told_to_whom_draws_from_the_fit() -> None:
+    """With three counts for a parameter p-values of drawn tables are too small; given the margins they are not."""
+    random, exact = np.random.default_rng(1), []
+    for seed in range(100):
+        tests = ld.decompose(random.multinomial(12, np.full(9, 1 / 9)).reshape(3, 3), "B1").inference()
+        exact.append(tests.bootstrap(39, seed, conditional=True).g2_p_value)
+    assert all(np.mean(np.array(exact) <= level) <= level + 0.05 for level in (0.05, 0.1, 0.2, 0.5))
+    note = "3.0 counts for each parameter: p-values come out too small"
+    assert note in " ".join(repr(tests.bootstrap(9, 0)).split())
+    assert note not in " ".join(repr(tests.bootstrap(9, 0, conditional=True)).split())
+    assert "note" not in repr(ld.decompose(DRUGS, "B1").inference().bootstrap(9, 0))
 
 
 def test_processes_do_not_change_the_bootstrap() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -44,3 +47,72 @@ def test_criteria_at_the_boundary_count_tied_parameters() -> None:
     tests = fit.inference()
     charged = (tests.bic - tests.aic) / (np.log(fit.total) - 2.0)
     assert charged == pytest.approx(6.0)  # five parameters on the support, and the constant
+
+
+MOBILITY = np.array(
+    [
+        [1414, 521, 302, 643, 40],
+        [724, 524, 254, 703, 48],
+        [798, 648, 856, 1676, 108],
+        [756, 914, 771, 3325, 237],
+        [409, 357, 441, 1611, 1832],
+    ]
+)
+
+
+def distance(i: Any, j: Any) -> Any:
+    return abs(i - j)
+
+
+def test_features_in_formulas_are_those_of_a_basis() -> None:
+    t = ld.table(MOBILITY, names=["father", "son"])
+    own: dict[str, Any] = {"far": distance, "stays": np.eye(5)}
+    m = ld.loglinear(t, "father + son + far(father, son) + stays", features=own)
+    fit = ld.decompose(MOBILITY, ld.interactions(1) | ld.features({"far": distance, "stays": np.eye(5)}))
+    assert_allclose(m.fit.theta, fit.theta, rtol=1e-9)
+    assert m.coef().names[-2:] == ("far(father, son)", "stays")
+    assert m.formula == "father + son + far(father, son) + stays"
+    assert m.drop1().names[-2:] == ("far(father, son)", "stays")
+    assert m.drop1().lrt_df[-2:] == (1, 1)
+    by_basis = ld.loglinear(t, "father + son + d", features={"d": ld.ties.diagonal("father", "son")})
+    assert (round(by_basis.g2, 1), by_basis.df) == (683.3, 11)
+    frame = t.to_frame("Freq")
+    assert ld.loglinear(frame, "Freq ~ father + son + far(son, father) + stays", features=own).g2 == pytest.approx(m.g2)
+    turned = ld.loglinear(t, "father + son + up(son, father)", features={"up": lambda son, father: son > father})
+    table = (np.arange(5) > np.arange(5)[:, None]).astype(float)
+    assert turned.g2 == pytest.approx(ld.loglinear(t, "father + son + up", features={"up": table}).g2)
+
+
+def test_features_stay_known_to_their_model(tmp_path: Path) -> None:
+    t = ld.table(MOBILITY, names=["father", "son"])
+    m = ld.loglinear(t, "father + son + far(father, son)", features={"far": distance})
+    more = m.update("+ stays", features={"stays": np.eye(5)})
+    assert more.update("- stays").g2 == pytest.approx(m.g2)
+    assert more.df == m.df - 1
+    assert ld.anova(m, more).tests[0].df == 1
+    more.save(tmp_path / "m.npz")
+    loaded = ld.load(tmp_path / "m.npz")
+    assert loaded.formula == more.formula
+    assert loaded.coef()["stays"] == more.coef()["stays"]
+    with pytest.raises(ld.LegendreError, match="the table is not at hand"):
+        loaded.update("- stays")
+
+
+BAD_FEATURES: list[tuple[str, Any, str]] = [
+    ("A + B + fra(A, B)", {"far": distance}, r"unknown function 'fra'; did you mean 'far'\?"),
+    ("A + B", {"far": distance}, r"does not name the feature 'far'\. Write far\(a, b\) with the variables"),
+    ("A + B + far(A)", {"far": distance}, r"is called with the levels of A, 1 in all .* Name the modes"),
+    ("A + B + far(A, C)", {"far": distance}, "unknown mode 'C'"),
+    ("A + B + far(A, 2)", {"far": distance}, "the feature far takes names of variables only"),
+    ("A + B + A(B)", {"A": distance}, "features: 'A' is a variable. Give the feature another name"),
+    ("A + B + uniform(A, B)", {"uniform": distance}, "'uniform' is an association model. Give the feature another"),
+    ("A + B + far", {"far": np.eye(3)}, r"has shape \(3, 3\), where \(5, 5\) is expected"),
+    ("A * far", {"far": np.eye(5)}, "functions of variables can be added, not multiplied"),
+    ("A + B + far", [np.eye(5)], "features must be a dict of names and functions or arrays"),
+]
+
+
+@pytest.mark.parametrize(("formula", "features", "text"), BAD_FEATURES, ids=[text for *_, text in BAD_FEATURES])
+def test_bad_features_are_told(formula: str, features: Any, text: str) -> None:
+    with pytest.raises(ld.LegendreError, match=text):
+        ld.loglinear(MOBILITY, formula, features=features)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -116,11 +117,26 @@ def named_part(labels: Labels, modes: tuple[int, ...]) -> Labels:
     return part if part.names is not None else replace(part, names=tuple(labels.mode(k) for k in modes))
 
 
+def _check_arguments(name: str, f: Any, labels: Labels) -> None:
+    """Refuse a function that does not take one argument for each mode."""
+    modes = [labels.mode(k) for k in range(len(labels.shape))]
+    try:
+        signature(f).bind(*modes)
+    except ValueError:  # some functions of NumPy do not tell
+        return
+    except TypeError as problem:
+        raise InvalidBasis(
+            f"features[{name!r}] is called with the levels of {', '.join(modes)}, {len(modes)} in all ({problem}). "
+            "Name the modes that it depends on."
+        ) from None
+
+
 def _values(name: str, f: Feature, labels: Labels) -> FloatArray:
     """Read a feature as a table over its modes."""
     shape, table = labels.shape, f
     if callable(f):
         sides = [labels.levels_of(k) for k in range(len(shape))]
+        _check_arguments(name, f, labels)
         table = f(*(side.reshape([-1 if i == k else 1 for i in range(len(shape))]) for k, side in enumerate(sides)))
     found: AnyArray = rectangular(table, f"features[{name!r}]", InvalidBasis)
     if found.dtype.kind not in "biuf":

@@ -18,7 +18,8 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import engine_for
-from legendre.model.margins import Modes, decomposable, in_running_order, margins_that_are_the_model
+from legendre.model.margins import Modes, in_running_order
+from legendre.results.inference.conditional import product_margins
 from legendre.solvers.before.rank import independent
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def evidence_of(tests: Inference, alpha: float) -> float:
     counts = tests.counts.grid(fit.shape)
     prior = np.where(inside, float(alpha) / int(inside.sum()), 0.0)
     ways = _orders(counts)
-    margins = _tree(fit)
+    margins = product_margins(fit)
     if margins is None:
         return ways + _laplace(fit, (counts + prior)[inside]) - _laplace(fit, prior[inside])
     uniform = math.prod(n for k, n in enumerate(fit.shape) if not any(k in group for group in margins))
@@ -50,22 +51,6 @@ def _orders(counts: FloatArray) -> float:
     from scipy.special import gammaln
 
     return float(gammaln(counts.sum() + 1) - gammaln(counts + 1).sum())
-
-
-def _tree(fit: Decomposition) -> list[Modes] | None:
-    """List the margins of a model that is a product of them on a full grid; ``None`` for others."""
-    if not fit.model.support.full or fit.model.base is not None:
-        return None
-    if not fit.n_params:
-        return []
-    margins = margins_that_are_the_model(fit.model)
-    return margins if margins is not None and decomposable(margins) and _whole(fit, margins) else None
-
-
-def _whole(fit: Decomposition, margins: list[Modes]) -> bool:
-    """Whether no two levels of a mode that takes part are merged: margins are then those of the table."""
-    merged = fit.model.quotient.merged_shape
-    return all(merged[k] == fit.shape[k] for group in margins for k in group)
 
 
 def _closed(counts: FloatArray, margins: list[Modes]) -> float:

@@ -39,8 +39,8 @@ def _fit_table(tests: Inference) -> NamedValues:
         ("cells", f"{count_name(fit.model.support.n_cells)}{vanishing}"),
         ("model", shortened(fit.recipe)),
         ("parameters", f"{fit.n_params}{dependent}"),
-        ("G2 (deviance)", _chi_square(tests.g2, tests.df, tests.g2_p_value)),
-        ("X2 (Pearson)", _chi_square(tests.x2, tests.df, tests.x2_p_value)),
+        ("G2 (deviance)", tested(tests.g2, tests.df, tests.g2_p_value)),
+        ("X2 (Pearson)", tested(tests.x2, tests.df, tests.x2_p_value)),
         ("log-likelihood", f"{tests.log_likelihood:.3f}  (multinomial)"),
         ("AIC", f"{tests.aic:.3f}"),
         ("BIC", f"{tests.bic:.3f}"),
@@ -49,7 +49,8 @@ def _fit_table(tests: Inference) -> NamedValues:
     return NamedValues("Log-linear model of counts", entries, fit_rule=len(fit.shape) <= MANY)
 
 
-def _chi_square(statistic: float, df: int, p: float) -> str:
+def tested(statistic: float, df: int, p: float) -> str:
+    """Write a statistic with its degrees of freedom and its p-value."""
     value = f"{statistic:.4f}" if statistic < LARGE else f"{statistic:.6g}"
     return f"{value} on {count_name(df)} df" + (f", p = {shown(p)}".replace("= <", "< ") if df else "")
 

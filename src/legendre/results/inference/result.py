@@ -152,7 +152,14 @@ class Inference(Estimates, Storable):
         half = float(ndtri((1.0 + level) / 2.0)) * self.standard_errors
         return np.stack([self.fit.theta - half, self.fit.theta + half], axis=1)
 
-    def bootstrap(self, n: int = 999, rng: int | np.random.Generator | None = None, *, jobs: int = 1) -> Bootstrap:
+    def bootstrap(
+        self,
+        n: int = 999,
+        rng: int | np.random.Generator | None = None,
+        *,
+        jobs: int = 1,
+        conditional: bool = False,
+    ) -> Bootstrap:
         """Draw tables of N counts from Q, fit the model to each of them, and see how large `g2` and `x2` are there.
 
         p-values and intervals that come from it do not rest on the chi-square distribution.
@@ -165,6 +172,9 @@ class Inference(Estimates, Storable):
             A seed or a generator.
         jobs
             How many processes fit them; the answer does not depend on it.
+        conditional
+            Draw tables with the margins that the model fits, for decomposable models: p-values are then exact however
+            few the counts are, as in R's ``chisq.test(simulate.p.value = TRUE)``.
 
         Examples
         --------
@@ -172,8 +182,10 @@ class Inference(Estimates, Storable):
         >>> tests = ld.decompose([[3, 1, 0], [1, 0, 4]], "B1").inference()
         >>> round(tests.g2_p_value, 4), tests.bootstrap(199, 0).g2_p_value
         (0.0196, 0.015)
+        >>> tests.bootstrap(199, 0, conditional=True).g2_p_value
+        0.1
         """
-        return bootstrapped(self, n, rng, jobs)
+        return bootstrapped(self, n, rng, jobs, conditional=conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood of the counts: their probability, averaged over the model's prior.

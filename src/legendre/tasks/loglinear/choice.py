@@ -16,7 +16,8 @@ from legendre.core.html import fragment
 from legendre.core.text_table import Columns
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import shown, stars
-from legendre.tasks.loglinear.formula import FunctionTerm, Model, Term, read_formula
+from legendre.tasks.loglinear.formula import Model, Term, read_formula
+from legendre.tasks.loglinear.functions import FunctionTerm
 from legendre.tasks.loglinear.graphs import cliques_of, edges_of, neighbours
 from legendre.tasks.loglinear.terms import closed, in_order, term_name
 
@@ -151,7 +152,7 @@ def _scope(model: LogLinear, scope: Any) -> frozenset[Term] | None:
     """Return the terms that may be used; ``None`` is all interactions."""
     if scope is None:
         return None
-    allowed = closed(read_formula(scope, model.names).terms)
+    allowed = closed(read_formula(scope, model.names, model.features).terms)
     for term in in_order(model.terms - allowed, model.names)[:1]:
         raise InvalidQuery(f"the scope {scope!r} does not hold the model: {term_name(term, model.names)} is missing.")
     return allowed

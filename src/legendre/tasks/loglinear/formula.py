@@ -1,57 +1,24 @@
 """Formulas of log-linear models: R's words for terms, generators in brackets, and lists of names.
 
 A formula is read to a set of terms, each a set of variables, and to functions of variables, such as ``uniform(a, b)``,
-that stand for features of their own: `TERM_FUNCTIONS` holds who builds them.
+that stand for features of their own: see `functions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from functools import partial
-from inspect import signature
 from itertools import combinations
 from typing import Any
 
-from legendre.basis import ties
-from legendre.basis.basis import Basis
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Labels
+from legendre.tasks.loglinear.functions import FunctionTerm, called
 from legendre.tasks.loglinear.generators import generators_of, resolved
-from legendre.tasks.loglinear.words import NAME, NUMBER, Word, quoted, words_of
+from legendre.tasks.loglinear.words import NAME, NUMBER, Word, words_of
 
 Term = frozenset[str]
 MOST_TERMS = 100_000  # terms that a formula may stand for
-
-
-@dataclass(frozen=True)
-class FunctionTerm:
-    """A function of variables in a formula, ``uniform(a, b)``: its name, and its arguments as they were written."""
-
-    name: str
-    args: tuple[Any, ...]
-    keywords: tuple[tuple[str, Any], ...] = ()
-
-    def __str__(self) -> str:
-        written = [*map(_plain, self.args), *(f"{key}={_plain(value)}" for key, value in self.keywords)]
-        return f"{self.name}({', '.join(written)})"
-
-
-def _associated(make: Callable[..., Basis], term: FunctionTerm, labels: Labels) -> Basis:
-    """Make the basis of an association model."""
-    del labels  # it finds its variables by name when it sees the table
-    try:
-        return make(*term.args, **dict(term.keywords))
-    except TypeError:
-        wanted = ", ".join(signature(make).parameters)
-        raise InvalidBasis(f"the formula has {term}; write {make.__name__}({wanted}).") from None
-
-
-Builder = Callable[[FunctionTerm, Labels], Basis]
-TERM_FUNCTIONS: dict[str, Builder] = {name: partial(_associated, getattr(ties, name)) for name in ties.__all__}
-"""By the name of a function in a formula: who makes its basis, given the term and the labels of the table."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +44,10 @@ class Model:
         return Model(_limited({one | two for one in self.terms for two in other.terms}, formula))
 
 
-def read_formula(formula: Any, names: Sequence[str]) -> Model:
+def read_formula(formula: Any, names: Sequence[str], features: Mapping[str, Any] | None = None) -> Model:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
+
+    `features` are functions of one's own, by the names that they have in the formula.
 
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
@@ -94,7 +63,7 @@ def read_formula(formula: Any, names: Sequence[str]) -> Model:
         raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
     if words[0].text == "[" and not words[0].quoted:
         return Model(frozenset(generators_of(words, formula, names)))
-    reader = _Reader(words, formula, tuple(names))
+    reader = _Reader(words, formula, tuple(names), features or {})
     found = reader.sum()
     reader.expect_end()
     return Model(frozenset(term for term in found.terms if term), found.functions, found.removed)
@@ -141,8 +110,8 @@ def _listed(formula: Any, names: Sequence[str]) -> Model:
 class _Reader:
     """A formula, read from left to right: sums of products of powers."""
 
-    def __init__(self, words: list[Word], formula: str, names: tuple[str, ...]) -> None:
-        self.words, self.formula, self.names, self.at = words, formula, names, 0
+    def __init__(self, words: list[Word], formula: str, names: tuple[str, ...], features: Mapping[str, Any]) -> None:
+        self.words, self.formula, self.names, self.features, self.at = words, formula, names, features, 0
 
     def sign(self) -> str:
         """Return the sign that comes next; empty if it is none."""
@@ -237,6 +206,8 @@ class _Reader:
         if word.kind == NAME:
             if self.sign() == "(" and not word.quoted:
                 return self.function(word)
+            if word.text in self.features:
+                return Model(frozenset(), (called(word.text, (), (), self.features, self.formula),))
             return Model(frozenset([frozenset([resolved(word.text, self.names)])]))
         if word.text == ".":
             return Model(frozenset(frozenset([name]) for name in self.names))
@@ -250,9 +221,6 @@ class _Reader:
 
     def function(self, word: Word) -> Model:
         """Read a function of variables and its arguments: names, numbers, lists, and keywords."""
-        if word.text not in TERM_FUNCTIONS:
-            known = ", ".join(sorted(TERM_FUNCTIONS)) or "none is known here"
-            raise InvalidBasis(f"the formula {self.formula!r}: unknown function '{word.text}'. Functions: {known}.")
         self.expect("(")
         args: list[Any] = []
         keywords: list[tuple[str, Any]] = []
@@ -267,7 +235,8 @@ class _Reader:
             if self.sign() == ",":
                 self.take()
         self.expect(")")
-        return Model(frozenset(), (FunctionTerm(word.text, tuple(args), tuple(keywords)),))
+        term = called(word.text, tuple(args), tuple(keywords), self.features, self.formula)
+        return Model(frozenset(), (term,))
 
     def argument(self) -> Any:
         word = self.take()
@@ -292,10 +261,3 @@ def _limited(terms: set[Term], formula: str) -> frozenset[Term]:
     if len(terms) > MOST_TERMS:
         raise InvalidBasis(f"the formula {formula!r} stands for over {MOST_TERMS:,} terms. Take a lower power.")
     return frozenset(terms)
-
-
-def _plain(value: Any) -> str:
-    """Write an argument so that it is read back: names in quotes where they need them, numbers without exponents."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_plain, value))}]"
-    return quoted(value) if isinstance(value, str) else format(Decimal(repr(value)), "f")

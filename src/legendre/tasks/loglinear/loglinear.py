@@ -21,7 +21,8 @@ from legendre.data.readers.partial import partial_table
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.plan import Settings
 from legendre.tasks.loglinear.em import Incomplete
-from legendre.tasks.loglinear.formula import left_side, names_in, read_formula
+from legendre.tasks.loglinear.formula import Model, left_side, names_in, read_formula
+from legendre.tasks.loglinear.functions import check_used, checked_features
 from legendre.tasks.loglinear.partial import PartialLogLinear, fitted_partial
 from legendre.tasks.loglinear.result import LogLinear, fitted
 
@@ -37,6 +38,7 @@ def loglinear(
     missing: Literal["refuse", "drop", "em"] = "refuse",
     offset: ArrayLike | None = None,
     support: str | ArrayLike = "all",
+    features: Mapping[str, Any] | None = None,
     hierarchical: bool = True,
     tol: float = 1e-10,
 ) -> LogLinear:
@@ -70,6 +72,11 @@ def loglinear(
     support
         Structural zeros are left out of it: a boolean array of the table's shape, False where a cell cannot occur; or
         "nonzero", if every zero is one.
+    features
+        Functions of your own, by the names that they have in the formula: ``near(a, b)`` calls
+        ``features["near"]`` with the levels of both (their labels, or numbers where there are none), as `features`
+        does; an array has an entry for each level of them. A name without brackets depends on all variables, in the
+        order of the table; or it is a basis. Each has one coefficient.
     hierarchical
         Add to each term all that it contains. False takes the terms as they are; what they mean depends on which
         levels come first.
@@ -104,26 +111,37 @@ def loglinear(
     """
     settings = Settings.read(tol=tol)
     if missing == "em" and not isinstance(data, ContingencyTable) and has_rows(data, variables, counts):
-        rows = partial_table(data, *_of_frame(formula, counts, variables), levels)
+        rows = partial_table(data, *_of_frame(formula, counts, variables, features), levels)
         if rows.complete < rows.total:
-            return _partial(rows, formula, offset, support, hierarchical, settings)
+            return _partial(rows, formula, features, offset, support, hierarchical, settings)
         data, variables, counts = checked_table(rows.patterns[0].counts, rows.origin, rows.notes), None, None
     how = "refuse" if missing == "em" else missing
-    X = _table(data, formula, counts, variables, levels=levels, names=names, missing=how)
+    X = _table(data, formula, counts, variables, features, levels=levels, names=names, missing=how)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
-    model = read_formula(formula, called)
+    model = _model(formula, called, features)
     observed: Observation = read(X, support, None if offset is None else _base(offset, X.shape))
     return fitted(observed, model, called, hierarchical, settings)
 
 
-def _of_frame(formula: Any, counts: Any, variables: Any) -> tuple[Any, Any]:
+def _model(formula: Any, names: tuple[str, ...], features: Any) -> Model:
+    """Read the formula, with features of the caller's own."""
+    own = checked_features(features, names)
+    model = read_formula(formula, names, own)
+    check_used(own, model.functions, formula)
+    return model
+
+
+def _of_frame(formula: Any, counts: Any, variables: Any, features: Any) -> tuple[Any, Any]:
     """Return the variables and the counts of a data frame: what the formula names, where the caller does not."""
-    return names_in(formula) if variables is None else variables, left_side(formula) if counts is None else counts
+    named = names_in(formula) if variables is None else variables
+    if variables is None and named is not None and isinstance(features, Mapping):
+        named = [name for name in named if name not in features]
+    return named, left_side(formula) if counts is None else counts
 
 
 def _partial(
-    rows: PartialTable, formula: Any, offset: Any, support: Any, hierarchical: bool, settings: Settings
+    rows: PartialTable, formula: Any, features: Any, offset: Any, support: Any, hierarchical: bool, settings: Settings
 ) -> PartialLogLinear:
     """Fit rows of which some lack values."""
     if isinstance(support, str) and support != "all":
@@ -133,11 +151,11 @@ def _partial(
         )
     base = None if offset is None else _base(offset, rows.shape)
     mask = None if isinstance(support, str) else support_mask(np.empty(rows.shape), None, support)
-    model = read_formula(formula, rows.names)
+    model = _model(formula, rows.names, features)
     return fitted_partial(Incomplete(rows, mask, base), model, rows.names, hierarchical, settings)
 
 
-def _table(data: Any, formula: Any, counts: Any, variables: Any, **settings: Any) -> Any:
+def _table(data: Any, formula: Any, counts: Any, variables: Any, features: Any, **settings: Any) -> Any:
     """Read the table; of a data frame over the variables that the formula names."""
     if isinstance(data, SparseTensor) and beyond_memory(data.shape) is not None:
         if data.names is None:
@@ -147,7 +165,7 @@ def _table(data: Any, formula: Any, counts: Any, variables: Any, **settings: Any
         return data
     if isinstance(data, ContingencyTable) or not has_rows(data, variables, counts):
         return table(data, variables, counts, **settings)
-    return table(data, *_of_frame(formula, counts, variables), **settings)
+    return table(data, *_of_frame(formula, counts, variables, features), **settings)
 
 
 def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:

@@ -14,13 +14,15 @@ from legendre.data.partial_table import PartialTable
 from legendre.fitting.plan import Settings
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
+from legendre.results.inference.printout import tested
 from legendre.results.inference.ratio import LikelihoodRatio, check_nested
 from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend
-from legendre.tasks.loglinear.formula import Model, read_formula
+from legendre.tasks.loglinear.formula import Model
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
-from legendre.tasks.loglinear.result import LogLinear, tested, written_out
+from legendre.tasks.loglinear.result import LogLinear, read_stored
+from legendre.tasks.loglinear.terms import written_out
 
 LOWER = 1e-6  # a larger model whose log-likelihood is lower by more than this ended at another maximum
 NAMED = 4  # sets of variables that rows lack, which are named
@@ -183,6 +185,7 @@ class PartialLogLinear(LogLinear):
             **pack_patterns(self.rows),
             "formula": self.formula,
             "hierarchical": int(self.hierarchical),
+            "features": ",".join(self.features),
             "tol": self.settings.tol,
             "path": np.array(self.log_likelihoods),
         }
@@ -196,7 +199,7 @@ class PartialLogLinear(LogLinear):
         q, path = observed.at(fit.theta), arrays.floats("path", None)
         ascent = Ascent(fit, observed, q, observed.residual(q), tuple(path.tolist()))
         hierarchical = bool(arrays.whole("hierarchical"))
-        model = read_formula(arrays.text("formula"), table.names)
+        model = read_stored(arrays, table.names)
         whole, _ = written_out(model, fit.labels, table.names, hierarchical=hierarchical)
         rows = Incomplete(table, fit.model.support.mask, fit.model.base)
         settings = Settings.read(tol=arrays.number("tol"))

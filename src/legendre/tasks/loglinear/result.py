@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from legendre.basis.basis import Basis
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.labels import Labels
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
 from legendre.fitting.decompose import fit_recipe
@@ -18,15 +16,15 @@ from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays
-from legendre.results.inference.printout import shown
+from legendre.results.inference.printout import tested
 from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.result import Inference
 from legendre.results.plots.plots import FitPlots
-from legendre.results.report import count_name
 from legendre.solvers.status import Status
 from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, Terms, added, dropped, stepped
 from legendre.tasks.loglinear.formula import Model, Term, read_formula
-from legendre.tasks.loglinear.terms import basis_of, bracketed, formula_of, generators, hierarchical_model
+from legendre.tasks.loglinear.functions import LOST, check_used, checked_features
+from legendre.tasks.loglinear.terms import bracketed, formula_of, generators, hierarchical_model, written_out
 from legendre.tasks.loglinear.view import InferenceView
 
 ROWS = 30  # coefficients that a summary prints
@@ -103,8 +101,15 @@ class LogLinear(InferenceView, Storable):
         """Return "pearson", "deviance" or "adjusted" residuals, in the form of the table."""
         return self.inference.residuals(kind)
 
-    def update(self, formula: str | Sequence[Any]) -> LogLinear:
+    @property
+    def features(self) -> dict[str, Any]:
+        """The features of the caller's own that the model has, by name."""
+        return {term.name: term.feature for term in self.model.functions if term.feature is not None}
+
+    def update(self, formula: str | Sequence[Any], *, features: Mapping[str, Any] | None = None) -> LogLinear:
         """Fit another model to the same table; a formula that begins with + or - changes this one.
+
+        Features of the caller's own that the model has are known by their names; `features` are more of them.
 
         Examples
         --------
@@ -115,7 +120,10 @@ class LogLinear(InferenceView, Storable):
         """
         if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
             formula = f"{self.formula} {formula}"
-        return self.refitted(read_formula(formula, self.names))
+        more = checked_features(features, self.names)
+        model = read_formula(formula, self.names, self.features | more)
+        check_used(more, model.functions, formula)
+        return self.refitted(model)
 
     def refitted(self, model: Model) -> LogLinear:
         """Fit another model to the same table."""
@@ -261,6 +269,7 @@ class LogLinear(InferenceView, Storable):
             **self.inference.as_part("inference"),
             "formula": self.formula,
             "hierarchical": int(self.hierarchical),
+            "features": ",".join(self.features),
         }
 
     @classmethod
@@ -269,8 +278,14 @@ class LogLinear(InferenceView, Storable):
         tests: Inference = arrays.result("inference", "legendre-inference")
         names = tuple(tests.fit.labels.mode(k) for k in range(len(tests.fit.shape)))
         hierarchical = bool(arrays.whole("hierarchical"))
-        model = read_formula(arrays.text("formula"), names)
+        model = read_stored(arrays, names)
         return cls(tests, hierarchical_model(model) if hierarchical else model, names, hierarchical)
+
+
+def read_stored(arrays: Archive, names: tuple[str, ...]) -> Model:
+    """Read the formula of a stored model; features of the caller's own are not in the file, but for their names."""
+    features = arrays.text("features").split(",") if "features" in arrays else []
+    return read_formula(arrays.text("formula"), names, dict.fromkeys(filter(None, features), LOST))
 
 
 def fitted(
@@ -280,15 +295,3 @@ def fitted(
     whole, basis = written_out(model, data.labels, names, hierarchical=hierarchical)
     fit = warned(fit_recipe(data, basis, settings), stacklevel=4)
     return LogLinear(fit.inference(), whole, names, hierarchical, settings)
-
-
-def written_out(model: Model, labels: Labels, names: tuple[str, ...], *, hierarchical: bool) -> tuple[Model, Basis]:
-    """Return a model with all of its terms, and its basis."""
-    whole = hierarchical_model(model) if hierarchical else replace(model, removed=frozenset())
-    return whole, basis_of(whole, labels, names, hierarchical=hierarchical)
-
-
-def tested(statistic: float, df: int, p: float) -> str:
-    """Write a statistic with its degrees of freedom and p-value."""
-    told = f", p = {shown(p)}".replace("= <", "< ") if df > 0 else ""
-    return f"{statistic:.4f} on {count_name(df)} df{told}"

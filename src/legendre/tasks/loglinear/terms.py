@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,7 @@ from legendre.basis.interactions import block, interactions
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.model.margins import decomposable
-from legendre.tasks.loglinear.formula import TERM_FUNCTIONS, Model, Term
+from legendre.tasks.loglinear.formula import Model, Term
 from legendre.tasks.loglinear.words import quoted
 
 
@@ -79,8 +80,14 @@ def basis_of(model: Model, labels: Labels, names: Sequence[str], *, hierarchical
         listed = [block(labels.shape, group) for group in sorted(groups)]
         basis = cells(np.concatenate(listed)) if listed else empty()
     for function in model.functions:
-        basis = basis | TERM_FUNCTIONS[function.name](function, labels)
+        basis = basis | function.basis(labels)
     return basis
+
+
+def written_out(model: Model, labels: Labels, names: tuple[str, ...], *, hierarchical: bool) -> tuple[Model, Basis]:
+    """Return a model with all of its terms, and its basis."""
+    whole = hierarchical_model(model) if hierarchical else replace(model, removed=frozenset())
+    return whole, basis_of(whole, labels, names, hierarchical=hierarchical)
 
 
 def is_decomposable(terms: frozenset[Term], names: Sequence[str]) -> bool:

@@ -108,9 +108,16 @@ class InferenceView:
         """Return odds ratios of two variables under the model, see `Inference.odds`."""
         return self.inference.odds(first, second, given, contrasts=contrasts, reference=reference, level=level)
 
-    def bootstrap(self, n: int = 999, rng: int | np.random.Generator | None = None, *, jobs: int = 1) -> Bootstrap:
+    def bootstrap(
+        self,
+        n: int = 999,
+        rng: int | np.random.Generator | None = None,
+        *,
+        jobs: int = 1,
+        conditional: bool = False,
+    ) -> Bootstrap:
         """Return p-values from tables that are drawn from the model, see `Inference.bootstrap`."""
-        return self.inference.bootstrap(n, rng, jobs=jobs)
+        return self.inference.bootstrap(n, rng, jobs=jobs, conditional=conditional)
 
     def evidence(self, alpha: float = 1.0) -> float:
         """Return the log marginal likelihood, see `Inference.evidence`."""
