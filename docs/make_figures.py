@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import doctest
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +102,19 @@ def save(picture: Any, folder: Path, name: str, dpi: int) -> None:
     print(f"{name}.png: {(folder / f'{name}.png').stat().st_size / 1000:.0f} kB")
 
 
+def photograph_report(fit: ld.Decomposition, folder: Path) -> None:
+    """Take a picture of a report page in chromium, where that is installed."""
+    if (chromium := shutil.which("chromium")) is None:
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        page = Path(scratch) / "page.html"
+        fit.report(page)
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={scratch}/profile"]
+        size = ["--window-size=1100,1750", "--hide-scrollbars", "--force-device-scale-factor=0.8"]
+        shot = f"--screenshot={(folder / 'report.png').resolve()}"
+        subprocess.run([chromium, *flags, *size, shot, page.as_uri()], check=True, capture_output=True)
+
+
 def main(folder: Path) -> None:
     """Draw them all."""
     import matplotlib
@@ -118,6 +134,7 @@ def main(folder: Path) -> None:
     plot = example().plot
     for name in ("slices", "residuals", "margins", "graph", "path"):
         save(getattr(plot, name)(), folder, name, 70)
+    photograph_report(plot.fit, folder)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,21 @@ def test_the_data_of_the_page_are_those_of_the_fit(fit: Decomposition, tmp_path:
     assert math.fsum(share for _, share in data["effects"]["shares"]) == pytest.approx(1.0, abs=1e-3)
 
 
+def test_factors_of_hardly_any_data_are_left_out_where_cells_vanish(tmp_path: Path) -> None:
+    X = ld.datasets.flights()
+    fit = ld.decompose(X, ld.interactions([("carrier", "hour"), ("dest",)]))
+    data = data_of(written(fit, tmp_path))
+    effects, x = fit.effects(), X.toarray()
+    by_name = {line["name"]: line["values"] for line in data["effects"]["lines"]}
+    hours = np.array(by_name["hour"], dtype=float)
+    assert_allclose(hours, np.where(x.sum(axis=(0, 1)) < 5, np.nan, effects["hour"].values), rtol=1e-4)
+    assert by_name["hour"][0] is None
+    (table,) = data["effects"]["maps"]
+    expected = np.where(x.sum(axis=1) < 5, np.nan, effects["carrier", "hour"].values)
+    assert_allclose(unpacked(table["values"], list(expected.shape)), expected, atol=1e-3)
+    assert table["most"] == pytest.approx(np.nanmax(np.abs(expected)), rel=1e-5)
+
+
 def test_the_worst_residuals_are_the_largest_terms_of_the_deviance(fit: Decomposition, tmp_path: Path) -> None:
     rows = data_of(written(fit, tmp_path))["residuals"]["rows"]
     roots = fit.inference().residuals("deviance")

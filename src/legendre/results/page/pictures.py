@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core.labels import Labels
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.results.deviance import signed_roots
 from legendre.results.effects import Effect
 from legendre.results.page.blocks import block_sums, blocks
@@ -24,8 +24,10 @@ POINTS, PIXELS = 400, 128  # levels of a line, and of each side of a map: of mor
 LEAST_SHARE = 5e-4  # effects with a smaller share of the variance are listed, not drawn
 LONG_HISTORY = 400  # steps that are drawn
 
+Scarce = Callable[[Effect], BoolArray]  # which merged levels have hardly any data
 
-def effects_data(effects: Sequence[Effect], labels: Labels) -> dict[str, Any]:
+
+def effects_data(effects: Sequence[Effect], labels: Labels, scarce: Scarce | None) -> dict[str, Any]:
     """List lines for single modes and maps for pairs, the largest shares first, and the shares of all."""
     order = sorted(effects, key=lambda effect: -effect.share)
     alone = [e for e in order if len(e.modes) == 1 and e.share >= LEAST_SHARE][:MOST_LINES]
@@ -35,8 +37,8 @@ def effects_data(effects: Sequence[Effect], labels: Labels) -> dict[str, Any]:
     if rest > LEAST_SHARE:
         shares.append(["everything else", rounded(rest)])
     return {
-        "lines": [_line(effect, labels) for effect in alone],
-        "maps": [_map(effect, labels) for effect in pairs],
+        "lines": [_line(effect, _known(effect, scarce), labels) for effect in alone],
+        "maps": [_map(effect, _known(effect, scarce), labels) for effect in pairs],
         "shares": shares,
     }
 
@@ -45,9 +47,14 @@ def _name(effect: Effect, labels: Labels) -> str:
     return " × ".join(mode_name(labels, k) for k in effect.modes)
 
 
-def _line(effect: Effect, labels: Labels) -> dict[str, Any]:
+def _known(effect: Effect, scarce: Scarce | None) -> BoolArray:
+    """Mark the merged levels of an effect that have some data."""
+    return np.ones(effect.merged.shape, dtype=np.bool_) if scarce is None else ~scarce(effect)
+
+
+def _line(effect: Effect, known: BoolArray, labels: Labels) -> dict[str, Any]:
     (k,) = effect.modes
-    values, cuts = _thinned(effect, 0, effect.merged, POINTS)
+    values, (cuts,) = _thinned(effect, known, POINTS)
     return {
         "name": mode_name(labels, k),
         "share": rounded(effect.share),
@@ -63,27 +70,27 @@ def _ordered(labels: Labels, k: int) -> bool:
     return own.dtype.kind not in "UO" or all(str(label)[:1].isdigit() for label in own)
 
 
-def _map(effect: Effect, labels: Labels) -> dict[str, Any]:
-    values, row_cuts = _thinned(effect, 0, effect.merged, PIXELS)
-    values, column_cuts = _thinned(effect, 1, values, PIXELS)
+def _map(effect: Effect, known: BoolArray, labels: Labels) -> dict[str, Any]:
+    values, (row_cuts, column_cuts) = _thinned(effect, known, PIXELS)
     i, j = effect.modes
     return {
         "names": [mode_name(labels, i), mode_name(labels, j)],
         "share": rounded(effect.share),
         "levels": [block_names(labels, i, row_cuts), block_names(labels, j, column_cuts)],
-        "most": rounded(float(np.abs(values).max(initial=0.0))),
+        "most": rounded(float(np.nanmax(np.abs(values), initial=0.0))),
         "values": packed(values),
     }
 
 
-def _thinned(effect: Effect, axis: int, merged: FloatArray, most: int) -> tuple[FloatArray, IntArray]:
-    """Spread merged levels to levels along one mode, and average neighbours where there are more than `most`."""
-    lengths = effect.lengths[axis]
-    length = int(lengths.sum())
-    cuts = blocks(length, most)
-    sums = block_sums(merged, axis, np.cumsum(lengths) - lengths, cuts, length)
-    sizes = np.diff(cuts, append=length).reshape((-1,) + (1,) * (merged.ndim - 1 - axis))
-    return sums / sizes, cuts
+def _thinned(effect: Effect, known: BoolArray, most: int) -> tuple[FloatArray, list[IntArray]]:
+    """Spread merged levels to levels, of more than `most` neighbours averaged; NaN where none is known."""
+    sums, numbers, all_cuts = np.where(known, effect.merged, 0.0), known.astype(np.float64), []
+    for axis, lengths in enumerate(effect.lengths):
+        starts, length = np.cumsum(lengths) - lengths, int(lengths.sum())
+        all_cuts.append(blocks(length, most))
+        sums = block_sums(sums, axis, starts, all_cuts[-1], length)
+        numbers = block_sums(numbers, axis, starts, all_cuts[-1], length)
+    return np.divide(sums, numbers, out=np.full(sums.shape, np.nan), where=numbers > 0), all_cuts
 
 
 def parameters_data(name: Callable[[int], str], theta: FloatArray, eta: FloatArray, most: int) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text_table import Table
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.certificate import Certificate
@@ -19,6 +20,7 @@ from legendre.results.effects import Effect
 from legendre.results.page.names import mode_name
 from legendre.results.page.pairs import ArrayPair, FitPair, Pair
 from legendre.results.page.repeat import call_of_fit
+from legendre.results.plots.scarce import is_scarce
 from legendre.results.rounds import Round
 from legendre.solvers.loop import Step
 
@@ -51,6 +53,7 @@ class Subject:
     titles: tuple[str, ...] = ()  # names of tied parameters; empty for those that their cells name
     pair: Pair | None = None
     without: str = WITHOUT_X  # why there is no pair
+    scarce: Callable[[Effect], BoolArray] | None = None  # which merged levels of an effect have hardly any data
 
 
 def subject_of_fit(fit: Decomposition, data: TensorLike | None) -> Subject:
@@ -73,6 +76,7 @@ def subject_of_fit(fit: Decomposition, data: TensorLike | None) -> Subject:
         path=fit.path,
         pair=None if x is None else FitPair(fit, x),
         call=call_of_fit(fit, x),
+        scarce=partial(is_scarce, fit, x),
     )
 
 

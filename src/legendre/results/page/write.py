@@ -98,7 +98,7 @@ def page_data(subject: Subject, share: int = 1) -> tuple[dict[str, Any], dict[st
     data: dict[str, Any] = {"history": history_data(subject.history, subject.tol)}
     notes: dict[str, str] = {}
     if subject.effects:
-        data["effects"] = effects_data(subject.effects, subject.effect_labels)
+        data["effects"] = effects_data(subject.effects, subject.effect_labels, subject.scarce)
     if subject.path:
         data["path"] = path_data(subject.path)
     if subject.basis is not None:
@@ -151,7 +151,8 @@ def _sections(subject: Subject, data: dict[str, Any], notes: dict[str, str]) -> 
 
 EFFECTS = """<p>log Q is a sum of what each mode does, each pair of modes, and so on. A line shows the factor by which a
 level multiplies the probability, on a logarithmic scale; a map the factor of a pair of levels beyond those of its two
-modes. The percentages are shares of the variance of log Q, every level counted the same.</p>
+modes. The percentages are shares of the variance of log Q, every level counted the same. Where cells vanish, levels and
+pairs with hardly any data have no factor, and are left out.</p>
 <div id="shares" class="shares"></div><div id="effect-lines" class="cards"></div>
 <div id="effect-maps" class="cards"></div>"""
 SLICES = """<p>X, the fit Q and what is left. Move the slider, or click a picture and use the arrow keys to read single

@@ -18,7 +18,7 @@ from legendre.core.types import BoolArray, FloatArray
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effect
 from legendre.results.plots.pair import vanishing_told
-from legendre.results.plots.scarce import counts_of, is_scarce
+from legendre.results.plots.scarce import is_scarce
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,14 +44,14 @@ def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
         )
     drawn = sorted(sorted(found, key=lambda e: -e.share)[:most], key=lambda e: (len(e.modes), -e.share))
     figure, axes = panels("plot.effects", len(drawn), ACROSS)
-    scarce = [is_scarce(fit, effect) for effect in drawn]
+    scarce = [is_scarce(fit, fit.data, effect) for effect in drawn]
     for ax, effect, marked in zip(axes, drawn, scarce, strict=True):
         (_line if len(effect.modes) == 1 else _map)(ax, effect, fit.labels, marked)
         ax.set_title(f"{shortened(effect.name, LONGEST)}: {100 * effect.share:.1f} %")
     notes = [f"{gone}, whatever these factors say"] if (gone := vanishing_told(fit)) else []
     if any(marked.any() for marked in scarce):
         few = f"fewer than {limits.FEW_COUNTS:g} counts, too few for a factor"
-        notes.append(f"grey: {'Q is 0' if counts_of(fit) is None else few}")
+        notes.append(f"grey: {few if fit.data is not None and fit.data.counts else 'Q is 0'}")
     heading(figure, "\n".join(["Factors on the fitted values, with shares of the variance of log Q", *notes]))
     return figure
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
 
 
-def is_scarce(fit: Decomposition, effect: Effect) -> BoolArray:
+def is_scarce(fit: Decomposition, data: Observation | None, effect: Effect) -> BoolArray:
     """Mark the merged levels of an effect that have hardly any data, in a fit of which cells vanish.
 
     Where X holds counts those with few of them, else those where Q is 0. The factor of such a level is a mean over
@@ -27,16 +27,11 @@ def is_scarce(fit: Decomposition, effect: Effect) -> BoolArray:
     shape = tuple(int(lengths.sum()) for lengths in effect.lengths)
     if not fit.n_vanishing or (len(shape) > 1 and math.prod(shape) > limits.MOST_PIXELS):
         return np.zeros(effect.merged.shape, dtype=np.bool_)
-    if (data := counts_of(fit)) is not None:
+    if data is not None and data.counts:
         few = _merged(sums_of(data, effect.modes), effect) < limits.FEW_COUNTS
         if not few.all():
             return np.asarray(few)
     return np.asarray(_merged(fit.distribution.marginal(list(effect.modes), {}), effect) == 0)
-
-
-def counts_of(fit: Decomposition) -> Observation | None:
-    """Return X where it is at hand and holds counts."""
-    return fit.data if fit.data is not None and fit.data.counts else None
 
 
 def _merged(table: FloatArray, effect: Effect) -> FloatArray:

@@ -22,7 +22,7 @@ function effects() {
     add(shares, "div", {}, percent(share));
   }
   for (const line of data.effects.lines) {
-    const words = line.levels.map((level, i) => `${line.name} ${level}: × ${number(Math.exp(line.values[i]), 3)}`);
+    const words = line.levels.map((level, i) => `${line.name} ${level}: ${factorText(line.values[i])}`);
     chart(place("effect-lines"), {
       title: line.name, note: percent(line.share),
       x: line.values.map((_, i) => i), y: line.values, names: line.levels, base: 0, stems: !line.ordered,
@@ -30,6 +30,10 @@ function effects() {
     });
   }
   for (const map of data.effects.maps) effectMap(map);
+}
+
+function factorText(value) { // of a logarithm
+  return value === null || Number.isNaN(value) ? "hardly any data, no factor" : `× ${number(Math.exp(value), 3)}`;
 }
 
 function effectMap(map) {
@@ -42,14 +46,17 @@ function effectMap(map) {
   const picture = makeMap(figure, map.names.join(" and "), 1.1, (at) => {
     picture.mark(at);
     const [r, c] = at;
-    const factor = number(Math.exp(values[r * columns + c]), 3);
-    caption.textContent = `${map.names[0]} ${map.levels[0][r]}, ${map.names[1]} ${map.levels[1][c]}: × ${factor}`;
+    const factor = factorText(values[r * columns + c]);
+    caption.textContent = `${map.names[0]} ${map.levels[0][r]}, ${map.names[1]} ${map.levels[1][c]}: ${factor}`;
   });
   axisBelow(figure)(map.names[1], map.levels[1]);
   const scale = makeScale(figure);
   const caption = add(figure, "figcaption", { "aria-live": "polite" });
   const draw = () => {
-    picture.draw(rows, columns, (r, c) => colourOf(signed(), 0.5 + values[r * columns + c] / (2 * most)));
+    picture.draw(rows, columns, (r, c) => {
+      const value = values[r * columns + c];
+      return Number.isNaN(value) ? nothing() : colourOf(signed(), 0.5 + value / (2 * most));
+    });
     scale(signed(), [-most, 0, most].map((v) => "×" + number(Math.exp(v), 2)));
   };
   redraw.push(draw);
