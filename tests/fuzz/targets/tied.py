@@ -275,7 +275,7 @@ def draw_formulas(rng: np.random.Generator) -> Args:
         specs.append({"kind": kind, "modes": (one, other)})
     if chance(rng, 0.04):
         formula = pick(rng, "", "a +", "z", "a*", "[a", "a:b:", "uniform(a)", [], [["z"]], None, "a ^ b", "1", "a - a")
-        groups = [] if formula in ("1", "a - a", []) else None
+        groups, specs = [] if formula in ("1", "a - a", []) else None, []
     return {
         "X": X,
         "names": names,
