@@ -248,7 +248,7 @@ def draw_formulas(rng: np.random.Generator) -> Args:
     if not X.any():
         X.flat[0] = 3
     names = ["a", "b", "some name", "d"][:order]
-    groups = [tuple(int(k) for k in rng.permutation(order)[: int(rng.integers(1, order + 1))]) for _ in range(3)]
+    groups: Any = [tuple(int(k) for k in rng.permutation(order)[: int(rng.integers(1, order + 1))]) for _ in range(3)]
     groups = groups[: int(rng.integers(1, 4))]
     quoted = [f"`{n}`" if " " in n else n for n in names]
     form = pick(rng, "star", "star", "brackets", "lists", "power", "dot")
