@@ -20,7 +20,14 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+settings.register_profile("threads", settings.get_profile("reproducible"), max_examples=15)
 settings.load_profile("reproducible")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where every test runs in several threads (`make threads`), let each of them draw a share of the examples."""
+    if str(config.getoption("parallel_threads", 1)) != "1":
+        settings.load_profile("threads")
 
 
 @pytest.fixture

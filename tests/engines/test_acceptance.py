@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -135,11 +136,14 @@ def model_of(case: Case) -> Model:
     return Model.of(Support(case.X.shape, mask), case.base, case.basis)
 
 
+PATCHING = Lock()  # limits belong to all threads
+
+
 def models_of(case: Case) -> list[Model]:
     """Return the model on a grid, and on a list of cells where it can be: lists have no base measure."""
     if case.base is not None:
         return [model_of(case)]
-    with pytest.MonkeyPatch.context() as patch:
+    with PATCHING, pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "ALWAYS_A_GRID", 0)
         patch.setattr(limits, "LARGEST_GRID", 0)
         return [model_of(case), Model.of(Support(case.X.shape, None, case.omega), None, case.basis)]

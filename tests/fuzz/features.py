@@ -130,9 +130,9 @@ def same_features(found: Array, right: Array) -> None:
     left = list(range(other.shape[1]))
     for j in range(one.shape[1]):
         size = 1e-12 * (1 + np.abs(one[:, j]).max())
-        match = next((i for i in left if np.abs(one[:, j] - other[:, i]).max() <= size), None)
-        need(match is not None, f"the feature of parameter {j} is none of the model's")
-        left.remove(match)
+        match = [i for i in left if np.abs(one[:, j] - other[:, i]).max() <= size]
+        need(bool(match), f"the feature of parameter {j} is none of the model's")
+        left.remove(match[0])
 
 
 def is_box(feature: Array, shape: tuple[int, ...]) -> bool:

@@ -52,7 +52,10 @@ def work(line: Connection) -> None:
     """Run the cases that come down the line; say what is begun and how it ended."""
     import faulthandler
 
+    from .targets import all_targets
+
     faulthandler.enable()
+    all_targets()  # what is imported here is no time of the first case
     while (job := line.recv()) is not None:
         target, seed, numbers = job
         for number in numbers:

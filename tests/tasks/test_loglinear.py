@@ -307,6 +307,17 @@ def test_coefficients_beside_an_association() -> None:
     assert told == pytest.approx(np.exp(quasi["A[2/1]:B[2/1]"]))
 
 
+def test_a_model_reads_its_own_formula_of_functions(tmp_path: Path) -> None:
+    """Names with blanks lost their quotes, and small numbers had exponents: neither was read back, nor was a file."""
+    table = np.array([[5, 3, 2], [4, 6, 1], [1, 2, 7]])
+    written = "`the son` + uniform(father, `the son`) + rows(`the son`, father, scores=[0, 0.00001, -2])"
+    m = ld.loglinear(table, f"father + {written}", names=["father", "the son"])
+    assert m.formula == f"father + {written}"
+    assert m.update(m.formula).g2 == m.g2
+    m.save(tmp_path / "model.npz")
+    assert ld.load(tmp_path / "model.npz").formula == m.formula
+
+
 def test_functions_in_formulas_have_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry that association models are built on."""
     from legendre.tasks.loglinear import functions

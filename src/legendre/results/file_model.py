@@ -16,6 +16,7 @@ from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results.file import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
+from legendre.results.file_face import pack_face
 from legendre.results.rounds import pack_rounds
 
 if TYPE_CHECKING:
@@ -117,20 +118,6 @@ def unpack_eta(arrays: Archive, name: str, model: Model) -> FloatArray:
     return found
 
 
-def packed_face(model: Model, alive: BoolArray | None) -> Arrays:
-    """Write which merged cells, or which cells of the tables over cliques, carry probability."""
-    on_tables = alive is not None and model.space.form == "cliques" and model.space.on_tables(alive)
-    return packed_mask("alive_in_tables" if on_tables else "alive", alive)
-
-
-def unpack_face(arrays: Archive, model: Model) -> BoolArray | None:
-    """Read the same."""
-    space = model.space
-    if space.form == "cliques" and "alive_in_tables" in arrays:
-        return arrays.mask("alive_in_tables", (space.tables.size,))
-    return arrays.mask("alive", (space.n_cells,) if space.form == "list" else model.quotient.merged_shape)
-
-
 def pack_origin(origin: Origin) -> Arrays:
     """Write what X was, and its labels; nothing for an array without."""
     return nested("origin", origin.to_arrays())
@@ -163,6 +150,6 @@ def pack_fit(fit: Decomposition) -> Arrays:
         "rmse": fit.rmse,
         **pack_origin(fit.origin),
         **packed_mask("missing", fit.missing),
-        **packed_face(fit.model, fit.alive),
+        **pack_face(fit.model, fit.alive),
         **({"path": pack_rounds(fit.path)} if fit.path else {}),
     }

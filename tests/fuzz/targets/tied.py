@@ -248,7 +248,7 @@ def draw_formulas(rng: np.random.Generator) -> Args:
     if not X.any():
         X.flat[0] = 3
     names = ["a", "b", "some name", "d"][:order]
-    groups = [tuple(int(k) for k in rng.permutation(order)[: int(rng.integers(1, order + 1))]) for _ in range(3)]
+    groups: Any = [tuple(int(k) for k in rng.permutation(order)[: int(rng.integers(1, order + 1))]) for _ in range(3)]
     groups = groups[: int(rng.integers(1, 4))]
     quoted = [f"`{n}`" if " " in n else n for n in names]
     form = pick(rng, "star", "star", "brackets", "lists", "power", "dot")
@@ -275,7 +275,7 @@ def draw_formulas(rng: np.random.Generator) -> Args:
         specs.append({"kind": kind, "modes": (one, other)})
     if chance(rng, 0.04):
         formula = pick(rng, "", "a +", "z", "a*", "[a", "a:b:", "uniform(a)", [], [["z"]], None, "a ^ b", "1", "a - a")
-        groups = [] if formula in ("1", "a - a", []) else None
+        groups, specs = [] if formula in ("1", "a - a", []) else None, []
     return {
         "X": X,
         "names": names,
