@@ -355,4 +355,7 @@ def test_bad_rows_are_told() -> None:
     m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
     assert type(m) is ld.LogLinear  # nothing is left to be completed
     assert "1 row has no value at all and was left out." in repr(m)
+    with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
+        ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
+    assert em(rows, "a*d + b").formula == "a + b"
     assert "d has one level only and was left out." in repr(em(rows, "a + b", variables=["a", "b", "d"]))
