@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import legendre as ld
+from legendre.core import limits
 from legendre.core.errors import InvalidQuery, InvalidSamples, InvalidSupport
 from legendre.tasks.loglinear.observed import Margin
 from legendre.tasks.loglinear.saturated import saturated
@@ -345,6 +346,12 @@ def test_columns_with_gaps_are_read_as_columns_without() -> None:
         }
     )
     assert em(other, "size + n_rooms", counts="n").g2 == pytest.approx(m.g2, abs=1e-12)
+
+
+def test_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_FEATURES", 100)
+    with pytest.raises(ld.LegendreError, match=r"12 cells by 4 parameters and by \d+ kinds of rows; at most 100"):
+        em(drawn(1), "a + b + c")
 
 
 def test_bad_rows_are_told() -> None:
