@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import legendre as ld
+from legendre.core import limits
 from legendre.core.errors import InvalidQuery, InvalidSamples, InvalidSupport
 from legendre.tasks.loglinear.observed import Margin
 from legendre.tasks.loglinear.saturated import saturated
@@ -18,7 +19,7 @@ from legendre.tasks.loglinear.saturated import saturated
 Rows = dict[str, list[Any]]
 NAMES = "abc"
 LEVELS = {"a": ["a0", "a1"], "b": ["b0", "b1"], "c": ["c0", "c1", "c2"]}
-# Little and Rubin, Statistical Analysis with Missing Data: a 2 x 2 table with supplemental margins
+# a 2 x 2 table with supplemental margins
 SUPPLEMENTAL: Rows = {
     "y1": ["1", "1", "2", "2", "1", "2", None, None],
     "y2": ["1", "2", "1", "2", None, None, "1", "2"],
@@ -138,9 +139,14 @@ def test_standard_errors_are_those_of_the_observed_information(formula: str) -> 
     assert (m.coef().standard_error < whole).all()  # rows that lack values say something too
 
 
-def test_a_published_table_with_supplemental_margins() -> None:
+def test_a_table_with_supplemental_margins_against_plain_expectation_maximisation() -> None:
     m = em(SUPPLEMENTAL, "y1*y2", counts="n")
-    assert (np.asarray(m.fitted()) / m.fit.total).round(2).tolist() == [[0.28, 0.17], [0.24, 0.31]]
+    complete, rows, columns = np.array([[100, 50], [75, 75]]), np.array([[30], [60]]), np.array([[28, 60]])
+    q = np.full((2, 2), 0.25)
+    for _ in range(500):
+        q = complete + rows * q / q.sum(axis=1, keepdims=True) + columns * q / q.sum(axis=0, keepdims=True)
+        q /= q.sum()
+    np.testing.assert_allclose(m.fitted(), 478 * q, rtol=1e-9)
     assert m.global_maximum
 
 
@@ -342,6 +348,12 @@ def test_columns_with_gaps_are_read_as_columns_without() -> None:
     assert em(other, "size + n_rooms", counts="n").g2 == pytest.approx(m.g2, abs=1e-12)
 
 
+def test_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_FEATURES", 100)
+    with pytest.raises(ld.LegendreError, match=r"12 cells by 4 parameters and by \d+ kinds of rows; at most 100"):
+        em(drawn(1), "a + b + c")
+
+
 def test_bad_rows_are_told() -> None:
     rows: Rows = {"a": ["x", "y", None], "b": ["u", "v", "u"], "c": [None, None, None], "d": ["k", None, "k"]}
     with pytest.raises(InvalidSamples, match="column 'c' has no value in any row"):
@@ -355,4 +367,7 @@ def test_bad_rows_are_told() -> None:
     m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
     assert type(m) is ld.LogLinear  # nothing is left to be completed
     assert "1 row has no value at all and was left out." in repr(m)
+    with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
+        ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
+    assert em(rows, "a*d + b").formula == "a + b"
     assert "d has one level only and was left out." in repr(em(rows, "a + b", variables=["a", "b", "d"]))

@@ -116,3 +116,14 @@ BAD_FEATURES: list[tuple[str, Any, str]] = [
 def test_bad_features_are_told(formula: str, features: Any, text: str) -> None:
     with pytest.raises(ld.LegendreError, match=text):
         ld.loglinear(MOBILITY, formula, features=features)
+
+
+def test_collinear_ties_are_told() -> None:
+    m = ld.loglinear(MENTAL, "A + B + uniform(A, B) + linear(A, B, scores=[[0, 1, 2, 3], [0, 2, 4, 6, 8, 10]])")
+    assert m.df == ld.loglinear(MENTAL, "A + B + uniform(A, B)").df
+    assert "9 of the 10 parameters are independent: those that depend on each other have no estimate" in " ".join(
+        repr(m).split()
+    )
+    assert np.isnan(m.coef().standard_error[-2:]).all()
+    assert "not estimable" in m.coef().notes[-1]
+    assert "independent" not in repr(ld.loglinear(MENTAL, "A + B + uniform(A, B)"))

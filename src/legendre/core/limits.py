@@ -121,7 +121,9 @@ MOST_LEAVES = 1_000  # levels of a mode whose tree is arranged leaf by leaf (1 s
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
 COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes
 NAMED_BOXES = 8  # times as many boxes that cells named by the caller may cut
-LARGEST_FEATURES = 1 << 23  # cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps
+# cells times parameters (64 MiB) up to which hidden modes are fitted with Newton steps; and rows that lack values at
+# all, kinds of rows counting like parameters (5,000 rows of ten binary variables, all pairs: 10 s)
+LARGEST_FEATURES = 1 << 23
 LARGEST_COSINES = 500  # levels of a mode up to which cosine waves are a matrix; longer modes take SciPy's transform
 MOST_TERMS = 250  # terms, one variance each, that smoothing chooses between
 ENOUGH_HELD_OUT = 3_000  # cells (or fibres) held out that are enough to choose the variances by

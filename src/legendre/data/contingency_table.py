@@ -33,6 +33,8 @@ class ContingencyTable:
         The number of cases, N.
     notes
         Sentences about how the data were read.
+    dropped
+        Variables that have a single level, and were left out.
 
     See Also
     --------
@@ -55,6 +57,7 @@ class ContingencyTable:
     counts: IntArray
     origin: Origin
     notes: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def labels(self) -> Labels:

@@ -29,6 +29,7 @@ class PartialTable:
     origin: Origin
     patterns: tuple[Pattern, ...]  # rows with all variables first, where there are some
     notes: tuple[str, ...] = ()  # about how the rows were read
+    dropped: tuple[str, ...] = ()  # variables that have a single level, and were left out
 
     @property
     def total(self) -> int:

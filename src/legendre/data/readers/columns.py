@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.arguments import entries
+from legendre.core.arguments import entries, is_whole
 from legendre.core.array_libraries import rectangular
-from legendre.core.errors import InvalidSamples, InvalidSetting
+from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -262,3 +262,20 @@ def level_list(given: Any, rule: str) -> AnyArray:
         if all(isinstance(value, kinds) for value in listed):
             return np.array(listed)
     return objects(listed)
+
+
+def levels_by_column(levels: Any, modes: list[Hashable]) -> dict[Hashable, Any]:
+    """Return what the caller gives of each column: its levels, their number, or nothing."""
+    if levels is None or is_whole(levels, 1):
+        return dict.fromkeys(modes, levels)
+    if isinstance(levels, Mapping):
+        for name in levels:
+            if name not in modes:
+                raise InvalidSetting(f"levels: {unknown_name('column', str(name), map(str, modes))}")
+        return {name: levels.get(name) for name in modes}
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or len(levels) != len(modes):
+        raise InvalidSetting(
+            f"levels must be a mapping of columns, a list with one item for each of the {len(modes)} modes, or one "
+            f"size >= 1; got {levels!r}."
+        )
+    return dict(zip(modes, levels, strict=True))

@@ -220,7 +220,7 @@ def checked_table(values: AnyArray, origin: Origin, notes: tuple[str, ...]) -> C
             notes += (
                 f"{found.mode(k)} {found.level(k, int(i))} has no cases: its fitted counts are 0 in most models.",
             )
-    return ContingencyTable(frozen(counts), replace(origin, notes=notes), notes)
+    return ContingencyTable(frozen(counts), replace(origin, notes=notes), notes, tuple(dropped))
 
 
 def _named(labels: Labels) -> Labels:

@@ -16,7 +16,7 @@ from legendre.core.origin import Origin
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.data.partial_table import PartialTable, Pattern
-from legendre.data.readers.columns import Table
+from legendre.data.readers.columns import Table, levels_by_column
 from legendre.data.readers.contingency import opened_rows
 from legendre.data.readers.tables import LIBRARIES, coded_mode
 
@@ -32,7 +32,7 @@ def partial_table(
     """
     source, given = opened_rows(data, variables, counts)
     named = [name for name in source.names if name != given] if variables is None else list(variables)
-    present, codes, found, sizes = _coded(source, named, levels or {})
+    present, codes, found, sizes = _coded(source, named, levels_by_column(levels, named))
     kept = [k for k, size in enumerate(sizes) if size > 1]
     if not kept:
         raise InvalidTensor(f"table: every variable has one level only ({', '.join(map(str, named))}).")
@@ -42,7 +42,8 @@ def partial_table(
             f"table: {size_name(math.prod(shape))} cells are too many for missing='em': the table {why}. Name fewer "
             "variables."
         )
-    notes = [f"{named[k]} has one level only and was left out." for k in range(len(named)) if k not in kept]
+    dropped = tuple(str(name) for k, name in enumerate(named) if k not in kept)
+    notes = [f"{name} has one level only and was left out." for name in dropped]
     library = next((name for name in LIBRARIES if type(data).__module__.partition(".")[0] == name), None)
     labels = Labels(shape, tuple(str(named[k]) for k in kept), tuple(found[k] for k in kept))
     form: Any = "array" if library is None else "series" if library == "pandas" else "rows"
@@ -53,7 +54,7 @@ def partial_table(
     if not patterns:
         raise InvalidTensor("table: every count is 0: there is nothing to fit.")
     origin = Origin(labels, form=form, library=library or "pandas", notes=tuple(notes))
-    return PartialTable(shape, origin, patterns, tuple(notes))
+    return PartialTable(shape, origin, patterns, tuple(notes), dropped)
 
 
 def _was(n: int) -> str:
@@ -71,7 +72,7 @@ def _coded(
         present[:, k] = ~column.absent()
         if not present[:, k].any():
             raise InvalidSamples(f"table: column {name!r} has no value in any row. Leave it out.")
-        codes[:, k], own, size = coded_mode(column.filled(), f"column {name!r}", levels.get(name))
+        codes[:, k], own, size = coded_mode(column.filled(), f"column {name!r}", levels[name])
         found.append(own)
         sizes.append(size)
     return present, codes, found, sizes

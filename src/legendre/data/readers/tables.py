@@ -12,7 +12,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray
-from legendre.data.readers.columns import Column, Table, level_list, read_table
+from legendre.data.readers.columns import Column, Table, level_list, levels_by_column, read_table
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
 LIBRARIES = ("pandas", "polars", "pyarrow")  # of data frames, which answers are given back in
@@ -81,7 +81,7 @@ def from_rows(
         size = f"{source.n} rows and {len(source.names)} columns"
         raise InvalidSamples(f"the table has {size}: there is nothing to count.")
     modes = _chosen(source, columns, counts if isinstance(counts, str) else None)
-    given = _levels(levels, modes)
+    given = levels_by_column(levels, modes)
     read = [coded_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
     indices, found, shape = zip(*read, strict=True)
     names = None if source.array is not None else tuple(map(str, modes))
@@ -103,22 +103,6 @@ def _chosen(source: Table, columns: Sequence[Hashable] | None, counts: str | Non
     if not modes or len(set(modes)) < len(modes):
         raise InvalidSetting(f"columns must be different, and at least one; got {modes!r}.")
     return modes
-
-
-def _levels(levels: Any, modes: list[Hashable]) -> dict[Hashable, Any]:
-    if levels is None or is_whole(levels, 1):
-        return dict.fromkeys(modes, levels)
-    if isinstance(levels, Mapping):
-        for name in levels:
-            if name not in modes:
-                raise InvalidSetting(f"levels: {unknown_name('column', str(name), map(str, modes))}")
-        return {name: levels.get(name) for name in modes}
-    if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or len(levels) != len(modes):
-        raise InvalidSetting(
-            f"levels must be a mapping of columns, a list with one item for each of the {len(modes)} modes, or one "
-            f"size >= 1; got {levels!r}."
-        )
-    return dict(zip(modes, levels, strict=True))
 
 
 def coded_mode(column: Column, name: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:

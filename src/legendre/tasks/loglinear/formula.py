@@ -37,6 +37,12 @@ class Model:
         functions = tuple(f for f in self.functions if f not in other.functions)
         return Model(self.terms - other.terms, functions, self.removed | other.terms)
 
+    def without(self, names: Sequence[str]) -> Model:
+        """Leave variables out of every term."""
+        terms = frozenset(term - set(names) for term in self.terms)
+        removed = frozenset(term for term in self.removed if not term & set(names))
+        return Model(terms - {frozenset()}, self.functions, removed - terms if names else removed)
+
     def joined(self, other: Model, formula: str) -> Model:
         """Return the terms of both, each with each: what ``:`` does."""
         if self.functions or other.functions:
@@ -44,29 +50,36 @@ class Model:
         return Model(_limited({one | two for one in self.terms for two in other.terms}, formula))
 
 
-def read_formula(formula: Any, names: Sequence[str], features: Mapping[str, Any] | None = None) -> Model:
+def read_formula(
+    formula: Any,
+    names: Sequence[str],
+    features: Mapping[str, Any] | None = None,
+    dropped: Sequence[str] = (),
+) -> Model:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
 
-    `features` are functions of one's own, by the names that they have in the formula.
+    `features` are functions of one's own, by the names that they have in the formula. Variables that were `dropped`, as
+    they have a single level, may be named, and change nothing.
 
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
     """
     if isinstance(formula, Model):
         return formula
+    known = (*names, *dropped)
     if not isinstance(formula, str):
-        return _listed(formula, names)
+        return _listed(formula, known).without(dropped)
     words = words_of(formula)
     if any(word.text == "~" for word in words):
         words = words[max(i for i, word in enumerate(words) if word.text == "~") + 1 :]
     if not words:
         raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
     if words[0].text == "[" and not words[0].quoted:
-        return Model(frozenset(generators_of(words, formula, names)))
-    reader = _Reader(words, formula, tuple(names), features or {})
+        return Model(frozenset(generators_of(words, formula, known))).without(dropped)
+    reader = _Reader(words, formula, tuple(names), features or {}, known)
     found = reader.sum()
     reader.expect_end()
-    return Model(frozenset(term for term in found.terms if term), found.functions, found.removed)
+    return found.without(dropped)
 
 
 def left_side(formula: Any) -> str | None:
@@ -110,8 +123,16 @@ def _listed(formula: Any, names: Sequence[str]) -> Model:
 class _Reader:
     """A formula, read from left to right: sums of products of powers."""
 
-    def __init__(self, words: list[Word], formula: str, names: tuple[str, ...], features: Mapping[str, Any]) -> None:
-        self.words, self.formula, self.names, self.features, self.at = words, formula, names, features, 0
+    def __init__(
+        self,
+        words: list[Word],
+        formula: str,
+        names: tuple[str, ...],
+        features: Mapping[str, Any],
+        known: tuple[str, ...],
+    ) -> None:
+        self.words, self.formula, self.at = words, formula, 0
+        self.names, self.features, self.known = names, features, known  # a dot stands for names
 
     def sign(self) -> str:
         """Return the sign that comes next; empty if it is none."""
@@ -208,7 +229,7 @@ class _Reader:
                 return self.function(word)
             if word.text in self.features:
                 return Model(frozenset(), (called(word.text, (), (), self.features, self.formula),))
-            return Model(frozenset([frozenset([resolved(word.text, self.names)])]))
+            return Model(frozenset([frozenset([resolved(word.text, self.known)])]))
         if word.text == ".":
             return Model(frozenset(frozenset([name]) for name in self.names))
         if word.text == "(":

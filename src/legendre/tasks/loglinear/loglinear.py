@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -114,20 +115,21 @@ def loglinear(
         rows = partial_table(data, *_of_frame(formula, counts, variables, features), levels)
         if rows.complete < rows.total:
             return _partial(rows, formula, features, offset, support, hierarchical, settings)
-        data, variables, counts = checked_table(rows.patterns[0].counts, rows.origin, rows.notes), None, None
+        whole = checked_table(rows.patterns[0].counts, rows.origin, rows.notes)
+        data, variables, counts = replace(whole, dropped=rows.dropped), None, None
     how = "refuse" if missing == "em" else missing
     X = _table(data, formula, counts, variables, features, levels=levels, names=names, missing=how)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
-    model = _model(formula, called, features)
+    model = _model(formula, called, features, getattr(X, "dropped", ()))
     observed: Observation = read(X, support, None if offset is None else _base(offset, X.shape))
     return fitted(observed, model, called, hierarchical, settings)
 
 
-def _model(formula: Any, names: tuple[str, ...], features: Any) -> Model:
-    """Read the formula, with features of the caller's own."""
+def _model(formula: Any, names: tuple[str, ...], features: Any, dropped: tuple[str, ...]) -> Model:
+    """Read the formula, with features of the caller's own; variables with a single level change nothing."""
     own = checked_features(features, names)
-    model = read_formula(formula, names, own)
+    model = read_formula(formula, names, own, dropped)
     check_used(own, model.functions, formula)
     return model
 
@@ -151,7 +153,7 @@ def _partial(
         )
     base = None if offset is None else _base(offset, rows.shape)
     mask = None if isinstance(support, str) else support_mask(np.empty(rows.shape), None, support)
-    model = _model(formula, rows.names, features)
+    model = _model(formula, rows.names, features, rows.dropped)
     return fitted_partial(Incomplete(rows, mask, base), model, rows.names, hierarchical, settings)
 
 

@@ -76,14 +76,16 @@ class Observed:
         boxes = model.quotient.boxes(cells)
         inside = model.carries(boxes, alive)
         cells, boxes = cells[inside], boxes[inside]
-        if len(cells) * max(model.n_params, len(cells)) > limits.LARGEST_FEATURES:
+        margins = margins_on(table, cells)
+        seen = sum(int((margin.counts > 0).sum()) for margin in margins)
+        if len(cells) * max(model.n_params, seen) > limits.LARGEST_FEATURES:
             raise InvalidSetting(
-                f"missing='em' forms matrices of {len(cells):,} cells by {max(model.n_params, len(cells)):,}; at most "
-                f"{limits.LARGEST_FEATURES:,} entries are allowed. Name fewer variables, or drop incomplete rows: "
-                "missing='drop'."
+                f"missing='em' forms tables of {len(cells):,} cells by {model.n_params:,} parameters and by {seen:,} "
+                f"kinds of rows; at most {limits.LARGEST_FEATURES:,} entries are allowed. Name fewer variables, or "
+                "leave rows that lack values out: missing='drop'."
             )
         base = np.zeros(len(cells)) if model.base is None else np.log(model.base[tuple(cells.T)])
-        return cls(margins_on(table, cells), cells, feature_rows(model, boxes), base, float(table.total))
+        return cls(margins, cells, feature_rows(model, boxes), base, float(table.total))
 
     def at(self, theta: FloatArray) -> FloatArray:
         """Return the probability of each cell."""

@@ -240,6 +240,9 @@ class LogLinear(InferenceView, Storable):
         absent = [name for name in self.names if not any(name in term for term in self.terms)]
         if absent and not self.model.functions:
             said.append(("note", f"not in the model, so that all levels have equal means: {', '.join(absent)}"))
+        if self.inference.rank < self.fit.n_params:
+            few = f"{self.inference.rank:.0f} of the {self.fit.n_params:,} parameters are independent"
+            said.append(("note", f"{few}: those that depend on each other have no estimate of their own"))
         said += [("note", note) for note in (*self.inference.notes, *self.fit.origin.notes)]
         return NamedValues(f"Log-linear model {written}{functions if self.hierarchical else ''}", said)
 
