@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
+    from legendre.core.threads import threads as threads
     from legendre.data import datasets as datasets
     from legendre.data.contingency_table import ContingencyTable as ContingencyTable
     from legendre.data.readers.contingency import table as table
@@ -76,6 +77,7 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
+    "core.threads": "threads",
     "data.contingency_table": "ContingencyTable",
     "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",

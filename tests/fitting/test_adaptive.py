@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import pickle
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,7 +19,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import bernoulli_divergence, chosen
 from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.heldout import deal, scored_path
+from legendre.fitting.adaptive.heldout import deal, deal_cells, scored_path
 from legendre.fitting.adaptive.losses import losses
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import State, fitted
@@ -247,6 +250,48 @@ def test_cv_scores_are_held_out_likelihoods() -> None:
     assert path[1].score == pytest.approx(float((folds[0] * logs).sum()), rel=1e-3)
 
 
+def test_cv_of_fractions_predicts_cells_that_were_held_out() -> None:
+    """The slow twin: fit the cells that are left with the same basis, and predict the others from the definition."""
+    rng = np.random.default_rng(2)
+    X = np.ones((5, 6))
+    X[2:, 3:] *= 4.0
+    X *= np.exp(0.2 * rng.normal(size=X.shape))
+    X[4, 5] = 0.0
+    X[0, 1] = np.nan
+    data = observe(X)
+    parts = list(deal_cells(data, 3))
+    assert_array_equal(sum(part.astype(int) for part in parts), ~np.isnan(X))
+    for fit, score in itertools.islice(scored_path(Search.of(data, "B1", None, None), parts[0]), 3):
+        left = np.where(parts[0], np.nan, X)
+        again = ld.decompose(left, fit.cells)
+        loss, total = 0.0, float(np.nansum(left))
+        for v in np.argwhere(parts[0]):
+            below = (fit.cells <= v).all(axis=1)
+            predicted, seen = total * math.exp(float(again.theta[below].sum()) - again.psi), X[tuple(v)]
+            loss += predicted - seen + (seen * math.log(seen / predicted) if seen else 0.0)
+        assert score == pytest.approx(-loss, rel=1e-3)
+
+
+def test_cv_of_fractions_finds_what_noise_hides(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    means = np.full((12, 10, 8), 0.5)
+    means[4:, 3:] *= 4.0
+    means[8:, :, 2:] *= 0.3
+    means[:, 6:, 5:] *= 3.0
+    X = means * np.exp(0.3 * rng.normal(size=means.shape))
+    fit = ld.decompose(X, ld.adaptive("cv"))
+    assert {(4, 3, 0), (8, 0, 2), (0, 6, 5)} <= {tuple(cell) for cell in fit.basis.tolist()}
+    assert fit.n_params <= 5
+    losses = [step.held_out for step in fit.path]
+    assert losses[-1] == min(losses)  # every size on the way was tried
+    assert all(step.spread > 0 for step in fit.path)
+    assert losses[-1] > fit.kl  # what was not seen is predicted worse
+    fit.save(tmp_path / "fit.npz")
+    assert ld.load(tmp_path / "fit.npz").path == fit.path
+    (ax,) = [ax for ax in fit.plot.path().axes if ax.get_ylabel() == "loss on what was held out"]
+    assert_array_equal(ax.lines[0].get_ydata(), losses)
+
+
 def test_cv_with_a_mask_a_start_and_missing_cells() -> None:
     rng = np.random.default_rng(8)
     X = rng.poisson(20.0, size=(6, 5)).astype(float)
@@ -330,7 +375,8 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
         (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
         (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
         (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
-        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"needs counts"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts.*adaptive\('cv'\) holds cells out"),
+        (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"2 cells are too few for 5 folds"),
         (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),
         (lambda: ld.decompose([[1e300, 1.0]], ld.adaptive("cv")), r"X sums to 1e\+300; events are dealt out"),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),

@@ -65,13 +65,15 @@ def adaptive(
     Parameters
     ----------
     size
-        The number of parameters; or, for counts, how to choose it. ``"bic"`` and ``"aic"`` keep a cell if it pays for
+        The number of parameters, or how to choose it. For counts, ``"bic"`` and ``"aic"`` keep a cell if it pays for
         itself: without it, all others fitted again, the criterion would be higher. Since the best of M candidates is
         taken, ``"bic"`` is the extended criterion with ``log N + 2 log M`` for each parameter (Chen and Chen 2008),
         which adds next to nothing to pure noise; ``"aic"`` takes 2 for each and overfits readily. ``"cv"`` deals the
         events out to `folds` and takes the size at which fits to all but one of them give the one held out the largest
-        likelihood: it predicts well, and keeps some false cells. A number may choose cells above which X is empty, and
-        with them probability 0; the criteria do not consider such cells.
+        likelihood: it predicts well, and keeps some false cells. Where X has fractions, ``"cv"`` holds out cells, not
+        events: fits to all others predict them, with the least I-divergence. Losses are in ``fit.path``, with their
+        standard errors. A number may choose cells above which X is empty, and with them probability 0; the criteria do
+        not consider such cells.
     start
         A basis to start from; its cells count, and stay.
     candidates
@@ -80,7 +82,7 @@ def adaptive(
         How many times at most, on the way and again at the end, a share of the cells is given back and chosen anew
         while that pays; 0 is fastest.
     folds
-        For ``"cv"``: into how many parts to split the counts.
+        For ``"cv"``: into how many parts to split the counts, or the cells.
     most
         For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says.
 

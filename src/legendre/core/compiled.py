@@ -20,6 +20,7 @@ from numba.core.caching import FunctionCache
 from numba.np.ufunc.parallel import threading_layer
 
 from legendre.core import limits
+from legendre.core.threads import most_threads
 
 LOADED_IN = os.getpid()  # the process that imported this module; a forked child inherits the number
 _ONE_AT_A_TIME = threading.Lock()  # a forked child never takes it: it runs every kernel alone
@@ -60,10 +61,17 @@ class ParallelKernel:
         return _interruptible(run, *args)
 
     def _in_turn(self, *args: Any) -> Any:
-        if threading_layer() != "workqueue":
-            return self.together(*args)
-        with _ONE_AT_A_TIME:  # that layer ends the process if a second thread enters it
-            return self.together(*args)
+        before, allowed = get_num_threads(), _allowed()
+        if allowed < before:
+            set_num_threads(allowed)  # of this thread alone
+        try:
+            if threading_layer() != "workqueue":
+                return self.together(*args)
+            with _ONE_AT_A_TIME:  # that layer ends the process if a second thread enters it
+                return self.together(*args)
+        finally:
+            if allowed < before:
+                set_num_threads(before)
 
 
 def _interruptible(run: Callable[..., Any], *args: Any) -> Any:
@@ -72,7 +80,7 @@ def _interruptible(run: Callable[..., Any], *args: Any) -> Any:
     After Ctrl-C the call is left to itself. It goes on until it is done, or until the process ends, which does not wait
     for it; what it writes nobody reads.
     """
-    wanted, outcome = get_num_threads(), Future[Any]()
+    wanted, outcome = _allowed(), Future[Any]()
 
     def work() -> None:
         set_num_threads(wanted)  # numba's number is one for each thread
@@ -90,7 +98,13 @@ def _several_threads(work: float) -> bool:
 
     Small work gets one thread also because a pool that still spins when LAPACK's pool starts costs milliseconds.
     """
-    return work >= limits.ONE_THREAD and _threads_belong_to() == os.getpid() and get_num_threads() > 1
+    return work >= limits.ONE_THREAD and _threads_belong_to() == os.getpid() and _allowed() > 1
+
+
+def _allowed() -> int:
+    """Return numba's number of threads, or what the caller allows, if that is less."""
+    most = most_threads()
+    return int(get_num_threads()) if most is None else min(int(get_num_threads()), most)
 
 
 @cache

@@ -50,6 +50,8 @@ ONE_BLOCK = 200_000  # visits of cells below which compiled work is not cut into
 ONE_THREAD = 2_000_000  # visits of cells below which starting threads costs more than it saves
 CTRL_C = 1 << 26  # visits of cells (0.05 to 0.5 s) from which compiled work is not waited for after Ctrl-C
 ONE_BLAS_THREAD = 2_000  # rows below which one thread factorises: on a busy machine two were up to 50 times slower
+TINY_PRODUCT = 1 << 16  # multiplications of a product of matrices below which OpenBLAS starts no thread by itself
+LARGE_PRODUCT = 1 << 31  # multiplications (1 s) below which one thread multiplies: in two tied fits took twice as long
 NO_BLAS_THREADS = 64  # rows below which LAPACK's Cholesky starts no thread by itself (bits compared, 8 to 96 rows)
 # --- Which solver ----------------------------------------------------------------------------------------------------
 

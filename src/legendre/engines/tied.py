@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.blas_threads import product_threads
 from legendre.core.ties import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
@@ -40,8 +40,8 @@ class TiedEngine(Engine):
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self._probabilities(point)
-            centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
-            with all_threads():
+            with product_threads(self.n_params, len(q), self.n_params):
+                centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
                 return np.matmul(centred.T, centred, out=g)
         if self.model.space.form == "grid":
             from legendre.core.sums.kernels.dense import mirror

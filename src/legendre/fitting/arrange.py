@@ -23,7 +23,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.blas_threads import product_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, Orders
@@ -132,7 +132,7 @@ def leaves(data: Observation, mode: int) -> IntArray:
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
     roots = np.sqrt(slices[full] / sums[full, None])
-    with all_threads():
+    with product_threads(len(roots), roots.shape[1], len(roots)):
         alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
     order = full[_chained(alike, np.log(sums[full]))] if len(full) > 2 else full
     return np.concatenate((order, np.flatnonzero(sums == 0))).astype(np.int64)

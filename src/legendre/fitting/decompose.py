@@ -185,7 +185,9 @@ def _grown(
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
+    last = growth.rounds[-1]
+    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
+    path = (*growth.rounds[:-1], end)
     ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
     return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
 

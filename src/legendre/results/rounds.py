@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from legendre.core.types import AnyArray, FloatArray
 from legendre.results.file import Archive
+
+PLAIN, FULL = 5, 7  # columns of rounds in a file, without and with held-out losses
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,11 @@ class Round:
     aic, bic
         Akaike's and Schwarz's criterion. Of counts those that `Inference` reports; where X does not hold counts, or is
         not in memory, ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X, without a constant.
+
+    held_out, spread
+        Where ``adaptive("cv")`` chose the size: the loss on what fits to the rest did not see, summed over the folds,
+        and the standard error of that sum. For counts minus the log-likelihood, in nats an event; else the I-divergence
+        of held-out cells from their predictions, for a sum of X of 1. NaN for sizes that were not tried.
 
     See Also
     --------
@@ -41,6 +49,8 @@ class Round:
     rmse: float
     aic: float
     bic: float
+    held_out: float = math.nan
+    spread: float = math.nan
 
     @classmethod
     def measured(cls, k: int, kl: float, rmse: float, total: float) -> Round:
@@ -50,8 +60,9 @@ class Round:
 
 
 def pack_rounds(path: Sequence[Round]) -> FloatArray:
-    """Write rounds as rows."""
-    return np.array([astuple(step) for step in path]).reshape(len(path), len(fields(Round)))
+    """Write rounds as rows; those of held-out losses are longer."""
+    width = FULL if any(not math.isnan(step.held_out) for step in path) else PLAIN
+    return np.array([astuple(step)[:width] for step in path]).reshape(len(path), width)
 
 
 def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
@@ -61,7 +72,9 @@ def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
 
 def read_rounds(arrays: Archive, n_params: int, kl: float) -> tuple[Round, ...]:
     """Read the rounds of a file, the last of which is the fit itself."""
-    rows = arrays.floats("path", None, len(fields(Round)), finite=False)
+    rows = arrays.floats("path", None, None, finite=False)
+    if rows.shape[1] not in (PLAIN, FULL):
+        raise arrays.unfit(f"{arrays.prefix}path has {rows.shape[1]} columns, not {PLAIN} or {FULL}")
     sizes = rows[:, 0]
     whole = len(rows) and np.isfinite(sizes).all() and (sizes == np.rint(sizes)).all() and (np.diff(sizes) >= 0).all()
     if not whole or (rows[:, 1:3] < 0).any() or sizes[0] < 0 or sizes[-1] != n_params or rows[-1, 1] != kl:

@@ -15,7 +15,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.stored import floats, number, whole
-from legendre.core.sums.blas_threads import all_threads, dot
+from legendre.core.sums.blas_threads import all_threads, dot, product_threads
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
@@ -168,7 +168,7 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     half = q * np.sqrt(inverse)[:, None]
-    with all_threads():
+    with product_threads(len(columns), len(rows), len(columns)):
         links, moved = half.T @ half, (inverse * rows) @ q
     np.fill_diagonal(links, 0.0)
     degrees = links.sum(axis=1)

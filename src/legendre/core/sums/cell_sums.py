@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.blas_threads import product_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1 << 11  # cells whose features are formed at a time
@@ -50,7 +50,7 @@ def second_moments(
     for start in range(0, len(cells), TOGETHER):
         some = slice(start, start + TOGETHER)
         block = zeta_rows(cells[some], basis)
-        with all_threads():
+        with product_threads(len(basis), len(block), len(basis)):
             out += (block * masses[some, None]).T @ block
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,17 +16,18 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.blas_threads import one_thread
+from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen, too_large
-from legendre.fitting.adaptive.heldout import best_size
+from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
 from legendre.results.rounds import pack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
-"""Of each fold at least; and of all together, since larger floating-point numbers are not exact counts."""
+"""Events, or cells, of each fold at least; events of all together, since larger numbers are not exact counts."""
 
 
 def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
@@ -33,8 +35,11 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
 
     Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
     """
-    if isinstance(recipe.size, str) and not data.counts:
-        raise InvalidBasis(f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions.")
+    if recipe.size in ("aic", "bic") and not data.counts:
+        raise InvalidBasis(
+            f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions. adaptive('cv') holds "
+            "cells out instead."
+        )
     if not too_large(data):
         return _grow(recipe, in_memory(data, "adaptive"), record, say)
     coarse = coarsen(data, recipe)
@@ -60,17 +65,18 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
 
 def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     """Grow, or go on from where the record stands, and keep it up to date; with BLAS in one thread."""
-    with few_threads(0, least=0):
+    with one_thread():
         return _grow_alone(recipe, data, record, say)
 
 
 def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
-    search = _search(recipe, data, record, say)
+    search, curve = _search(recipe, data, record, say)
+    noted = partial(_noted, curve, data.total)
     plan, found = Plan.of(search, recipe.swaps), None
     if record is not None:
         with record.reading():
             if (ended := record.result()) is not None:
-                return Growth.unpack(ended, data.shape)
+                return noted(Growth.unpack(ended, data.shape))
             if (kept := record.take()) is not None:
                 found = Stage.unpack(plan, kept)
     stage = Stage.first(plan) if found is None else found
@@ -84,7 +90,12 @@ def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say |
         growth = stage.growth(search)
     if record is not None:
         record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
-    return growth
+    return noted(growth)
+
+
+def _noted(curve: Curve | None, total: float, growth: Growth) -> Growth:
+    """Write held-out losses into the rounds."""
+    return growth if curve is None else replace(growth, rounds=curve.noted(growth.rounds, total))
 
 
 def _check_growth(recipe: Adaptive, search: Search) -> None:
@@ -99,7 +110,7 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
         )
 
 
-def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Search:
+def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> tuple[Search, Curve | None]:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else recipe.most
     search = replace(Search.of(data, recipe.start, recipe.candidates, most), known=isinstance(recipe.size, int))
@@ -115,9 +126,22 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | Non
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
         _check_growth(recipe, search)
-        return search
+        return search, None
     search = search.among_uncertain()
     if recipe.size == "cv":
+        folds = None if record is None else record.section("folds")
+        curve = held_out_curve(search, _parts(recipe, data), folds, say)
+        # with sizes that are tried one after the other all of the curve is in the path
+        return replace(search, most=curve.best, known=data.counts), curve
+    penalty = 2.0
+    if recipe.size == "bic":
+        penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
+    return replace(search, least=penalty / (2.0 * data.total)), None
+
+
+def _parts(recipe: Adaptive, data: Dense) -> list[AnyArray]:
+    """Deal out what is held out in turn: events of counts, else cells."""
+    if data.counts:
         if data.total >= MOST_EVENTS:
             raise InvalidBasis(
                 f"{recipe!r}: X sums to {data.total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
@@ -127,9 +151,10 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | Non
                 f"{recipe!r}: {data.total:.0f} events are too few for {recipe.folds} folds; there must be at least "
                 f"{LEAST_EVENTS} for each. Use adaptive('bic')."
             )
-        folds = None if record is None else record.section("folds")
-        return replace(search, most=best_size(search, recipe.folds, folds, say), known=True)
-    penalty = 2.0
-    if recipe.size == "bic":
-        penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
-    return replace(search, least=penalty / (2.0 * data.total))
+        return list(deal(data, recipe.folds))
+    if data.support.n_cells < LEAST_EVENTS * recipe.folds:
+        raise InvalidBasis(
+            f"{recipe!r}: {data.support.n_cells} cells are too few for {recipe.folds} folds; there must be at least "
+            f"{LEAST_EVENTS} for each."
+        )
+    return list(deal_cells(data, recipe.folds))

@@ -1,8 +1,14 @@
-"""How many parameters predict best: counts split into folds, the likelihood of each under a fit to the others."""
+"""How many parameters predict best: the loss on what fits to the rest did not see, along paths that grow side by side.
+
+Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
+the remaining cells predict it, for a model says something about cells that it was not fitted to, and its loss is its
+part of the I-divergence, ``p log(p / q) - p + q``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,93 +18,181 @@ import numpy as np
 from legendre.core import stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
-from legendre.core.types import FloatArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
+from legendre.data.support import Support
 from legendre.fitting.adaptive.ground import Ground
 from legendre.fitting.adaptive.search import Search
-from legendre.fitting.adaptive.state import State
+from legendre.fitting.adaptive.state import State, zeta_at
+from legendre.results.rounds import Round
 
 PATIENCE = 1.5, 12  # growing ends when the basis is so many times as large as the best so far, and so many cells larger
 
 
 class Scored(NamedTuple):
-    """The fit of a round, and the log-likelihood of what was held out."""
+    """The fit of a round, and the score of what was held out: minus its loss."""
 
     fit: State
     score: float
 
 
-class Race(NamedTuple):
-    """Paths that grow side by side, one for each fold."""
+class Curve(NamedTuple):
+    """Held-out scores, summed over the folds, by the number of parameters."""
 
-    sizes: tuple[int, ...] = ()  # numbers of parameters, round by round
-    scores: tuple[float, ...] = ()  # scores, summed over the folds
-    stage: tuple[Scored, ...] = ()  # the last round
+    sizes: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    spreads: tuple[float, ...] = ()  # standard errors of the scores
 
     @property
     def best(self) -> int:
         """The number of parameters with the best score so far."""
         return self.sizes[int(np.argmax(self.scores))]
 
+    def with_round(self, size: int, scores: list[float]) -> Curve:
+        """Add the scores of the folds at a size."""
+        spread = math.nan
+        if all(map(math.isfinite, scores)):
+            spread = math.sqrt(len(scores)) * float(np.std(scores, ddof=1))
+        return Curve((*self.sizes, size), (*self.scores, sum(scores)), (*self.spreads, spread))
+
+    def noted(self, rounds: tuple[Round, ...], unit: float) -> tuple[Round, ...]:
+        """Write losses, divided by `unit`, into the rounds of sizes that were tried."""
+        known = dict(zip(self.sizes, zip(self.scores, self.spreads, strict=True), strict=True))
+        return tuple(
+            replace(step, held_out=-known[step.n_params][0] / unit, spread=known[step.n_params][1] / unit)
+            if step.n_params in known
+            else step
+            for step in rounds
+        )
+
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which `unpack` makes it."""
+        return {name: np.array(getattr(self, name)) for name in self._fields}
+
+    @classmethod
+    def unpack(cls, arrays: Arrays) -> Curve:
+        """Read what `pack` listed."""
+        n = len(arrays["sizes"])
+        scores, spreads = (stored.floats(arrays, name, n, finite=False) for name in ("scores", "spreads"))
+        sizes = arrays["sizes"]
+        if not n or sizes.dtype.kind not in "iu" or (np.diff(sizes) <= 0).any() or np.isnan(scores).any():
+            raise ValueError("sizes or scores cannot be those of a path")
+        return cls(tuple(sizes.tolist()), tuple(scores.tolist()), tuple(spreads.tolist()))
+
+
+class Race(NamedTuple):
+    """Paths that grow side by side, one for each fold."""
+
+    curve: Curve = Curve()
+    stage: tuple[Scored, ...] = ()  # the last round
+
     def pack(self) -> dict[str, Any]:
         """List the arrays from which the race goes on."""
-        out: dict[str, Any] = {"sizes": np.array(self.sizes), "scores": np.array(self.scores)}
+        out = self.curve.pack()
         for fold, scored in enumerate(self.stage):
             out |= scored.fit.pack(f"{fold}_")
         return out
 
 
-def best_size(search: Search, folds: int, record: Record | None = None, say: Say | None = None) -> int:
-    """Grow on all folds at once; return the number of parameters at which the mean held-out likelihood is largest."""
+def held_out_curve(
+    search: Search, parts: list[AnyArray], record: Record | None = None, say: Say | None = None
+) -> Curve:
+    """Grow without each of the parts, all paths side by side, until the best size is surely behind.
+
+    A part is an array of counts or of booleans, see `scored_path`.
+    """
     with nullcontext() if record is None else record.reading():
         ended = None if record is None else record.result()
         if ended is not None:
-            return stored.whole(ended, "size", len(search.start), search.most)
-        race, runs = _start(search, folds, None if record is None else record.take())
+            curve = Curve.unpack(ended)
+            if not len(search.start) <= curve.best <= search.most:
+                raise ValueError(f"size is {curve.best}")
+            return curve
+        race, runs = _start(search, parts, None if record is None else record.take())
     with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
-            size, score = stage[0].fit.size, sum(scored.score for scored in stage)
-            race = Race((*race.sizes, size), (*race.scores, score), stage)
+            size = stage[0].fit.size
+            race = Race(race.curve.with_round(size, [scored.score for scored in stage]), stage)
             if say is not None:
-                say(f"{folds} folds   {size} parameters   best so far {race.best}")
-            if size >= PATIENCE[0] * race.best + PATIENCE[1]:
+                say(f"{len(parts)} folds   {size} parameters   best so far {race.curve.best}")
+            if size >= PATIENCE[0] * race.curve.best + PATIENCE[1]:
                 break
             if record is not None:
                 record.keep(race.pack)
     if record is not None:
-        record.close({"size": race.best})
-    return race.best
+        record.close(race.curve.pack())
+    return race.curve
 
 
-def _start(search: Search, folds: int, kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
+def _start(search: Search, parts: list[AnyArray], kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
     """Begin, or go on from the round that was kept."""
-    parts = list(deal(search.ground.data, folds))
     if kept is None or not np.size(kept["sizes"]):
-        return Race(), [scored_path(search, counts) for counts in parts]
-    runs = [scored_path(search, counts, kept, f"{fold}_") for fold, counts in enumerate(parts)]
-    stage = tuple(next(run) for run in runs)
-    sizes, scores = kept["sizes"], stored.floats(kept, "scores", len(kept["sizes"]), finite=False)
-    if sizes.dtype.kind not in "iu" or sizes[-1] != stage[0].fit.size or np.isnan(scores).any():
+        return Race(), [scored_path(search, part) for part in parts]
+    runs = [scored_path(search, part, kept, f"{fold}_") for fold, part in enumerate(parts)]
+    curve, stage = Curve.unpack(kept), tuple(next(run) for run in runs)
+    if curve.sizes[-1] != stage[0].fit.size:
         raise ValueError("sizes are not those of the cells")
-    return Race(tuple(sizes.tolist()), tuple(scores.tolist()), stage), runs
+    return Race(curve, stage), runs
 
 
-def scored_path(search: Search, counts: FloatArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:
-    """Yield fits grown on all but the held-out `counts`, and their scores; from the round that was kept, if any."""
+def scored_path(search: Search, part: AnyArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:
+    """Yield fits grown without a part of X, and their scores on it; from the round that was kept, if any.
+
+    A part is an array of counts, the events that are held out, or of booleans: the cells that are.
+    """
     data = search.ground.data
-    values = np.where(np.isnan(data.values), 0.0, data.values) - counts
-    others = replace(data, values=values, total=float(data.total - counts.sum()), positive=False, first_margin=None)
+    others = _other_cells(data, part) if part.dtype == np.bool_ else _other_events(data, part)
     search = replace(search, ground=Ground.of(others), known=False, always_fresh=True).among_uncertain()
     first = search.first()
+    score = _cell_score(data, part, others.total) if part.dtype == np.bool_ else _event_score(part, first)
+    state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
+    while state is not None:
+        yield Scored(state, score(state))
+        state = search.larger(state)
+
+
+def _other_events(data: Dense, counts: FloatArray) -> Dense:
+    values = np.where(np.isnan(data.values), 0.0, data.values) - counts
+    return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, first_margin=None)
+
+
+def _event_score(counts: FloatArray, first: State) -> Callable[[State], float]:
+    """Score by the log-likelihood of held-out events."""
     # cells that the start rules out would make the score of every round minus infinity
     counted = np.where(first.at.q > 0, counts.ravel(), 0.0)
     seen = counted > 0
-    state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
-    while state is not None:
+
+    def score(state: State) -> float:
         with np.errstate(divide="ignore"):  # a fit that rules a held-out event out scores minus infinity
-            score = float(counted[seen] @ np.log(state.at.q[seen]))
-        yield Scored(state, score)
-        state = search.larger(state)
+            return float(counted[seen] @ np.log(state.at.q[seen]))
+
+    return score
+
+
+def _other_cells(data: Dense, cells: BoolArray) -> Dense:
+    mask = data.support.on_grid() & ~cells
+    own = data.values[mask]
+    total, positive = float(own.sum(dtype=np.float64)), bool((own > 0).all())
+    return replace(
+        data, support=Support(data.shape, mask), total=total, positive=positive, first_margin=None, last_ranking=None
+    )
+
+
+def _cell_score(data: Dense, cells: BoolArray, total: float) -> Callable[[State], float]:
+    """Score by minus the I-divergence of held-out cells from their predictions; a fit to the others has sum 1."""
+    places = np.flatnonzero(cells)
+    p = data.values.ravel()[places] / total
+    full = p > 0
+    log_base = 0.0 if data.base is None else np.log(data.base.ravel()[places])
+
+    def score(state: State) -> float:
+        log_q = zeta_at(state.ground, state.places, state.at.theta)[places] + log_base - state.at.psi
+        if state.dead is not None:
+            log_q = np.where(state.dead[places], -np.inf, log_q)
+        loss = float(np.exp(log_q).sum() - p.sum()) + float(p[full] @ (np.log(p[full]) - log_q[full]))
+        return -loss * total
+
+    return score
 
 
 def deal(data: Dense, folds: int) -> Iterator[FloatArray]:
@@ -111,3 +205,12 @@ def deal(data: Dense, folds: int) -> Iterator[FloatArray]:
         dealt = rng.binomial(left, 1.0 / fold)
         left -= dealt
         yield dealt.astype(np.float64)
+
+
+def deal_cells(data: Dense, folds: int) -> Iterator[BoolArray]:
+    """Deal the cells of the support out to the folds, about as many to each; always the same way."""
+    places = np.random.default_rng(0).permutation(np.flatnonzero(data.support.on_grid()))
+    for fold in range(folds):
+        part = np.zeros(data.shape, dtype=np.bool_)
+        part.ravel()[places[fold::folds]] = True
+        yield part

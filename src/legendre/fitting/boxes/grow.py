@@ -16,6 +16,7 @@ from legendre.core.checkpoint import Record
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.core.progress import Say
+from legendre.core.sums.blas_threads import few_threads
 from legendre.core.ties import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -85,10 +86,11 @@ def _grow(recipe: Boxes, data: Observation, say: Say | None) -> BoxGrowth:
     least = min(max(recipe.size // FIRST, 1), MOST_AT_FIRST)
     while len(growing.boxes) < recipe.size:
         known = len(growing.boxes)
-        gained = growing.add(min(max(int(SHARE * known), least), recipe.size - known))
-        if len(growing.boxes) == known:
-            break
-        growing.fit(DONE * gained, STEPS)
+        with few_threads(known, least=0):
+            gained = growing.add(min(max(int(SHARE * known), least), recipe.size - known))
+            if len(growing.boxes) == known:
+                break
+            growing.fit(DONE * gained, STEPS)
         rounds.append(_round(growing))
         if say is not None:
             place = f"{len(growing.boxes)} of {recipe.size} boxes"

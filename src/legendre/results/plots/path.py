@@ -16,14 +16,20 @@ if TYPE_CHECKING:
 
     from legendre.results.decomposition import Decomposition
 
-NAMES = {"kl": "KL(P, Q) in nats", "rmse": "root mean square error", "aic": "AIC", "bic": "BIC"}
+NAMES = {
+    "kl": "KL(P, Q) in nats",
+    "rmse": "root mean square error",
+    "aic": "AIC",
+    "bic": "BIC",
+    "held_out": "loss on what was held out",
+}
 
 
 def draw_all(fit: Decomposition) -> Figure:
     """Draw KL, the error in X's units and, for counts, BIC side by side."""
     _check(fit)
     counts = fit.data is not None and fit.data.counts
-    wanted = ["kl", "rmse", *(["bic"] if counts else [])]
+    wanted = ["kl", "rmse", *(["bic"] if counts else []), "held_out"]
     wanted = [name for name in wanted if not np.isnan([getattr(step, name) for step in fit.path]).all()]
     figure, axes = panels("plot.path", len(wanted), len(wanted))
     for ax, name in zip(axes, wanted, strict=True):
@@ -35,12 +41,14 @@ def draw_all(fit: Decomposition) -> Figure:
 def draw(fit: Decomposition, ax: Axes | None, quantity: str) -> Axes:
     """Draw one quantity against the number of parameters, with the size that was chosen."""
     if quantity not in NAMES:
-        raise InvalidQuery(f'plot.path: quantity={quantity!r}; it is one of "kl", "rmse", "aic", "bic".')
+        raise InvalidQuery(f'plot.path: quantity={quantity!r}; it is one of "kl", "rmse", "aic", "bic", "held_out".')
     _check(fit)
     ax = axes_for("plot.path", ax)
     sizes = [step.n_params for step in fit.path]
     values = [getattr(step, quantity) for step in fit.path]
     ax.plot(sizes, values, "o-", color=BLUE, markersize=4, linewidth=2)
+    if quantity == "held_out":
+        ax.errorbar(sizes, values, yerr=[step.spread for step in fit.path], fmt="none", ecolor=BLUE, linewidth=1)
     ax.plot(sizes[-1:], values[-1:], "o", color=ORANGE, markersize=10)
     ax.annotate(
         f"{sizes[-1]:,} parameters",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from legendre.results.base import Result
     from legendre.results.decomposition import Decomposition
 
-Quantity = Literal["kl", "rmse", "aic", "bic"]
+Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +236,8 @@ class FitPlots(Plots):
         ax
             Where to draw one quantity, "kl" unless another is named.
         quantity
-            "kl", "rmse", "aic" or "bic". Default: a figure of the first two and, for counts, "bic".
+            "kl", "rmse", "aic", "bic" or "held_out", the loss by which ``adaptive("cv")`` chose. Default: a figure of
+            the first two and, where they say something, of "bic" and "held_out".
 
         Examples
         --------

@@ -15,7 +15,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, TooLarge
 from legendre.core.memory import check_room
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.blas_threads import few_threads
 from legendre.core.sums.cell_sums import zeta_rows
 from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
@@ -172,7 +172,7 @@ def interior_point(problem: Problem) -> FloatArray:
         )
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
-    with all_threads():
+    with few_threads(design.shape[1], least=0):
         correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
         q = q * (1 + design @ correction)
     if not (q > 0).all():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.blas_threads import few_threads
 from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import margins_that_are_the_model
@@ -83,7 +83,7 @@ def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
     directions = np.zeros((len(lost), len(g)))
     if len(lost):
         directions[np.arange(len(lost)), lost] = 1.0
-        with all_threads():
+        with few_threads(len(kept), least=0):
             directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
     # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
     whole = np.rint(directions)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.blas_threads import one_thread
 from legendre.core.sums.linalg import factorise, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate
@@ -132,7 +132,7 @@ class SliceModel:
         ``q (1 + a)`` has the data's expectations, a being the Newton step in log q less its mean; it is positive where
         ``|a| <= PROOF_TILT``. Where no finite theta does, ``|a|`` tends to 1, and the row ends unproven.
         """
-        with few_threads(0, least=0):
+        with one_thread():
             return self._fitted(eta_hat, tol, prove, np.zeros_like(eta_hat) if start is None else start.copy())
 
     def _fitted(self, eta_hat: FloatArray, tol: float, prove: bool, theta: FloatArray) -> Fits:

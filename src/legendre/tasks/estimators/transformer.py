@@ -16,7 +16,7 @@ from legendre.core.arguments import is_real
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.blas_threads import one_thread
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.tasks.estimators.base import WithParams
@@ -198,7 +198,7 @@ class LegendreTransformer(WithParams):
             raise InvalidBasis(f"{recipe!r}: boxes are not grown for slices; use adaptive({recipe.boxed.size}).")
         if (growing := recipe.growing) is not None:
             values = slices.some(limits.SHARED_CELLS, limits.SHARED_SLICES, name)
-            with few_threads(0, least=0):
+            with one_thread():
                 return shared_cells(distributions(values, float(self.alpha)), shares(values), growing)
         whole = sum(block.sum(axis=0) for block in slices.blocks(limits.SLICE_BLOCK, name))
         terms = recipe.terms(observe(whole))

@@ -20,6 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
 from legendre.core.memory import memory_told
 from legendre.core.progress import Say, line, silent
+from legendre.core.sums.blas_threads import one_thread
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -110,26 +111,28 @@ def smooth(
         values: FloatArray = np.where(omega, entries, 0.0)
         folding = Folding.read(folds, hold_out, rng, len(data.shape))
         together = math.prod(data.shape[k] for k in folding.along)
-        tuned = tune(values, measure, folding.deal(omega), criterion, together, say)
-        say("the last fit, to all that was observed")
-        observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
         limit = STEPS if settings.max_iter is None else settings.max_iter
-        place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
+        with one_thread():  # products with the short matrices of waves: two threads were 20 times slower
+            tuned = tune(values, measure, folding.deal(omega), criterion, together, say)
+            say("the last fit, to all that was observed")
+            observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
+            place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
+            h, residual, gap = place.h, place.residual, place.gap
         with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
-            model = in_units(place.h - place.psi + np.log(measure), data.total)
+            model = in_units(h - place.psi + np.log(measure), data.total)
         done = Smoothed(
             values=frozen(np.where(seen, entries, model)),
             means=frozen(model),
             observed=frozen(seen),
-            theta=frozen(moebius(place.h).ravel()[1:]),
+            theta=frozen(moebius(h).ravel()[1:]),
             variances=tuned.variances,
             criterion=criterion,
             error=tuned.error,
             n_held_out=tuned.n_held_out,
             n_folds=tuned.n_folds,
-            residual=place.residual,
-            gap=place.gap,
-            status=Status.CONVERGED if place.residual <= settings.tol else Status.OUT_OF_STEPS,
+            residual=residual,
+            gap=gap,
+            status=Status.CONVERGED if residual <= settings.tol else Status.OUT_OF_STEPS,
             history=steps,
             tol=settings.tol,
             origin=data.origin,
