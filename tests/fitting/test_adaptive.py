@@ -77,6 +77,20 @@ def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
         assert swapped.at(step.n_params).kl <= 1.05 * step.kl
 
 
+def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.5, size=(9, 8, 7)).cumsum(axis=0).cumsum(axis=1)
+    for n in (1, 2, 3, 30):
+        forward, cut = (ld.decompose(X, ld.adaptive(n, start=[[2, 1, 0]], **how)) for how in ({"swaps": 0}, {}))
+        assert cut.n_params == cut.path[-1].n_params == n
+        assert cut.basis[0].tolist() == [2, 1, 0]
+        assert cut.kl <= forward.kl + 1e-12
+        assert [step.n_params for step in cut.path] == sorted({step.n_params for step in cut.path})
+    assert cut.kl < 0.95 * forward.kl
+    both = ld.decompose(X, ld.adaptive(30, swaps=1, overshoot=2))
+    assert both.n_params == 30
+    assert both.recipe == "adaptive(30, swaps=1, overshoot=2.0)"
+
+
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:
     """Return the state of a growing basis at a given theta."""
     ground = Ground.of(observe(X, support))  # type: ignore[arg-type]
@@ -329,6 +343,11 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
     [
         (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
         (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
+        (lambda: ld.adaptive(3, overshoot=0.5), r"overshoot=0\.5\): overshoot must be a number >= 1, such as 1\.5"),
+        (
+            lambda: ld.adaptive("bic", overshoot=2),
+            r"adaptive\('bic', overshoot=2\): a criterion has no size to grow past",
+        ),
         (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"needs counts"),
         (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),

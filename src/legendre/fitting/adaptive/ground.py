@@ -67,8 +67,8 @@ class Ground:
     def merged(self, places: IntArray, fewer: int = 2) -> tuple[Ground, IntArray]:
         """Merge the boxes that some cells cut the grid into, and return where the cells are then: the same problem.
 
-        Where boxes are not `fewer` times fewer than cells, the grid stays as it is. Sums above a box are those above its
-        first cell, so that nothing is summed again.
+        Where boxes are not `fewer` times fewer than cells, the grid stays as it is. Sums above a box are those above
+        its first cell, so that nothing is summed again.
         """
         cells = self.cells(places)
         quotient = Quotient.of(self.shape, cells)
