@@ -122,10 +122,10 @@ def test_the_loss_of_a_cell_that_keeps_others_empty_is_what_comes_back() -> None
     X = np.ones((6, 6))
     X[4:] = 0
     cells = np.array([[4, 0], [2, 3], [0, 5]])
-    state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30).state
+    state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30)[0]
     assert losses(state.anchored())[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
     both = np.array([[4, 0], [2, 3], [5, 0]])  # [5, 0] is of no use beside [4, 0]
-    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30).state.anchored())
+    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30)[0].anchored())
     assert found[2] == pytest.approx(0.0, abs=1e-9)
     assert found[0] == pytest.approx(np.log(5 / 4), rel=0.05)
 

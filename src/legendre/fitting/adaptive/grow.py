@@ -66,7 +66,7 @@ def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None)
 
 def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     search = _search(recipe, data, record, say)
-    plan, found = Plan.of(search, recipe), None
+    plan, found = Plan.of(search, recipe, recorded=record is not None), None
     if record is not None:
         with record.reading():
             if (ended := record.result()) is not None:

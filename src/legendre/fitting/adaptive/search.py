@@ -65,7 +65,7 @@ class Search:
     def first(self) -> State:
         """Fit the start alone."""
         state = State.of(self.ground, self.start, np.zeros(len(self.start))).anchored()
-        return fitted(state, START_GOAL, START_STEPS).state.anchored()
+        return fitted(state, START_GOAL, START_STEPS)[0].anchored()
 
     def larger(self, state: State, most: int | None = None) -> State | None:
         """Add the cells of a round and fit; ``None`` when the size is reached or no candidate pays."""
@@ -110,7 +110,7 @@ class Search:
     def shorter(self, state: State, gone: IntArray, loss: FloatArray) -> State:
         """Give cells back and fit the others."""
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
-        return renewed(fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
+        return renewed(*fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
         """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time."""
@@ -141,7 +141,7 @@ class Search:
         """
         ground, places = state.ground.merged(state.places)
         now = State.of(ground, places, state.at.theta)
-        now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
+        now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS)[0].anchored()
         for _ in range(MOST_PASSES):
             before = now.size
             now = self._one_pass(now)
@@ -165,7 +165,7 @@ class Search:
 
     def finished(self, state: State) -> State:
         """Fit as exactly as a fit is asked for by default."""
-        return fitted(state, 0.0, END_STEPS, END_TOL).state
+        return fitted(state, 0.0, END_STEPS, END_TOL)[0]
 
     def cost(self, state: State) -> float:
         """Weigh the fit and the number of its parameters."""

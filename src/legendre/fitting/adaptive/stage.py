@@ -46,9 +46,10 @@ class Plan:
     search: Search
     sizes: tuple[int, ...]
     swaps: int
+    recorded: bool  # whether a record is kept from which growing can go on
 
     @classmethod
-    def of(cls, search: Search, recipe: Adaptive) -> Plan:
+    def of(cls, search: Search, recipe: Adaptive, *, recorded: bool) -> Plan:
         """Grow past the size and cut back; or swap at the end, and on the way if the size is known and large enough."""
         swaps, over, most = recipe.swaps, recipe.overshoot, search.most
         if over is None:
@@ -57,7 +58,7 @@ class Plan:
         middle = int(ON_THE_WAY * most)
         enough = swaps and search.known and middle - len(search.start) >= ENOUGH
         past = (int(over * most),) if search.known and int(over * most) > most else ()
-        return cls(search, (middle, most, *past) if enough else (most, *past), swaps)
+        return cls(search, (middle, most, *past) if enough else (most, *past), swaps, recorded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,9 @@ class Stage:
     def next(self, plan: Plan) -> Stage:
         """Do one round."""
         stage = self._next(plan)
-        return stage if stage.fit.fresh else replace(stage, kept=self if self.kept is None else self.kept)
+        if not plan.recorded or stage.fit.fresh:
+            return stage
+        return replace(stage, kept=self if self.kept is None else self.kept)
 
     def _next(self, plan: Plan) -> Stage:
         search = plan.search
