@@ -100,7 +100,8 @@ def test_the_inverse_of_a_factor_in_panels() -> None:
     first = GrowingFactor.of(np.tril(A[:4, :4]))
     assert first is not None
     left = first.half(A[:4, 4:])
-    grown = first.appended(left.T, np.linalg.cholesky(A[4:, 4:] - left.T @ left))
+    lower: FloatArray = np.asarray(np.linalg.cholesky(A[4:, 4:] - left.T @ left), dtype=np.float64)
+    grown = first.appended(left.T, lower)
     assert_allclose(grown.inverse.T @ grown.inverse, np.linalg.inv(A), rtol=1e-8)
     assert_allclose(grown.inverse, np.linalg.inv(np.linalg.cholesky(A)), atol=1e-9)
     assert GrowingFactor().inverse.shape == (0, 0)
