@@ -345,7 +345,7 @@ def test_an_interrupt_in_the_middle_of_a_step(tmp_path: Path, monkeypatch: pytes
     assert facts(fit) == facts(ld.decompose(SKEWED, "B3(5)", solver="natural"))
 
 
-@pytest.mark.parametrize("basis", [ld.adaptive(30, swaps=2), ld.adaptive("cv", folds=2)], ids=repr)
+@pytest.mark.parametrize("basis", [ld.adaptive(30), ld.adaptive(30, swaps=2), ld.adaptive("cv", folds=2)], ids=repr)
 @pytest.mark.parametrize("moment", [0, 1, 7])
 def test_an_interrupt_while_growing(
     basis: ld.Basis, moment: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

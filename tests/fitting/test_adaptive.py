@@ -80,6 +80,20 @@ def test_swapping_pays_and_keeps_the_start(rng: np.random.Generator) -> None:
         assert swapped.at(step.n_params).kl <= 1.05 * step.kl
 
 
+def test_growing_past_the_size_and_cutting_back_is_never_worse(rng: np.random.Generator) -> None:
+    X = rng.lognormal(sigma=1.5, size=(9, 8, 7)).cumsum(axis=0).cumsum(axis=1)
+    for n in (1, 2, 3, 30):
+        forward, cut = (ld.decompose(X, ld.adaptive(n, start=[[2, 1, 0]], **how)) for how in ({"swaps": 0}, {}))
+        assert cut.n_params == cut.path[-1].n_params == n
+        assert cut.basis[0].tolist() == [2, 1, 0]
+        assert cut.kl <= forward.kl + 1e-12
+        assert [step.n_params for step in cut.path] == sorted({step.n_params for step in cut.path})
+    assert cut.kl < 0.95 * forward.kl
+    both = ld.decompose(X, ld.adaptive(30, swaps=1, overshoot=2))
+    assert both.n_params == 30
+    assert both.recipe == "adaptive(30, swaps=1, overshoot=2.0)"
+
+
 def state_of(X: object, cells: object, theta: FloatArray, support: object = "all") -> State:
     """Return the state of a growing basis at a given theta."""
     ground = Ground.of(observe(X, support))  # type: ignore[arg-type]
@@ -111,10 +125,10 @@ def test_the_loss_of_a_cell_that_keeps_others_empty_is_what_comes_back() -> None
     X = np.ones((6, 6))
     X[4:] = 0
     cells = np.array([[4, 0], [2, 3], [0, 5]])
-    state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30).state
+    state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30)[0]
     assert losses(state.anchored())[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
     both = np.array([[4, 0], [2, 3], [5, 0]])  # [5, 0] is of no use beside [4, 0]
-    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30).state.anchored())
+    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30)[0].anchored())
     assert found[2] == pytest.approx(0.0, abs=1e-9)
     assert found[0] == pytest.approx(np.log(5 / 4), rel=0.05)
 
@@ -374,6 +388,11 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
     [
         (lambda: ld.adaptive(0), r"adaptive\(0\): pass a number of parameters >= 1"),
         (lambda: ld.adaptive(3, swaps=-1), r"adaptive\(\.\.\., swaps=-1\): swaps must be an integer >= 0"),
+        (lambda: ld.adaptive(3, overshoot=0.5), r"overshoot=0\.5\): overshoot must be a number >= 1, such as 1\.5"),
+        (
+            lambda: ld.adaptive("bic", overshoot=2),
+            r"adaptive\('bic', overshoot=2\): a criterion has no size to grow past",
+        ),
         (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts.*adaptive\('cv'\) holds cells out"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"2 cells are too few for 5 folds"),

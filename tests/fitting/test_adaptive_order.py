@@ -34,9 +34,10 @@ def test_a_smaller_basis_is_as_good_as_one_grown_to_its_size() -> None:
     X = rng.poisson(
         np.exp(rng.normal(size=(16, 1, 1)) + rng.normal(size=(1, 20, 8)) + rng.normal(size=(16, 20, 1)) - 2)
     )
-    fit = ld.decompose(X, ld.adaptive(100))
-    for m in (10, 25, 50):
-        assert fit.at(m).kl <= 1.05 * ld.decompose(X, ld.adaptive(m)).kl
+    for swaps, most in ((1, 1.05), (None, 1.10)):  # cells that are given back to reach 100 may be good for 10
+        fit = ld.decompose(X, ld.adaptive(100, swaps=swaps))
+        for m in (10, 25, 50):
+            assert fit.at(m).kl <= most * ld.decompose(X, ld.adaptive(m, swaps=swaps)).kl
 
 
 def test_dense_and_sparse_tensors_grow_the_same_basis_in_the_same_order() -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, cells, is_basis
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import is_real, is_whole
 from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
 CRITERIA = ("aic", "bic", "cv")
 Criterion = Literal["aic", "bic", "cv"]
-SWAPS, FOLDS = 1, 5
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class Adaptive(Basis):
     size: int | Criterion
     start: Basis | str = "empty"
     candidates: Basis | str | None = None
-    swaps: int = SWAPS
+    swaps: int | None = None  # None: one, but for a basis that is grown past its size
+    overshoot: float | None = None  # times its size; None: by the size, where `swaps` is not given
     folds: int = FOLDS
     most: int | None = None  # the largest number of parameters where a criterion chooses it
 
@@ -41,8 +43,9 @@ class Adaptive(Basis):
         )
 
     def __repr__(self) -> str:
-        defaults = {"start": "empty", "candidates": None, "swaps": SWAPS, "folds": FOLDS, "most": None}
-        given = [(name, getattr(self, name)) for name, default in defaults.items() if getattr(self, name) != default]
+        usual = {"start": "empty", "folds": FOLDS}  # None for the others
+        names = ("start", "candidates", "swaps", "overshoot", "folds", "most")
+        given = [(name, getattr(self, name)) for name in names if getattr(self, name) != usual.get(name)]
         return f"adaptive({self.size!r}{''.join(f', {name}={value!r}' for name, value in given)})"
 
 
@@ -51,7 +54,8 @@ def adaptive(
     *,
     start: Basis | str | ArrayLike = "empty",
     candidates: Basis | str | ArrayLike | None = None,
-    swaps: int = SWAPS,
+    swaps: int | None = None,
+    overshoot: float | None = None,
     folds: int = FOLDS,
     most: int | None = None,
 ) -> Basis:
@@ -60,7 +64,8 @@ def adaptive(
     Of every candidate cell it is known what its parameter would lower KL(P, Q) by once all others are fitted again, to
     second order: ``g^2 / (2 s)``, g being ``eta_hat - eta`` and s the variance of the cell's feature given those of the
     basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
-    At seven tenths of the size and at the end the cells that are missed least give way to better ones.
+    Up to 500 parameters the basis is grown to half as many again, and those that are missed least are given back; in a
+    larger one, at seven tenths of the size and at the end, the cells that are missed least give way to better ones.
 
     Parameters
     ----------
@@ -80,7 +85,10 @@ def adaptive(
         The cells to choose from, as a basis; by default all of the support.
     swaps
         How many times at most, on the way and again at the end, a share of the cells is given back and chosen anew
-        while that pays; 0 is fastest.
+        while that pays. Default 1, or 0 where the basis is grown past its size; 0 is fastest.
+    overshoot
+        How many times the size to grow to before cells are given back, e.g. 1.5. Default: 1.5 up to 500 parameters, and
+        1, which means not at all, for more and where `swaps` is given. Not used by a criterion.
     folds
         For ``"cv"``: into how many parts to split the counts, or the cells.
     most
@@ -110,17 +118,29 @@ def adaptive(
             raise InvalidBasis(unknown_name("criterion", size, CRITERIA))
     else:
         size = _whole(size, 1, "pass a number of parameters >= 1, 'bic', 'aic' or 'cv'", f"{size!r}")
-    swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
+    if swaps is not None:
+        swaps = _whole(swaps, 0, "swaps must be an integer >= 0", f"..., swaps={swaps!r}")
+    if overshoot is not None:
+        overshoot = _past(overshoot, size)
     folds = _whole(folds, 2, "folds must be an integer >= 2", f"..., folds={folds!r}")
     if most is not None:
         most = _whole(most, 1, "most must be an integer >= 1", f"..., most={most!r}")
         if not isinstance(size, str):
             raise InvalidBasis(f"adaptive({size}, most={most}): most is the limit of a criterion; {size} is the size.")
-    return Adaptive(size, _fixed(start), None if candidates is None else _fixed(candidates), swaps, folds, most)
+    among = None if candidates is None else _fixed(candidates)
+    return Adaptive(size, _fixed(start), among, swaps, overshoot, folds, most)
 
 
 def _fixed(basis: Basis | str | ArrayLike) -> Basis | str:
     return basis if isinstance(basis, str) or is_basis(basis) else cells(basis)
+
+
+def _past(overshoot: object, size: int | str) -> float:
+    if not is_real(overshoot) or not 1.0 <= float(overshoot) < math.inf:
+        raise InvalidBasis(f"adaptive(..., overshoot={overshoot!r}): overshoot must be a number >= 1, such as 1.5.")
+    if isinstance(size, str):
+        raise InvalidBasis(f"adaptive({size!r}, overshoot={overshoot!r}): a criterion has no size to grow past.")
+    return float(overshoot)
 
 
 def _whole(value: object, least: int, rule: str, said: str) -> int:

@@ -106,6 +106,10 @@ MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds
+CUT_BACK = 500
+"""Parameters up to which a basis grows to half as many again and is cut back; beyond, swaps lower KL more for the time
+(KL and CPU s of cutting back against swaps: faces 279 0.03598, 0.27 against 0.03627, 0.29; taxi 300 0.03425, 0.28
+against 0.03670, 0.26; flights3 300 0.529, 0.51 against 0.561, 0.53; faces 2,000 0.01897, 2.6 against 0.01969, 1.3)."""
 FIRST_SIZE = 256  # parameters of a basis that nobody named, at most: as many as one can look through
 FIRST_WORK = 1 << 28
 """Cells times parameters up to which such a basis grows: 65 parameters on 92 x 112 x 40 x 10 cells take 13 s."""

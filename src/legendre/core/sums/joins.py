@@ -26,20 +26,22 @@ class Features:
     scale: FloatArray  # 0 for a feature that is constant
 
     @classmethod
-    def of(cls, eta: FloatArray, places: IntArray, offsets: NDArray[np.int32]) -> Features:
+    def of(cls, eta: FloatArray, places: IntArray, shape: tuple[int, ...]) -> Features:
         """Read means from eta, the sums of the distribution above every cell of the grid, flattened."""
+        offsets = np.empty((len(shape), len(places)), dtype=np.int32)
+        left, stride = places, 1
+        for mode in range(len(shape) - 1, -1, -1):
+            left, coordinate = np.divmod(left, shape[mode])
+            offsets[mode] = coordinate * stride
+            stride *= shape[mode]
         mean = eta[places]
         return cls(offsets, mean, inverse_deviation(mean))
 
-    def joined(self, more: Features) -> Features:
-        """Append the features of further cells."""
-        offsets = np.ascontiguousarray(np.concatenate([self.offsets, more.offsets], axis=1))
-        mean, scale = np.concatenate([self.mean, more.mean]), np.concatenate([self.scale, more.scale])
-        return Features(offsets, mean, scale)
-
-    def some(self, which: IntArray) -> Features:
-        """Return the features of some of the cells."""
-        return Features(np.ascontiguousarray(self.offsets[:, which]), self.mean[which], self.scale[which])
+    def joined(self, more: Features, which: IntArray) -> Features:
+        """Append some of further features."""
+        offsets = np.concatenate([self.offsets, more.offsets[:, which]], axis=1)
+        mean, scale = np.append(self.mean, more.mean[which]), np.append(self.scale, more.scale[which])
+        return Features(np.ascontiguousarray(offsets), mean, scale)
 
 
 def inverse_deviation(mean: FloatArray) -> FloatArray:
@@ -57,7 +59,7 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     """Correlate each feature of `rows` with each of `columns`; with `lower` those not above the diagonal are computed.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
-    >>> features = Features.of(eta, np.array([1, 2]), np.array([[1, 2]], dtype=np.int32))
+    >>> features = Features.of(eta, np.array([1, 2]), (3,))
     >>> correlations(eta, features, features).round(4).tolist()
     [[1.0, 0.5774], [0.5774, 1.0]]
     """
@@ -83,15 +85,16 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     return out
 
 
-def explained_by_nearest(eta: FloatArray, rows: Features, columns: Features) -> FloatArray:
-    """Return which share of the variance of each of `rows` those few of `columns` explain that it resembles most.
+def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ...], columns: Features) -> FloatArray:
+    """Return which share of the variance of each cell's feature is explained by the few of `columns` nearest to it.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
-    >>> first, last = (Features.of(eta, np.array([i]), np.array([[i]], dtype=np.int32)) for i in (1, 2))
-    >>> explained_by_nearest(eta, last, first).round(4).tolist()  # the square of the only correlation
+    >>> first = Features.of(eta, np.array([1]), (3,))
+    >>> explained_by_nearest(eta, np.array([2]), (3,), first).round(4).tolist()  # the square of the only correlation
     [0.3333]
     """
-    m, k = len(rows.mean), len(columns.mean)
+    rows = Features.of(eta, places, shape)
+    m, k = len(places), len(columns.mean)
     near = min(NEAREST, k)
     if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import explain_by_nearest

@@ -7,7 +7,8 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.joins import LEAST_VARIANCE, Features, correlations, explained_by_nearest, inverse_deviation
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.adaptive.state import Choice, State
+from legendre.fitting.adaptive.parts import Choice
+from legendre.fitting.adaptive.state import State
 
 OVER, AT_LEAST = 2, 256  # cells on the short list for each that is added; and at the least
 ROOM = 1_500  # candidates, or 4 for each on the list, that are compared with their nearest cells to make it
@@ -35,11 +36,11 @@ def chosen(state: State, allowed: BoolArray, count: int, least: float) -> Choice
 def _chosen(state: State, listed: IntArray, count: int, least: float, new: float) -> Choice | None:
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
-    factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.offsets(listed))
+    factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.shape)
     given = factor.half(correlations(anchor.eta, anchor.features, features), overwrite=True)
     here = eta[listed]
     gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
-    gradient -= factor.half(state.gradient * state.scale) @ given  # the basis's own residual is no candidate's gain
+    gradient -= factor.half(state.slope) @ given  # the basis's own residual is no candidate's gain
     left = correlations(anchor.eta, features, features)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
@@ -48,7 +49,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     if not len(best):
         return None
     lower = np.tril(rows[:, best].T)
-    return Choice(listed[best], features.some(best), given[:, best].T, lower, float(gains.sum()))
+    return Choice(listed[best], features, best, given[:, best].T, lower, float(gains.sum()))
 
 
 def pick(
@@ -121,8 +122,7 @@ def _given_the_nearest(state: State, listed: IntArray, score: FloatArray, most: 
         rough = score * np.sqrt(mean * (1.0 - mean))  # g^2 / sd: nearer to the order to come than g^2 / var is
         some = np.argpartition(rough, -room)[-room:]
         listed, score = listed[some], score[some]
-    features = Features.of(anchor.eta, listed, state.ground.offsets(listed))
-    explained = explained_by_nearest(anchor.eta, features, anchor.features)
+    explained = explained_by_nearest(anchor.eta, listed, state.ground.shape, anchor.features)
     return listed, score / np.maximum(1.0 - explained, NEW)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import moebius_adjoint, zeta_adjoint
@@ -60,15 +59,11 @@ class Ground:
         """Return the cells (k x N) at some places."""
         return np.stack(np.unravel_index(places, self.shape), axis=1).astype(np.int64).reshape(-1, len(self.shape))
 
-    def offsets(self, places: IntArray) -> NDArray[np.int32]:
-        """Return coordinates times strides (N x k), so that the place of a join is a sum of maxima."""
-        return np.ascontiguousarray((self.cells(places) * self.strides).T.astype(np.int32))
-
     def merged(self, places: IntArray, fewer: int = 2) -> tuple[Ground, IntArray]:
         """Merge the boxes that some cells cut the grid into, and return where the cells are then: the same problem.
 
-        Where boxes are not `fewer` times fewer than cells, the grid stays as it is. Sums above a box are those above its
-        first cell, so that nothing is summed again.
+        Where boxes are not `fewer` times fewer than cells, the grid stays as it is. Sums above a box are those above
+        its first cell, so that nothing is summed again.
         """
         cells = self.cells(places)
         quotient = Quotient.of(self.shape, cells)

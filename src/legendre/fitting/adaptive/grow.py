@@ -72,7 +72,7 @@ def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None)
 def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
     search, curve = _search(recipe, data, record, say)
     noted = partial(_noted, curve, data.total)
-    plan, found = Plan.of(search, recipe.swaps), None
+    plan, found = Plan.of(search, recipe, recorded=record is not None), None
     if record is not None:
         with record.reading():
             if (ended := record.result()) is not None:
@@ -86,7 +86,8 @@ def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say |
             if record is not None:
                 record.keep(stage.pack)
             if say is not None:
-                say(f"{PHASES[stage.phase]}   {stage.fit.size} of {search.most} parameters   KL = {stage.fit.kl:.4g}")
+                size, kl = stage.fit.size, stage.fit.kl
+                say(f"{PHASES[stage.phase]}   {size} of {plan.sizes[-1]} parameters   KL = {kl:.4g}")
         growth = stage.growth(search)
     if record is not None:
         record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
@@ -101,7 +102,7 @@ def _noted(curve: Curve | None, total: float, growth: Growth) -> Growth:
 def _check_growth(recipe: Adaptive, search: Search) -> None:
     """Refuse to grow a basis so large that its many fits take hours."""
     cells = int(search.candidates.sum())
-    grown = min(search.most, len(search.start) + cells)
+    grown = min(int((recipe.overshoot or 1.0) * search.most), len(search.start) + cells)
     if grown > limits.LARGEST_GROWN:
         raise InvalidBasis(
             f"{recipe!r}: of {size_name(cells)} cells {size_name(grown)} would be chosen a few at a time, with a fit "

@@ -139,7 +139,7 @@ def shortened(state: State, gone: IntArray) -> State:
 
 def without(state: State, gone: IntArray, goal: float) -> State:
     """Leave cells out and fit the others, until half the squared Newton decrement is at most `goal`."""
-    return fitted(shortened(state, gone), goal, MOST_STEPS).state
+    return fitted(shortened(state, gone), goal, MOST_STEPS)[0]
 
 
 def losses_about(state: State, positions: IntArray, price: float) -> FloatArray:

@@ -48,7 +48,7 @@ def order_of(recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatA
 
 def _ordered(search: Search, state: State) -> IntArray:
     first, left, dropped = len(search.start), np.arange(state.size), []
-    state = fitted(state.anchored(), 0.0, END_STEPS, 1e-9).state.anchored()
+    state = fitted(state.anchored(), 0.0, END_STEPS, 1e-9)[0].anchored()
     merged_at = state.size
     while state.size > first + (LAST if (searched := state.ground.size <= LAST_CELLS) else 1):
         if state.size <= MERGED * merged_at:  # fewer cells cut the grid into fewer boxes
@@ -105,7 +105,7 @@ class _Last:
         if some not in self.known:
             rows = np.array([*range(self.first), *sorted(some)], dtype=np.int64)
             state = State.of(self.state.ground, self.state.places[rows], np.zeros(len(rows)))
-            self.known[some] = fitted(state, 1e-3 * max(self.state.kl, 1e-9), END_STEPS).state.kl
+            self.known[some] = fitted(state, 1e-3 * max(self.state.kl, 1e-9), END_STEPS)[0].kl
         return self.known[some]
 
     def _backward(self, every: Some, kept: Some) -> list[Some]:

@@ -65,7 +65,7 @@ class Search:
     def first(self) -> State:
         """Fit the start alone."""
         state = State.of(self.ground, self.start, np.zeros(len(self.start))).anchored()
-        return fitted(state, START_GOAL, START_STEPS).state.anchored()
+        return fitted(state, START_GOAL, START_STEPS)[0].anchored()
 
     def larger(self, state: State, most: int | None = None) -> State | None:
         """Add the cells of a round and fit; ``None`` when the size is reached or no candidate pays."""
@@ -94,6 +94,13 @@ class Search:
         gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
         return self.shorter(state, gone, loss) if len(gone) else None
 
+    def nearer(self, state: State) -> State:
+        """Give back a share of the cells, those that are missed least, but no more than exceed the size."""
+        size = len(state.places)
+        loss = self.losses(state)
+        gone = least_missed(state, loss, min(max(1, int(SWAPPED * size)), size - self.most))
+        return self.shorter(state, gone if len(gone) else np.arange(self.most, size), loss)
+
     def losses(self, state: State) -> FloatArray:
         """Estimate what each cell is worth; those of the start are never given back."""
         loss = losses(state)
@@ -103,7 +110,7 @@ class Search:
     def shorter(self, state: State, gone: IntArray, loss: FloatArray) -> State:
         """Give cells back and fit the others."""
         lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
-        return renewed(fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
+        return renewed(*fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
         """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time."""
@@ -134,7 +141,7 @@ class Search:
         """
         ground, places = state.ground.merged(state.places)
         now = State.of(ground, places, state.at.theta)
-        now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS).state.anchored()
+        now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS)[0].anchored()
         for _ in range(MOST_PASSES):
             before = now.size
             now = self._one_pass(now)
@@ -158,7 +165,7 @@ class Search:
 
     def finished(self, state: State) -> State:
         """Fit as exactly as a fit is asked for by default."""
-        return fitted(state, 0.0, END_STEPS, END_TOL).state
+        return fitted(state, 0.0, END_STEPS, END_TOL)[0]
 
     def cost(self, state: State) -> float:
         """Weigh the fit and the number of its parameters."""

@@ -9,14 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core import stored
+from legendre.basis.adaptive import Adaptive
+from legendre.core import limits, stored
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.search import Search
 from legendre.fitting.adaptive.state import State
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
-PHASES = {"forward": "growing", "swap": "swapping", "end": "grown"}
+PHASES = {"forward": "growing", "swap": "swapping", "cut": "cutting back", "end": "grown"}
 """What happens in each phase, for a line on the terminal."""
+OVERSHOOT = 1.5  # times the size to reach, to which a small basis grows before cells are given back
 ON_THE_WAY = 0.7  # of the size to reach: where cells are swapped for the first time
 ENOUGH = 20  # cells to swap on the way
 MUCH = 0.999  # of what was weighed before: cells are added again in place of those that did not pay while it gets less
@@ -39,28 +41,34 @@ class Growth:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What is to be done: at which sizes cells are swapped, and how many times at most at each."""
+    """What is to be done: at which sizes cells are swapped, how many times at most at each, how far to grow at last."""
 
     search: Search
     sizes: tuple[int, ...]
     swaps: int
+    recorded: bool  # whether a record is kept from which growing can go on
 
     @classmethod
-    def of(cls, search: Search, swaps: int) -> Plan:
-        """Swap on the way, if the size to reach is known and large enough, and at the end."""
-        middle = int(ON_THE_WAY * search.most)
+    def of(cls, search: Search, recipe: Adaptive, *, recorded: bool) -> Plan:
+        """Grow past the size and cut back; or swap at the end, and on the way if the size is known and large enough."""
+        swaps, over, most = recipe.swaps, recipe.overshoot, search.most
+        if over is None:
+            over = OVERSHOOT if swaps is None and search.known and most <= limits.CUT_BACK else 1.0
+        swaps = (1 if over == 1.0 else 0) if swaps is None else swaps
+        middle = int(ON_THE_WAY * most)
         enough = swaps and search.known and middle - len(search.start) >= ENOUGH
-        return cls(search, (middle, search.most) if enough else (search.most,), swaps)
+        past = (int(over * most),) if search.known and int(over * most) > most else ()
+        return cls(search, (middle, most, *past) if enough else (most, *past), swaps, recorded)
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
     """How far growing has come."""
 
-    phase: Literal["forward", "swap", "end"]  # cells are added, or added in place of others
+    phase: Literal["forward", "swap", "cut", "end"]  # cells are added, added in place of others, given back
     fit: State  # the fit that changes from round to round
     rounds: tuple[Round, ...] = ()  # so far
-    best: State | None = None  # while cells are swapped: the fit to beat
+    best: State | None = None  # while cells are swapped, or the size is exceeded: the fit to beat
     before: tuple[Round, ...] = ()  # and the rounds that led to it
     way: int = 0  # which of the sizes of the plan comes next
     swaps: int = 0  # how many times cells have been swapped there
@@ -76,10 +84,14 @@ class Stage:
     def next(self, plan: Plan) -> Stage:
         """Do one round."""
         stage = self._next(plan)
-        return stage if stage.fit.fresh else replace(stage, kept=self if self.fit.fresh else self.kept)
+        if not plan.recorded or stage.fit.fresh:
+            return stage
+        return replace(stage, kept=self if self.kept is None else self.kept)
 
     def _next(self, plan: Plan) -> Stage:
         search = plan.search
+        if self.phase == "cut":
+            return self._cut(search)
         larger = search.larger(self.fit, plan.sizes[self.way])
         if larger is not None:
             return replace(self, fit=larger, rounds=with_round(self.rounds, measured(larger)), kept=None)
@@ -90,6 +102,8 @@ class Stage:
             larger = search.larger(fit) if fit.size < self.fit.size and cost < MUCH * self.settled else None
             if larger is not None:  # there is room again
                 return replace(self, fit=larger, rounds=with_round(rounds, measured(larger)), settled=cost, kept=None)
+        if fit.size > search.most:
+            return replace(self, phase="cut", kept=None)
         if self.best is not None and search.cost(fit) >= search.cost(self.best):
             return self._onwards(plan, self.best.anchored(), self.before)
         smaller = search.smaller(fit) if self.swaps < plan.swaps and fit.size > len(search.start) else None
@@ -102,7 +116,10 @@ class Stage:
         """Go on to the next size, or end."""
         search = plan.search
         if self.way + 1 < len(plan.sizes):
-            return Stage("forward", fit, rounds, way=self.way + 1)
+            ahead = Stage("forward", fit, rounds, way=self.way + 1)
+            if plan.sizes[ahead.way] <= search.most or fit.size < search.most:
+                return ahead
+            return replace(ahead, best=State.of(search.ground, fit.places, fit.at.theta), before=rounds)
         if search.least:  # every cell must pay; where there is room again, go on
             paying = search.paying(fit)
             rounds, cost = with_round(rounds, measured(paying)), search.cost(paying)
@@ -112,6 +129,14 @@ class Stage:
                 return Stage("forward", larger, more, way=self.way, swaps=plan.swaps, settled=cost)
             fit = paying
         return Stage("end", fit, rounds, way=self.way)
+
+    def _cut(self, search: Search) -> Stage:
+        """Give a share of the cells back on the way to the size; end there, with the better of two bases."""
+        if self.fit.size > search.most:
+            return replace(self, fit=search.nearer(self.fit), kept=None)
+        if self.best is not None and self.best.kl <= self.fit.kl:
+            return Stage("end", self.best.anchored(), self.before, way=self.way)
+        return Stage("end", self.fit, with_round(self.rounds, measured(self.fit)), way=self.way)
 
     def growth(self, search: Search) -> Growth:
         """Fit exactly and hand out."""
@@ -161,7 +186,9 @@ def with_round(rounds: tuple[Round, ...], last: Round) -> tuple[Round, ...]:
 def measured(fit: State) -> Round:
     """Measure the size of a basis and how well it fits."""
     data = fit.ground.data
-    difference = data.values / np.float64(data.total) - fit.at.q.reshape(data.shape)  # float64, whatever X's type is
+    difference = data.values / np.float64(data.total) - fit.at.q.reshape(
+        fit.ground.shape
+    )  # in float64, as X may not be
     if data.missing is not None:
         difference = difference[~data.missing]
     top = max(float(difference.max(initial=0.0)), -float(difference.min(initial=0.0)))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,9 @@ from legendre.core.sums.joins import Features, correlations, inverse_deviation
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.ground import Ground
+from legendre.fitting.adaptive.parts import Anchor, Choice, Member
 
-DAMPING = 1e-9  # added to the correlations' diagonal: what depends on other parameters is not moved far
-MOST_DAMPING = 0.1
+DAMPING, MOST_DAMPING = 1e-9, 0.1  # added to the correlations' diagonal: dependent parameters are not moved far
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
 DEEPEST = 3.0
 """log q falls by no more than this in the first try of a step, where there is data: else cells die for ever."""
@@ -35,37 +35,6 @@ NEWTON_STEPS = 2  # steps that a new factor takes to the same goal
 PAST = 2  # rounds to come for which the steps that a new factor saves are counted
 FEWER = 6  # times fewer boxes than cells of the grid, from which a fit between rounds is of boxes
 BLUR = 8 * float(np.finfo(np.float64).eps)
-
-
-class Member(NamedTuple):
-    """A member of the model: theta, and everything of every cell that follows from it."""
-
-    theta: FloatArray
-    z: FloatArray  # sums of theta below each cell, plus the log measure: log q up to psi; -inf where q = 0
-    q: FloatArray
-    eta: FloatArray
-    psi: float
-    objective: float  # psi - theta . eta_hat
-
-
-class Choice(NamedTuple):
-    """Cells to add, with their rows of the factor."""
-
-    places: IntArray
-    features: Features
-    left: FloatArray  # rows of the factor left of the diagonal block
-    lower: FloatArray  # that block
-    gain: float  # what they lower KL by, together, to second order
-
-
-@dataclass(frozen=True, eq=False)
-class Anchor:
-    """The factor of the correlations between the features of the basis, and the distribution they were taken under."""
-
-    eta: FloatArray
-    features: Features
-    factor: GrowingFactor
-    damping: float = DAMPING
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +93,11 @@ class State:
         return inverse_deviation(self.at.eta[self.places])
 
     @cached_property
+    def slope(self) -> FloatArray:
+        """The gradient in units of the features' standard deviations."""
+        return self.gradient * self.scale
+
+    @cached_property
     def keepers(self) -> set[int]:
         """The places of cells that keep others empty, see `Ground.vanishing`."""
         corners = [u for region in self.ground.empty_regions(self.places) for u in region if u is not None]
@@ -139,7 +113,7 @@ class State:
         if self.fresh:
             return self
         eta, damping = self.at.eta, DAMPING
-        features, factor = Features.of(eta, self.places, self.ground.offsets(self.places)), None
+        features, factor = Features.of(eta, self.places, self.ground.shape), None
         while factor is None:
             matrix = correlations(eta, features, features, lower=True) if damping < MOST_DAMPING else np.eye(self.size)
             np.fill_diagonal(matrix, 1.0 + damping)
@@ -156,13 +130,16 @@ class State:
         if len(ground.eta_hat) > limits.NUMPY_CELLS:  # where cells cut few boxes: the same fit in less time
             boxes, on_boxes = ground.merged(places, FEWER)
             if boxes is not ground:
-                theta = fitted(State.of(boxes, on_boxes, theta), share * choice.gain, most).state.at.theta
+                theta = fitted(State.of(boxes, on_boxes, theta), share * choice.gain, most)[0].at.theta
                 return State(ground, places, dead, evaluated(ground, places, theta, dead)).anchored()
-        features, factor = anchor.features.joined(choice.features), anchor.factor.appended(choice.left, choice.lower)
+        features, factor = (
+            anchor.features.joined(choice.features, choice.listed),
+            anchor.factor.appended(choice.left, choice.lower),
+        )
         same = dead is None or (self.dead is not None and np.array_equal(dead, self.dead))
         at = self.at._replace(theta=theta) if same else evaluated(ground, places, theta, dead)
         grown = State(ground, places, dead, at, Anchor(anchor.eta, features, factor, anchor.damping))
-        return renewed(fitted(grown, share * choice.gain, most))
+        return renewed(*fitted(grown, share * choice.gain, most))
 
 
 def sum_grid(ground: Ground, grid: FloatArray, *, back: bool) -> None:
@@ -211,24 +188,20 @@ def _decoded(ground: Ground, places: IntArray, theta: FloatArray, z: FloatArray)
     return Member(theta, z, q, eta, psi, psi - float(theta @ ground.eta_hat[places]))
 
 
-class Fitted(NamedTuple):
-    """A state near the minimum, and the number of steps that led there."""
+def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tuple[State, int]:
+    """Step until half the squared Newton decrement is at most `goal`; or max|eta - eta_hat| at most `tol`, if given.
 
-    state: State
-    steps: int
-
-
-def fitted(state: State, goal: float, most: int, tol: float | None = None) -> Fitted:
-    """Step until half the squared Newton decrement is at most `goal`; or max|eta - eta_hat| at most `tol`, if given."""
+    Returned is a state near the minimum, and the number of steps that led there.
+    """
     if not len(state.places):
-        return Fitted(state, 0)
+        return state, 0
     state = state if state.anchor is not None else state.anchored()
     last, done = math.inf, 0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while True:
             assert state.anchor is not None
-            factor, scale = state.anchor.factor, state.scale
-            half = factor.half(state.gradient * scale)
+            factor = state.anchor.factor
+            half = factor.half(state.slope)
             decrement = float(half @ half) / 2.0
             arrived = decrement <= goal if tol is None else float(np.abs(state.gradient).max()) <= tol
             if arrived or done >= most or not math.isfinite(decrement):
@@ -236,20 +209,19 @@ def fitted(state: State, goal: float, most: int, tol: float | None = None) -> Fi
             if not state.fresh and _factor_pays(state, decrement, last, goal):
                 state, last = state.anchored(), math.inf
                 continue
-            member = _searched(state, factor.back(half) * scale, -2.0 * decrement)
+            member = _searched(state, factor.back(half) * state.scale, -2.0 * decrement)
             if member is None:
                 if state.fresh:
                     break
                 state, last = state.anchored(), math.inf
                 continue
             state, last, done = State(state.ground, state.places, state.dead, member, state.anchor), decrement, done + 1
-    return Fitted(state, done)
+    return state, done
 
 
-def renewed(fit: Fitted) -> State:
+def renewed(state: State, steps: int) -> State:
     """Factorise anew at the end of a round, where that saves later rounds more steps than it costs."""
-    state = fit.state
-    saved = max((fit.steps - NEWTON_STEPS) * PAST, 1) * step_time(state)
+    saved = max((steps - NEWTON_STEPS) * PAST, 1) * step_time(state)
     return state.anchored() if not state.fresh and saved >= factor_time(state) else state
 
 

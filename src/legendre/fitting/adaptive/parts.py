@@ -1,0 +1,42 @@
+"""What the state of a growing basis is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from legendre.core.sums.growing_factor import GrowingFactor
+from legendre.core.sums.joins import Features
+from legendre.core.types import FloatArray, IntArray
+
+
+class Member(NamedTuple):
+    """A member of the model: theta, and everything of every cell that follows from it."""
+
+    theta: FloatArray
+    z: FloatArray  # sums of theta below each cell, plus the log measure: log q up to psi; -inf where q = 0
+    q: FloatArray
+    eta: FloatArray
+    psi: float
+    objective: float  # psi - theta . eta_hat
+
+
+class Choice(NamedTuple):
+    """Cells to add, with their rows of the factor."""
+
+    places: IntArray
+    features: Features  # of a list that they are on
+    listed: IntArray  # their places there
+    left: FloatArray  # rows of the factor left of the diagonal block
+    lower: FloatArray  # that block
+    gain: float  # what they lower KL by, together, to second order
+
+
+@dataclass(frozen=True, eq=False)
+class Anchor:
+    """The factor of the correlations between the features of the basis, and the distribution they were taken under."""
+
+    eta: FloatArray
+    features: Features
+    factor: GrowingFactor
+    damping: float  # added to the diagonal

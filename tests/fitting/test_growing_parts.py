@@ -1,0 +1,107 @@
+"""The parts of which growing is made, each against its definition: nearest features, peaks, boxes, factors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import legendre as ld
+from legendre.core import limits
+from legendre.core.sums.growing_factor import GrowingFactor
+from legendre.core.sums.joins import NEAREST, Features, explained_by_nearest
+from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import observe
+from legendre.fitting.adaptive.candidates import peaks
+from legendre.fitting.adaptive.ground import Ground
+from legendre.fitting.adaptive.state import State, fitted
+
+SHAPE = (4, 5, 3)
+
+
+def features_of(q: FloatArray, places: IntArray) -> FloatArray:
+    """List the features of cells, a row for each: 1 on what is at or above it."""
+    cells = np.stack(np.unravel_index(np.arange(q.size), SHAPE), axis=1)
+    return np.array([(cells >= cells[place]).all(axis=1) for place in places], dtype=np.float64)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The squared multiple correlation, from the definition: covariances of 0-1 features under q."""
+    if compiled:
+        monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    rng = np.random.default_rng(k)
+    q = rng.dirichlet(np.ones(60))
+    chosen = rng.permutation(np.arange(1, 60))
+    basis, others = chosen[:k], chosen[k:]
+    table = features_of(q, chosen)
+    centred = table - (table @ q)[:, None]
+    covariance = (centred * q) @ centred.T
+    correlation = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
+    eta = ld.dual.to_eta(q.reshape(SHAPE)).ravel()
+    found = explained_by_nearest(eta, others, SHAPE, Features.of(eta, basis, SHAPE))
+    for row, share in zip(correlation[k:, :k], found, strict=True):
+        near = np.argsort(-np.abs(row))[:NEAREST]
+        assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])
+def test_peaks_are_those_of_the_definition(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No neighbour along a mode is larger, none before it equal."""
+    field = np.random.default_rng(len(shape)).integers(0, 4, size=shape).astype(np.float64)
+    expected = []
+    for place, cell in enumerate(itertools.product(*map(range, shape))):
+        beside = [(k, step) for k in range(len(shape)) for step in (-1, 1) if 0 <= cell[k] + step < shape[k]]
+        values = [(field[(*cell[:k], cell[k] + step, *cell[k + 1 :])], step) for k, step in beside]
+        own = field[cell]
+        if own > 0 and all(value < own or (value == own and step > 0) for value, step in values):
+            expected.append(place)
+    assert peaks(field.ravel(), shape).tolist() == expected
+    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    assert peaks(field.ravel(), shape).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["positive", "zeros", "mask", "base"])
+def test_boxes_are_the_same_problem(kind: str) -> None:
+    """The fit of a few cells on the boxes that they cut is the fit on the grid."""
+    rng = np.random.default_rng(3)
+    X = rng.gamma(2.0, size=(9, 8, 7))
+    X[:, 5:, 2] = 0.0 if kind == "zeros" else X[:, 5:, 2]
+    mask = rng.random(X.shape) < 0.8 if kind == "mask" else "all"
+    base = rng.random(X.shape) + 0.5 if kind == "base" else None
+    ground = Ground.of(observe(X, mask, base))
+    places = ground.places(np.array([[3, 0, 0], [0, 5, 2], [0, 4, 0], [6, 2, 3]]))
+    boxes, on_boxes = ground.merged(places)
+    assert boxes.size == 3 * 4 * 3
+    whole, small = (
+        fitted(State.of(some, where, np.zeros(4)), 1e-25, 40)[0]
+        for some, where in ((ground, places), (boxes, on_boxes))
+    )
+    assert_allclose(small.at.theta, whole.at.theta, atol=1e-9)
+    assert small.kl == pytest.approx(whole.kl, abs=1e-12)
+    assert (boxes.observed is None) == (ground.observed is None)
+    if ground.observed is not None and boxes.observed is not None:
+        lookup = np.zeros(X.shape)
+        lookup.ravel()[ground.observed] = 1.0
+        corners = [np.unique(column) for column in np.vstack([ground.cells(places), [0, 0, 0]]).T]
+        counted = lookup
+        for axis, cuts in enumerate(corners):
+            counted = np.add.reduceat(counted, cuts, axis=axis)
+        assert_array_equal(boxes.observed, np.flatnonzero(counted))
+
+
+def test_the_inverse_of_a_factor_in_panels() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(9, 20))
+    A = A @ A.T
+    first = GrowingFactor.of(np.tril(A[:4, :4]))
+    assert first is not None
+    left = first.half(A[:4, 4:])
+    lower: FloatArray = np.asarray(np.linalg.cholesky(A[4:, 4:] - left.T @ left), dtype=np.float64)
+    grown = first.appended(left.T, lower)
+    assert_allclose(grown.inverse.T @ grown.inverse, np.linalg.inv(A), rtol=1e-8)
+    assert_allclose(grown.inverse, np.linalg.inv(np.linalg.cholesky(A)), atol=1e-9)
+    assert GrowingFactor().inverse.shape == (0, 0)
