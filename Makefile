@@ -82,11 +82,10 @@ MINUTES ?= 1
 fuzz-guided: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz.guided --minutes $(MINUTES)
 
-# Every test in four threads at once, on each of numba's threading layers; those that change what all threads share
-# (monkeypatch, captured output, numbers of threads) run in one. Half an hour each.
+# Every test in four threads at once; those that change what all threads share (monkeypatch, captured output, numbers of
+# threads) run in one. Half an hour.
 threads: $(VENV)/.dev
-	NUMBA_THREADING_LAYER=omp $(BIN)/python -m pytest --quiet --parallel-threads=4 tests
-	NUMBA_THREADING_LAYER=workqueue $(BIN)/python -m pytest --quiet --parallel-threads=4 tests
+	$(BIN)/python -m pytest --quiet --parallel-threads=4 tests
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report

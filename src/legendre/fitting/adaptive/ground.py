@@ -95,7 +95,7 @@ class Ground:
         if grid.size > limits.NUMPY_CELLS:
             from legendre.core.sums.kernels.dense import sum_grid
 
-            sum_grid(grid.reshape(self.shape[0], -1), np.array(self.shape[1:], dtype=np.int64), back)
+            sum_grid(0, grid.reshape(self.shape[0], -1), np.array(self.shape[1:], dtype=np.int64), back=back)
         else:
             accumulate(np.flip(grid.reshape(self.shape)) if back else grid.reshape(self.shape))
 

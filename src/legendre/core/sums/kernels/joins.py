@@ -5,14 +5,15 @@ import numpy as np
 from legendre.core.compiled import compiled
 
 
-@compiled(nogil=True)
+@compiled
 def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, out, lower):
     """``out_ij = (eta[join of i and j] - mean_i mean_j) scale_i scale_j``; of the lower triangle alone if `lower`."""
     k = columns.shape[1]
     at = np.empty(k, np.int32)
     for i in range(rows.shape[1]):
         stop = i + 1 if lower else k
-        at[:stop] = 0
+        for j in range(stop):
+            at[j] = 0
         for d in range(rows.shape[0]):
             own, others = rows[d, i], columns[d]
             for j in range(stop):
