@@ -82,15 +82,14 @@ MINUTES ?= 1
 fuzz-guided: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz.guided --minutes $(MINUTES)
 
-# Tests in four threads at once, on each of numba's threading layers, one folder after the other. Left to `make test`: those
-# that change what all threads share (monkeypatch, captured output, numbers of threads), and folders that start processes,
-# time their cases by signals, or read pages. A thread draws a quarter of a property's examples.
+# Tests in four threads at once, one folder after the other. Left to `make test`: those that change what all threads share
+# (monkeypatch, captured output, numbers of threads), and folders that start processes, time their cases by signals, or
+# read pages. A thread draws a quarter of a property's examples.
 THREADED = basis core data engines fitting model paper results solvers tasks
 threads: $(VENV)/.dev
-	failed=; for layer in omp workqueue; do for part in $(THREADED); do \
-		echo "$$layer: tests/$$part"; NUMBA_THREADING_LAYER=$$layer $(BIN)/python -m pytest --quiet \
-		--parallel-threads=4 --skip-thread-unsafe=true tests/$$part || failed="$$failed $$layer:$$part"; \
-	done; done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	failed=; for part in $(THREADED); do echo "tests/$$part"; \
+		$(BIN)/python -m pytest --quiet --parallel-threads=4 --skip-thread-unsafe=true tests/$$part || failed="$$failed $$part"; \
+	done; test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --report

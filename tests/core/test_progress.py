@@ -6,6 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -119,3 +120,41 @@ def test_every_long_task_says_how_far_it_is(task: str, monkeypatch: pytest.Monke
     call()
     for text in expected:
         assert any(one.startswith(text) for one in said), (text, said)
+
+
+def compile_something() -> None:
+    """Compile a function as the kernels are compiled; none is kept, so that every call compiles."""
+    import numba
+
+    import_module("legendre.core.compiled")  # which listens to the compiler
+
+    def kernel(x):  # type: ignore[no-untyped-def]
+        return x + 1
+
+    kernel.__module__ = "legendre.kernel"
+    assert numba.njit(kernel)(1) == 2
+
+
+def test_compiling_is_told_on_the_line_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    with line("fitting"):
+        time.sleep(0.05)
+        compile_something()
+        time.sleep(0.25)
+    assert "compiling: some seconds, on first use only" in terminal.getvalue()
+
+
+def test_compiling_has_a_line_of_its_own_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = a_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "AFTER", 1e3)
+    compile_something()
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    compile_something()
+    assert "compiling: some seconds, on first use only" in terminal.getvalue()
+
+
+def test_compiling_says_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    compile_something()
+    assert capsys.readouterr() == ("", "")

@@ -14,7 +14,8 @@ from test_acceptance import engines_of, model_of
 from cases import NAMED, Case
 from legendre.core import limits
 from legendre.core.sums.kernels import slabs as kernels
-from legendre.core.sums.kernels.slabs import plan_slabs, products
+from legendre.core.sums.kernels.products import products
+from legendre.core.sums.kernels.slabs import plan_slabs
 from legendre.data.support import Support
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine

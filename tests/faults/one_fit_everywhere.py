@@ -1,6 +1,6 @@
 """The same fits alone, in threads and in child processes of every kind: prints which ways gave other bits.
 
-Run as a script by `test_processes.py`, once for each of numba's threading layers.
+Run as a script by `test_processes.py`.
 """
 
 from __future__ import annotations
@@ -62,18 +62,23 @@ def blas_threads() -> list[int]:
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
+def numbas_threads() -> bool:
+    """Whether numba has started threads of its own."""
+    import numba
+
+    try:
+        return bool(numba.threading_layer())
+    except ValueError:
+        return False
+
+
 def main() -> None:
     """Print what differs from the fits alone, and the number of BLAS threads before and after."""
     before, alone = blas_threads(), fits()
     answers = {"again": {fits()}, "fork": in_children("fork")}  # before there are other threads
-    answers |= {"threads": in_threads(4)}
-    import numba.np.ufunc.parallel
-
-    layer: Any = numba.np.ufunc.parallel.threading_layer
-    if layer() == "omp":  # these children inherit nothing of the layer: once is enough
-        answers |= {method: in_children(method) for method in ("spawn", "forkserver")}
-        answers |= {"loky": in_loky()}
-    facts = {"layer": layer(), "before": before, "after": blas_threads()}
+    answers |= {"threads": in_threads(4), "loky": in_loky()}
+    answers |= {method: in_children(method) for method in ("spawn", "forkserver")}
+    facts = {"started": numbas_threads(), "before": before, "after": blas_threads()}
     json.dump(facts | {"other": [way for way, found in answers.items() if found != {alone}]}, sys.stdout)
 
 

@@ -80,14 +80,15 @@ def test_orthants_and_ascent_find_the_gains_of_the_definition(shape: tuple[int, 
     corner = np.indices(shape).reshape(len(shape), -1).T
     for upward in product((True, False), repeat=len(shape)):
         up, running = np.array(upward), (ground.data_sums.ravel(), sums.ravel())
-        kernels.orthant_gains(1, *running, ground.strides, sides, up, 1e-13, table)
+        kernels.orthant_gains(1, len(table), *running, ground.strides, sides, up, 1e-13, table)
         boxes = BoxList(np.where(up, corner, 0), np.where(up, sides, corner + 1))
         assert_allclose(table.ravel(), gain(boxes), atol=1e-12)
     some = random_boxes(rng, shape, 6)
     before = gain(some)
     for longest in (99, 1):
         lo, hi = some.lo.copy(), some.hi.copy()
-        kernels.ascend(1, ground.data_sums.ravel(), sums.ravel(), ground.strides, sides, lo, hi, 3, 1e-13, longest)
+        running = ground.data_sums.ravel(), sums.ravel()
+        kernels.ascend(1, len(lo), *running, ground.strides, sides, lo, hi, 3, 1e-13, longest)
         assert (gain(BoxList(lo, hi)) >= before - 1e-12).all()
         assert (lo < hi).all()
 

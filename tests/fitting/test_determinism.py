@@ -27,7 +27,7 @@ from legendre.core.sums.kernels.suffix_sums import suffix_sums
 from legendre.model.model import Model
 from legendre.data.support import Support
 
-limits.ONE_THREAD = 0  # threads even for small work
+limits.ONE_THREAD = limits.ONE_BLOCK = 0  # blocks and threads even for small work
 rng = np.random.default_rng(3)
 X = rng.uniform(0.1, 1.0, size=(70, 60, 50))
 basis = rng.permutation(np.argwhere(np.ones(X.shape))[1:])[:300]

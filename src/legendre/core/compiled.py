@@ -1,124 +1,125 @@
 """How functions are compiled (numba), and which of them run in several threads: decided here, for every kernel.
 
-Importing this module loads the compiler, so only modules of compiled functions do.
+Importing this module loads the compiler, so only modules of compiled functions do. What makes the compiler slow is left
+out: ``parallel=True`` (three times as long; threads are started here instead), assignments of an array to a slice
+(two seconds, for the text of an error that cannot occur), and wrappers of functions that Python never calls.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cache, cached_property
-from types import FunctionType
+from contextvars import copy_context
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
-from numba import get_num_threads, njit, set_num_threads
+from numba import config, get_num_threads, njit, threading_layer
+from numba.core import event
 from numba.core.caching import FunctionCache
-from numba.np.ufunc.parallel import threading_layer
 
 from legendre.core import limits
+from legendre.core.compile_notice import CompileNotice
 from legendre.core.threads import most_threads
 
-LOADED_IN = os.getpid()  # the process that imported this module; a forked child inherits the number
-_ONE_AT_A_TIME = threading.Lock()  # a forked child never takes it: it runs every kernel alone
+event.register("numba:compile", CompileNotice())
+
+STRETCHES = 4  # for each thread, so that one that is slower than the others does less
 
 
-def compiled(*, nogil: bool = False, fastmath: set[str] | None = None) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function when it is first called, for the calling thread; keep the machine code on disk if possible."""
-    return lambda function: _compile(function, nogil=nogil, fastmath=fastmath or False)
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function when it is first called; keep the machine code on disk if possible.
+
+    Other threads of Python go on while it runs.
+    """
+    return _kept(function, njit(nogil=True, error_model="numpy")(function))
+
+
+def inner(function: Callable[..., Any] | None = None, *, fastmath: set[str] | None = None) -> Any:
+    """Compile a function that only compiled functions call: it becomes part of theirs."""
+    if function is None:
+        return partial(inner, fastmath=fastmath)
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(error_model="numpy", fastmath=fastmath or False, **options)(function)
 
 
 class ParallelKernel:
-    """A function with ``prange`` loops, compiled twice when called: for several threads, and for the calling thread.
+    """A compiled function ``f(first, last, ...)`` that does tasks first, ..., last - 1 of a piece of work.
 
-    The version for one thread does not enter numba's threading layer at all, because that is what ends a process:
-    in a forked child of a process that used GNU OpenMP, and where two threads call the "workqueue" layer. Both
-    versions do the same additions in the same order, so the answer has the same bits.
+    No task reads what another one writes, so the answer has the same bits however the tasks are divided.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+        self._run = compiled(function)
         self.__doc__ = function.__doc__
 
-    @cached_property
-    def together(self) -> Any:
-        """The version for several threads."""
-        return _compile(self._function, parallel=True, nogil=True)
-
-    @cached_property
-    def alone(self) -> Any:
-        """The version for the calling thread, which other threads do not wait for."""
-        return _compile(_copied(self._function, "_alone"), nogil=True)
-
-    def __call__(self, work: float, *args: Any) -> Any:
-        """Call the function in as many threads as pay for `work` visits of cells, and as are safe."""
-        run = self._in_turn if _several_threads(work) else self.alone
-        if work < limits.CTRL_C or threading.current_thread() is not threading.main_thread():
-            return run(*args)
-        return _interruptible(run, *args)
-
-    def _in_turn(self, *args: Any) -> Any:
-        before, allowed = get_num_threads(), _allowed()
-        if allowed < before:
-            set_num_threads(allowed)  # of this thread alone
-        try:
-            if threading_layer() != "workqueue":
-                return self.together(*args)
-            with _ONE_AT_A_TIME:  # that layer ends the process if a second thread enters it
-                return self.together(*args)
-        finally:
-            if allowed < before:
-                set_num_threads(before)
+    def __call__(self, work: float, tasks: int, *args: Any) -> None:
+        """Do all tasks, in as many threads as pay for `work` visits of cells."""
+        in_threads(work, tasks, lambda first, last: self._run(first, last, *args))
 
 
-def _interruptible(run: Callable[..., Any], *args: Any) -> Any:
-    """Make a call in a thread of its own and wait for it: Python answers Ctrl-C only between two of its own lines.
+def in_threads(work: float, tasks: int, run: Callable[[int, int], object]) -> None:
+    """Call ``run(first, last)`` until tasks 0, ..., tasks - 1 are done, in threads if `work` visits of cells pay.
 
-    After Ctrl-C the call is left to itself. It goes on until it is done, or until the process ends, which does not wait
-    for it; what it writes nobody reads.
+    Large work of the main thread is not waited for after Ctrl-C, which Python answers only between two of its own
+    lines: what has begun goes on to its end, or until the process ends, and what it writes nobody reads.
     """
-    wanted, outcome = _allowed(), Future[Any]()
+    threads = min(available_threads(), tasks) if work >= limits.ONE_THREAD else 1
+    left_alone = work >= limits.CTRL_C and threading.current_thread() is threading.main_thread()
+    if threads <= 1 and not left_alone:
+        run(0, tasks)
+        return
+    cuts = min(tasks, STRETCHES * threads)
+    todo = deque(pairwise(tasks * cut // cuts for cut in range(cuts + 1)))
+    try:
+        begun = [_begin(todo, run) for _ in range(threads if left_alone else threads - 1)]
+        if not left_alone:
+            _work_off(todo, run)
+        for one in begun:
+            one.result()
+    finally:
+        todo.clear()  # after an error or Ctrl-C nothing more is begun
+
+
+def _begin(todo: deque[tuple[int, int]], run: Callable[[int, int], object]) -> Future[None]:
+    """Work stretches off in a thread of its own, which the end of the process does not wait for."""
+    outcome, context = Future[None](), copy_context()
 
     def work() -> None:
-        set_num_threads(wanted)  # numba's number is one for each thread
         try:
-            outcome.set_result(run(*args))
+            outcome.set_result(context.run(_work_off, todo, run))
         except BaseException as problem:
             outcome.set_exception(problem)
 
     threading.Thread(target=work, name="legendre", daemon=True).start()
-    return outcome.result()
+    return outcome
 
 
-def _several_threads(work: float) -> bool:
-    """Whether a kernel starts threads: it has work for them, and this process is the one that first used them.
-
-    Small work gets one thread also because a pool that still spins when LAPACK's pool starts costs milliseconds.
-    """
-    return work >= limits.ONE_THREAD and _threads_belong_to() == os.getpid() and _allowed() > 1
-
-
-def _allowed() -> int:
-    """Return numba's number of threads, or what the caller allows, if that is less."""
-    most = most_threads()
-    return int(get_num_threads()) if most is None else min(int(get_num_threads()), most)
+def _work_off(todo: deque[tuple[int, int]], run: Callable[[int, int], object]) -> None:
+    """Do stretches of tasks until none is left."""
+    while True:
+        try:
+            first, last = todo.popleft()
+        except IndexError:
+            return
+        run(first, last)
 
 
-@cache
-def _threads_belong_to() -> int:
-    """Return the process that launched numba's threads; a forked child inherits the answer, and differs from it.
+def available_threads() -> int:
+    """Return numba's number of threads, or what the caller allows (`threads`) if that is less.
 
-    If other code launched them before the first call it is the process that imported this module, or unknown (0) in
-    a child of `multiprocessing`, which may have inherited them.
+    NUMBA_NUM_THREADS or `numba.set_num_threads` set numba's number, else it is that of cores.
     """
     try:
         threading_layer()
-    except ValueError:  # not launched yet: the caller is about to
-        return os.getpid()
-    return LOADED_IN if multiprocessing.parent_process() is None else 0
+        found = int(get_num_threads())
+    except ValueError:  # numba's own threads were never started, nor their number changed: leave it so
+        found = int(config.NUMBA_NUM_THREADS)
+    most = most_threads()
+    return found if most is None else min(found, most)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
@@ -136,18 +137,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
             super().save_overload(sig, data)
 
 
-def _compile(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile with a cache on disk, or without one where nothing can be written: read-only installations."""
-    dispatcher = njit(**options)(function)
+def _kept(function: Callable[..., Any], dispatcher: Any) -> Any:
+    """Give compiled code a cache on disk, or none where nothing can be written: read-only installations."""
     if dispatcher is not function:  # with NUMBA_DISABLE_JIT nothing is compiled
         with suppress(RuntimeError):  # "no locator available"
             dispatcher._cache = _Cache(function)
     return dispatcher
-
-
-def _copied(function: Callable[..., Any], ending: str) -> Callable[..., Any]:
-    """Copy a function under another name: files of the cache are told apart by names, not by options."""
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__ + ending)
-    copy.__qualname__ = function.__qualname__ + ending
-    copy.__module__ = function.__module__
-    return copy

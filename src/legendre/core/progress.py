@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Timer
 from time import monotonic
 from typing import Protocol
@@ -18,12 +19,20 @@ class Say(Protocol):
         """Show a text; with the share of the work that is done, 0 to 1, where that is known, the time left."""
 
 
+_SHOWN: ContextVar[Say | None] = ContextVar("shown", default=None)
+
+
+def shown_line() -> Say | None:
+    """Return the function that changes the line which the present call shows; ``None`` where it shows none."""
+    return _SHOWN.get()
+
+
 def silent(text: str, share: float | None = None, /) -> None:
     """Show nothing."""
 
 
 @contextmanager
-def line(text: str, wanted: bool = True) -> Iterator[Say]:
+def line(text: str, wanted: bool = True, *, after: float | None = None) -> Iterator[Say]:
     """Show a text on standard error while the block runs, from the third second on; the block changes it.
 
     >>> with line("fitting", wanted=False) as say:
@@ -43,12 +52,14 @@ def line(text: str, wanted: bool = True) -> Iterator[Say]:
     def say(text: str, share: float | None = None, /) -> None:
         display.update(task, description=text, left=_left(monotonic() - begun, share))
 
-    timer = Timer(AFTER, display.start)
+    timer = Timer(AFTER if after is None else after, display.start)
     timer.daemon = True
     timer.start()
+    outer = _SHOWN.set(say)
     try:
         yield say
     finally:
+        _SHOWN.reset(outer)
         timer.cancel()
         timer.join()
         display.stop()

@@ -237,8 +237,7 @@ def _largest(values: AnyArray, slices: int) -> IntArray:
 
     table = np.moveaxis(values, slices, -1)
     columns = table.shape[-1]
-    where = np.empty(columns, dtype=np.int64)
-    largest_rows(table.size, np.ascontiguousarray(table).reshape(-1, columns), where)
+    where = largest_rows(np.ascontiguousarray(table).reshape(-1, columns))
     return cells_of(where, np.arange(columns), values.shape, slices)
 
 

@@ -38,38 +38,40 @@ class DenseEngine(Engine):
 
     def at(self, theta: FloatArray) -> Point:
         layout = self._layout
-        q = np.empty_like(layout.weights)
+        q = self._sums_below(theta)
         work = VISITS * q.size
-        kernels.scatter_forward(work, theta[layout.order], 0.0, layout.flat, layout.first, layout.modes, q)
-        kernels.columns_forward(work, q)
-        shift, total = kernels.exponentiate(work, q, layout.weights)
-        kernels.scale(work, q, 1.0 / total)
+        psi = kernels.exponentiate(work, q, layout.weights)
         eta_grid = q.copy()
-        kernels.columns_backward(work, eta_grid)
-        kernels.slabs_backward(work, eta_grid, layout.modes)
+        kernels.sum_columns(work, kernels.column_blocks(q), eta_grid, True)
+        kernels.sum_slabs(work, len(q), eta_grid, layout.modes, True)
         eta = np.empty(self.n_params)
         eta[layout.order] = eta_grid.ravel()[layout.flat]
-        return Point(theta, eta, shift + math.log(total), Sheets(q, eta_grid))
+        return Point(theta, eta, psi, Sheets(q, eta_grid))
+
+    def _sums_below(self, vector: FloatArray) -> FloatArray:
+        """Sum the entries of a vector at or below each cell."""
+        layout = self._layout
+        grid = layout.scattered(vector)
+        kernels.sum_grid(VISITS * grid.size, grid, layout.modes, back=False)
+        return grid
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
         """Read G from eta at joins, eq. (5), in place: one k x k matrix and no index arrays of that size."""
         g = np.empty((self.n_params, self.n_params)) if out is None else out
-        kernels.fill_fisher(g.size, point.cache.eta.ravel(), self._layout.corner, point.eta, g)
-        kernels.mirror(g.size, g)
+        kernels.fill_fisher(point.cache.eta.ravel(), self._layout.corner, point.eta, g)
         return g
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute G x with two sweeps; minus the mean of x on the bottom cell centres every cell at no cost."""
         layout = self._layout
-        grid = np.empty_like(layout.weights)
-        mean = dot(point.eta, vector)
-        sums = np.empty(self.n_params)
+        grid = layout.scattered(vector)
+        grid[0, 0] -= dot(point.eta, vector)
         work = VISITS * grid.size
-        kernels.scatter_forward(work, vector[layout.order], -mean, layout.flat, layout.first, layout.modes, grid)
-        kernels.columns_weigh(work, grid, point.cache.q)
-        kernels.backward_gather(work, grid, layout.flat, layout.first, layout.modes, sums)
-        out = np.empty_like(sums)
-        out[layout.order] = sums
+        kernels.sum_slabs(work, len(grid), grid, layout.modes, False)
+        kernels.weigh_columns(work, kernels.column_blocks(grid), grid, point.cache.q)
+        kernels.sum_slabs(work, len(grid), grid, layout.modes, True)
+        out = np.empty(self.n_params)
+        out[layout.order] = grid.ravel()[layout.flat]
         return out
 
     def preconditioner(self, point: Point, last: Sorted | None = None) -> Sorted:
@@ -87,10 +89,7 @@ class DenseEngine(Engine):
 
     def swing(self, vector: FloatArray) -> float:
         layout = self._layout
-        change = np.empty_like(layout.weights)
-        work = VISITS * change.size
-        kernels.scatter_forward(work, vector[layout.order], 0.0, layout.flat, layout.first, layout.modes, change)
-        kernels.columns_forward(work, change)
+        change = self._sums_below(vector)
         inside = layout.weights > 0
         return float(change.max(where=inside, initial=-np.inf) - change.min(where=inside, initial=np.inf))
 
@@ -103,7 +102,6 @@ class SortedBasis:
     modes: IntArray
     order: IntArray
     flat: IntArray
-    first: IntArray
     cells: IntArray
     corner: IntArray
 
@@ -120,7 +118,12 @@ class SortedBasis:
             modes=np.array(shape[1:], dtype=np.int64),
             order=order,
             flat=flat,
-            first=np.searchsorted(flat, np.arange(rows + 1) * width).astype(np.int64),
             cells=np.ascontiguousarray(model.positions[order]),
             corner=np.ascontiguousarray((model.positions * strides).T),
         )
+
+    def scattered(self, vector: FloatArray) -> FloatArray:
+        """Put a vector, in the order of the basis, on its cells; zero elsewhere."""
+        grid = np.zeros(self.weights.shape)
+        grid.ravel()[self.flat] = vector[self.order]
+        return grid

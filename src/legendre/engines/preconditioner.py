@@ -71,7 +71,7 @@ class Vecchia:
             chosen = np.full((stop - start, self.m), -1, dtype=np.int32)
             count = np.empty(stop - start, dtype=np.int64)
             settings = self.rank, self.m, self.gain, self.corner
-            kernels.select(near.size * self.m, start, near, *settings, eta_grid.ravel(), ref, chosen, count)
+            kernels.select(near.size * self.m, len(near), start, near, *settings, eta_grid.ravel(), ref, chosen, count)
             parts.append(chosen[np.arange(self.m) < count[:, None]])
             counts.append(count)
         self.ptr = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
@@ -83,7 +83,7 @@ class Vecchia:
         self.off = np.empty(self.nbr.size, dtype=np.float32)
         self.diag = np.empty(ref.size)
         rows, work = (self.ptr, self.nbr, self.width), self.nbr.size * self.width
-        kernels.factor(work, *rows, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
+        kernels.factor(work, len(ref), *rows, self.corner, eta_grid.ravel(), ref, self.diag, self.off)
         self.tptr = np.empty_like(self.ptr)
         self.trow = np.empty_like(self.nbr)
         self.tval = np.empty_like(self.off)
@@ -93,8 +93,8 @@ class Vecchia:
         """Return ``U' U r``."""
         out = np.empty_like(r)
         work = 2 * self.nbr.size
-        kernels.multiply(work, self.ptr, self.nbr, self.off, self.diag, r, self.middle)
-        kernels.multiply(work, self.tptr, self.trow, self.tval, self.diag, self.middle, out)
+        kernels.multiply(work, len(r), self.ptr, self.nbr, self.off, self.diag, r, self.middle)
+        kernels.multiply(work, len(r), self.tptr, self.trow, self.tval, self.diag, self.middle, out)
         return out
 
 

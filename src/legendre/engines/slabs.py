@@ -9,7 +9,8 @@ import numpy as np
 
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.dense import mirror, permute_rows
-from legendre.core.sums.kernels.slabs import SlabPlan, plan_slabs, products
+from legendre.core.sums.kernels.products import products
+from legendre.core.sums.kernels.slabs import SlabPlan, plan_slabs
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
@@ -73,7 +74,7 @@ class SlabEngine(Engine):
             products(product[0], self.model.positions, g)
         else:
             kernels.evaluate(self._plan, point.theta[self.order], g)
-        mirror(g.size, g)
+        mirror(g)
         if product is None and not np.array_equal(self.order, np.arange(self.n_params)):
             back = np.argsort(self.order)
             for row in g:  # columns, then rows: no second matrix
@@ -86,5 +87,5 @@ class SlabEngine(Engine):
         bound = float(np.abs(vector).sum())
         if bound <= 0.1:
             return bound
-        low, high = kernels.log_range(self._plan.work, self._plan, vector[self.order])
+        low, high = kernels.log_range(self._plan, vector[self.order])
         return float(high - low)

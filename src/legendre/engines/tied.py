@@ -47,9 +47,10 @@ class TiedEngine(Engine):
             from legendre.core.sums.kernels.dense import mirror
             from legendre.core.sums.kernels.tied import fill_tied
 
-            work = len(self.ties.values) ** 2
-            fill_tied(work, self._eta_grid(point), self._corner, self.ties.starts, self.ties.values, point.eta, g)
-            mirror(g.size, g)
+            ties, tasks = self.ties, (len(g) + 1) // 2
+            tables = self._eta_grid(point), self._corner, ties.starts, ties.values
+            fill_tied(len(ties.values) ** 2, tasks, *tables, point.eta, g)
+            mirror(g)
             return g
         return self._from_cells(point, g)
 
@@ -87,8 +88,9 @@ class TiedEngine(Engine):
         if self.model.space.form == "grid" and not many.any():
             from legendre.core.sums.kernels.tied import tied_variances
 
-            ties, eta = self.ties, self._eta_grid(point)
-            tied_variances(len(ties.values) * PAIRS, eta, self._corner, ties.starts, ties.values, point.eta, out)
+            ties = self.ties
+            tables = self._eta_grid(point), self._corner, ties.starts, ties.values
+            tied_variances(len(ties.values) * PAIRS, len(out), *tables, point.eta, out)
             return out
         unit = np.zeros(self.n_params)
         for j in range(self.n_params):

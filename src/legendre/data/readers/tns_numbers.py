@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from legendre.core.compiled import compiled
+from legendre.core.compiled import compiled, inner
 
 NEWLINE, HASH, PLUS, MINUS, POINT = 10, 35, 43, 45, 46
 DONE, UNUSUAL = 0, 1
@@ -12,13 +12,13 @@ EXACT = 1 << 53  # whole numbers up to here are float64 numbers
 PLAIN, HARD, STRANGE = 0, 1, 2
 
 
-@compiled()
+@inner
 def _blank(byte):
     """Whether a byte separates fields: space, tab, or one of 11 to 13."""
     return byte == 32 or byte == 9 or (11 <= byte <= 13)
 
 
-@compiled()
+@inner
 def _digits(text, at, mantissa, count):
     """Add digits to the mantissa; the count is that of its significant digits."""
     stop = len(text)
@@ -30,7 +30,7 @@ def _digits(text, at, mantissa, count):
     return at, mantissa, count
 
 
-@compiled()
+@inner
 def _exponent(text, at):
     """Read the digits after e; at is -1 if there are none, or more than an exponent has."""
     sign = 1
@@ -44,7 +44,7 @@ def _exponent(text, at):
     return (at if at > begin else -1), sign * power
 
 
-@compiled()
+@inner
 def _number(text, at, powers):
     """Read a number that begins at `at`: kind, value, where it ends.
 
@@ -78,7 +78,7 @@ def _number(text, at, powers):
     return PLAIN, np.float64(mantissa) * powers[power], at
 
 
-@compiled()
+@inner
 def _index(text, at, powers):
     """Read an index: most are a few digits, which need no general number."""
     begin, index = at, 0
@@ -93,14 +93,14 @@ def _index(text, at, powers):
     return np.int64(value), at
 
 
-@compiled()
+@inner
 def _skip(text, at):
     while at < len(text) and _blank(text[at]):
         at += 1
     return at
 
 
-@compiled()
+@inner
 def _line(text, at, start, sizes, powers, cell):
     """Read one entry: kind, value, where the value begins and ends, where the line ends."""
     for k in range(len(sizes)):
@@ -121,7 +121,7 @@ def _line(text, at, start, sizes, powers, cell):
     return kind, value, begin, at, stop
 
 
-@compiled()
+@compiled
 def parse(text, at, start, sizes, powers, cells, values, spans, rows):
     """Read whole lines from `at` on into columns of `cells` and into values, from entry `rows` on.
 
@@ -142,7 +142,8 @@ def parse(text, at, start, sizes, powers, cells, values, spans, rows):
         kind, value, begin, end, stop = _line(text, first, start, sizes, powers, cell)
         if kind == STRANGE:
             return UNUSUAL, at, lines, rows
-        cells[:, rows] = cell
+        for k in range(len(sizes)):
+            cells[k, rows] = cell[k]
         values[rows] = value
         if kind == HARD:
             spans[0, rows] = begin

@@ -147,7 +147,7 @@ def sum_grid(ground: Ground, grid: FloatArray, *, back: bool) -> None:
     if grid.size > limits.NUMPY_CELLS:
         from legendre.core.sums.kernels.dense import sum_grid as compiled_sum
 
-        compiled_sum(grid.reshape(ground.shape[0], -1), np.array(ground.shape[1:], dtype=np.int64), back)
+        compiled_sum(0, grid.reshape(ground.shape[0], -1), np.array(ground.shape[1:], dtype=np.int64), back=back)
     else:
         accumulate(np.flip(grid.reshape(ground.shape)) if back else grid.reshape(ground.shape))
 

@@ -48,7 +48,9 @@ def _orthants(ground: Ground, model_sums: FloatArray, turn: int) -> tuple[BoxLis
     table = np.empty((rows, size // rows))
     for upward in orientations(len(shape), turn):
         up, field = np.array(upward), table.ravel()
-        orthant_gains(size << (len(shape) + 1), *running, ground.strides, np.array(shape), up, SMALLEST, table)
+        orthant_gains(
+            size << (len(shape) + 1), len(table), *running, ground.strides, np.array(shape), up, SMALLEST, table
+        )
         chosen, corner = _peaks(field, shape)
         # a downward orthant ends before corner + 1, so that all of the mode is among both kinds
         boxes.append(BoxList(np.where(up, corner, 0), np.where(up, shape, corner + 1)))
@@ -82,7 +84,7 @@ def _peaks(field: FloatArray, shape: tuple[int, ...]) -> tuple[IntArray, IntArra
     mark, before = field > 0, 1
     for n in shape:
         if n > 1:
-            peaks(field.size, field, before, n, field.size // (before * n), mark)
+            peaks(field.size, before, field, n, field.size // (before * n), mark)
         before *= n
     chosen = np.flatnonzero(mark)
     return chosen, np.stack(np.unravel_index(chosen, shape), axis=1).astype(np.int64)
@@ -109,7 +111,7 @@ def _ascended(ground: Ground, model_sums: FloatArray, seeds: BoxList) -> BoxList
     lo, hi, shape = seeds.lo.copy(), seeds.hi.copy(), np.array(ground.shape)
     work = len(seeds) * int((np.minimum(shape, LONG) ** 2).sum())
     running = ground.data_sums.ravel(), model_sums.ravel()
-    ascend(work, *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, LONG)
+    ascend(work, len(lo), *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, LONG)
     return BoxList(lo, hi)
 
 

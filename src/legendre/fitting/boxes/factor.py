@@ -29,8 +29,8 @@ def correlations(ground: Ground, anchor: FloatArray, boxes: BoxList, eta: FloatA
     gram = np.empty((k, k))
     if k:
         work = k * k << (len(ground.shape) - 1)
-        own_correlations(work, anchor.ravel(), *ground.corners(boxes), eta, scale, gram)
-        mirror(gram.size, gram)
+        own_correlations(work, (len(boxes) + 1) // 2, anchor.ravel(), *ground.corners(boxes), eta, scale, gram)
+        mirror(gram)
     np.fill_diagonal(gram, 1.0 + DAMPING)
     return gram
 
@@ -83,7 +83,7 @@ class BoxFactor:
         if out.size:
             others = *self.ground.corners(boxes), eta, scale
             own = *self.ground.corners(self.boxes), self.eta, self.scale
-            box_correlations(out.size << len(self.ground.shape), self.anchor.ravel(), *others, *own, out)
+            box_correlations(out.size << len(self.ground.shape), len(out), self.anchor.ravel(), *others, *own, out)
         return out
 
     def nearest(self, boxes: BoxList, eta: FloatArray, scale: FloatArray) -> FloatArray:
@@ -95,7 +95,7 @@ class BoxFactor:
             others = *self.ground.corners(boxes), eta, scale
             own = *self.ground.corners(self.boxes), self.eta, self.scale
             work = len(boxes) * len(self.boxes) << len(self.ground.shape)
-            nearest_box(work, self.anchor.ravel(), *others, *own, out)
+            nearest_box(work, len(out), self.anchor.ravel(), *others, *own, out)
         return out
 
     def eliminated(self, rows: FloatArray) -> FloatArray:

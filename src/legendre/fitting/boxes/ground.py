@@ -106,7 +106,7 @@ class Ground:
 
         out = np.empty(len(boxes))
         if len(boxes):
-            box_sums(len(boxes) << len(self.shape), running.ravel(), *self.corners(boxes), out)
+            box_sums(len(boxes) << len(self.shape), len(boxes), running.ravel(), *self.corners(boxes), out)
         return out
 
     def corners(self, boxes: BoxList) -> tuple[IntArray, IntArray]:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
 from legendre.core.compiled import ParallelKernel
 from legendre.core.sums.kernels import memory_walk
 from legendre.core.sums.kernels.rectangle import BLOCKS
-from legendre.core.sums.kernels.top import join_blocks
+from legendre.core.sums.kernels.top import first_rows, join_blocks
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -29,32 +28,30 @@ class BoxSums(NamedTuple):
 
 
 @ParallelKernel
-def _sum_blocks(x, walk, bounds, out, lows, best, at):
+def _sum_blocks(first, last, x, base, shape, strides, tables, starts, straight, bounds, out, lows, best, at):
     """Blocks of rows in parallel, into one target each, or into a shared one that they cut without overlap."""
-    base, shape, strides, tables, starts, straight = walk
-    for b in prange(len(bounds) - 1):
-        line = np.zeros(0 if straight else shape[-1])
+    line = np.zeros(0 if straight else shape[-1])
+    for b in range(first, last):
         target = out[b % len(out)], line, lows[b], best[b], at[b]
         memory_walk.add_rows(x, base, shape, strides[0], tables, starts, straight, bounds[b], bounds[b + 1], *target)
 
 
 @ParallelKernel
-def _sum_blocks_masked(x, mask, walk, bounds, out, lows, bad):
+def _sum_blocks_masked(first, last, x, mask, base, shape, strides, tables, starts, bounds, out, lows, bad):
     """As `_sum_blocks`, entry by entry: leaves out what the mask leaves out, and counts entries that are not finite."""
-    n = walk.shape[-1]
-    step, hop = walk.strides[0, -1], walk.strides[1, -1]
-    for b in prange(len(bounds) - 1):
+    n, begin = shape[-1], starts[-1]
+    step, hop = strides[0, -1], strides[1, -1]
+    for b in range(first, last):
         total, low = out[b % len(out)], np.inf
-        inner = walk.tables[walk.starts[-1] :]
         missing, infinite = 0, 0
         for r in range(bounds[b], bounds[b + 1]):
-            source, target = memory_walk.locate(r, walk.base, walk.shape, walk.strides[0], walk.tables, walk.starts)
-            seen, _ = memory_walk.locate(r, 0, walk.shape, walk.strides[1], walk.tables, walk.starts)
+            source, target = memory_walk.locate(r, base, shape, strides[0], tables, starts)
+            seen, _ = memory_walk.locate(r, np.int64(0), shape, strides[1], tables, starts)
             for i in range(n):
                 if mask[seen + i * hop]:
                     value = np.float64(x[source + i * step])
                     if value == value:
-                        total[target + inner[i]] += value
+                        total[target + tables[begin + i]] += value
                         low = min(low, value)
                         infinite += np.isinf(value)
                     else:
@@ -86,22 +83,15 @@ def _targets(boxes: Sequence[NDArray[Any]]) -> tuple[list[int], list[IntArray]]:
 
 
 def sums_over_boxes_alone(x: NDArray[Any], boxes: Sequence[NDArray[Any]]) -> FloatArray:
-    """Sum X, all finite, over boxes by the calling thread alone: numba's pools may not serve several at a time."""
+    """Sum X, all finite, over boxes by the calling thread alone, which is one of several that sum."""
     x = memory_walk.plain(x)
     m, targets = _targets(boxes)
     walk = memory_walk.plan_walk([x], targets, memory_walk.memory_order(x))
     bounds = np.array([0, int(np.prod(walk.shape[:-1]))], np.int64)
     sums = np.zeros(m)
-    lows, nothing = np.full((1, memory_walk.LANES), np.inf), _first_rows(x, bounds, 0)
-    _sum_blocks.alone(memory_walk.flat_memory(x), walk, bounds, sums.reshape(1, -1), lows, *nothing)
+    lows, nothing = np.full((1, memory_walk.LANES), np.inf), first_rows(x.dtype, bounds, 0)
+    _sum_blocks(0, 1, memory_walk.flat_memory(x), *walk, bounds, sums.reshape(1, -1), lows, *nothing)
     return sums
-
-
-def _first_rows(x: NDArray[Any], bounds: IntArray, columns: int) -> tuple[NDArray[Any], IntArray]:
-    """Begin each block's ranking of columns with the least value there is, in the block's first row."""
-    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    blocks = len(bounds) - 1
-    return np.full((blocks, columns), least, x.dtype), np.repeat(bounds[:-1, None], columns, axis=1)
 
 
 def sums_over_boxes(
@@ -136,16 +126,14 @@ def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bo
     out = np.zeros((copies, math.prod(m)))
     lows = np.full((len(bounds) - 1, memory_walk.LANES), np.inf)
     columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
-    best, at = _first_rows(x, bounds, columns)
-    _sum_blocks(x.size, memory_walk.flat_memory(x), walk, bounds, out, lows, best, at)
+    best, at = first_rows(x.dtype, bounds, columns)
+    _sum_blocks(x.size, len(lows), memory_walk.flat_memory(x), *walk, bounds, out, lows, best, at)
     sums = out[0] if copies == 1 else out.sum(0)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(sums.sum()))
     if not finite:
         return None
-    largest = np.empty(columns, np.int64)
-    join_blocks(best, at, largest)
-    return BoxSums(sums.reshape(m), float(lows.min()), 0, 0, largest if columns else None)
+    return BoxSums(sums.reshape(m), float(lows.min()), 0, 0, join_blocks(best, at) if columns else None)
 
 
 def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: list[IntArray]) -> BoxSums:
@@ -160,6 +148,6 @@ def _masked(x: NDArray[Any], mask: NDArray[np.bool_], m: list[int], targets: lis
     sums, blocks = np.zeros((copies, math.prod(m))), len(bounds) - 1
     lows, bad = np.full((blocks, 1), np.inf), np.zeros((blocks, 2), np.int64)
     memory = memory_walk.flat_memory(x), memory_walk.flat_memory(seen)
-    _sum_blocks_masked(x.size, *memory, walk, bounds, sums, lows, bad)
+    _sum_blocks_masked(x.size, blocks, *memory, *walk[:-1], bounds, sums, lows, bad)
     missing, infinite = (int(v) for v in bad.sum(0))
     return BoxSums(sums.sum(0).reshape(m), float(lows.min()), missing, infinite)

@@ -5,12 +5,11 @@ corners are given as coordinates times strides, one row for each box.
 """
 
 import numpy as np
-from numba import prange
 
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel, inner
 
 
-@compiled()
+@inner
 def _box(sums, lo, hi):
     """Sum over one box: entries at its corners, with alternating signs."""
     modes = lo.size
@@ -34,13 +33,13 @@ def _box(sums, lo, hi):
 
 
 @ParallelKernel
-def box_sums(sums, lo, hi, out):
+def box_sums(first, last, sums, lo, hi, out):
     """Sum over each box."""
-    for i in prange(len(lo)):
+    for i in range(first, last):
         out[i] = _box(sums, lo[i], hi[i])
 
 
-@compiled()
+@inner
 def _both(sums, lo, hi, i, lo2, hi2, j, low, high):
     """Sum over the intersection of box i of one list and box j of another; `low` and `high` are room for corners."""
     if lo.shape[1] == 3:
@@ -60,21 +59,21 @@ def _both(sums, lo, hi, i, lo2, hi2, j, low, high):
 
 
 @ParallelKernel
-def box_correlations(sums, lo, hi, eta, scale, lo2, hi2, eta2, scale2, out):
+def box_correlations(first, last, sums, lo, hi, eta, scale, lo2, hi2, eta2, scale2, out):
     """Compute the correlations of the indicators of boxes with those of others; `scale` is 1 over the deviation."""
-    for i in prange(len(lo)):
-        low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    for i in range(first, last):
         for j in range(len(lo2)):
             both = _both(sums, lo, hi, i, lo2, hi2, j, low, high)
             out[i, j] = (both - eta[i] * eta2[j]) * scale[i] * scale2[j]
 
 
 @ParallelKernel
-def own_correlations(sums, lo, hi, eta, scale, out):
+def own_correlations(first, last, sums, lo, hi, eta, scale, out):
     """Compute the same between all pairs of one list, below the diagonal; rows are paired to balance the threads."""
     k = len(lo)
-    for task in prange((k + 1) // 2):
-        low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    for task in range(first, last):
         for side in range(2):
             i = task if side == 0 else k - 1 - task
             for j in range(i + 1):
@@ -83,10 +82,10 @@ def own_correlations(sums, lo, hi, eta, scale, out):
 
 
 @ParallelKernel
-def nearest_box(sums, lo, hi, eta, scale, lo2, hi2, eta2, scale2, out):
+def nearest_box(first, last, sums, lo, hi, eta, scale, lo2, hi2, eta2, scale2, out):
     """Find the largest squared correlation of each box with one of the others."""
-    for i in prange(len(lo)):
-        low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    low, high = np.empty(lo.shape[1], np.int64), np.empty(lo.shape[1], np.int64)
+    for i in range(first, last):
         top = 0.0
         for j in range(len(lo2)):
             found = (_both(sums, lo, hi, i, lo2, hi2, j, low, high) - eta[i] * eta2[j]) * scale2[j]
@@ -94,7 +93,7 @@ def nearest_box(sums, lo, hi, eta, scale, lo2, hi2, eta2, scale2, out):
         out[i] = top * scale[i] * scale[i]
 
 
-@compiled()
+@inner
 def _gain(p, q, least):
     """Half of what a box with these sums gains, to second order; 0 where it is next to constant."""
     variance = q * (1.0 - q)
@@ -102,21 +101,23 @@ def _gain(p, q, least):
 
 
 @ParallelKernel
-def ascend(data, model, strides, shape, lo, hi, passes, least, longest):
+def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, longest):
     """Move both ends of each box, one mode at a time, to the interval of the largest gain.
 
     data, model: running sums of P and Q. Modes of more than `longest` levels have one end moved at a time.
     """
-    for i in prange(len(lo)):
-        modes = len(shape)
-        low, high = lo[i] * strides, hi[i] * strides
+    modes = len(shape)
+    low, high = np.empty(modes, np.int64), np.empty(modes, np.int64)
+    p, q = np.empty(shape.max() + 1), np.empty(shape.max() + 1)
+    for i in range(first, last):
+        for d in range(modes):
+            low[d], high[d] = lo[i, d] * strides[d], hi[i, d] * strides[d]
         settled = 0  # modes in a row that stayed as they were
         for turn in range(modes * passes):
             d = turn % modes
             if settled < modes:
                 n, step = shape[d], strides[d]
-                p, q = np.zeros(n + 1), np.zeros(n + 1)
-                low[d] = 0
+                p[0], q[0], low[d] = 0.0, 0.0, 0
                 for x in range(1, n + 1):
                     high[d] = x * step
                     p[x] = _box(data, low, high)
@@ -145,11 +146,12 @@ def ascend(data, model, strides, shape, lo, hi, passes, least, longest):
                 low[d], high[d] = a * step, b * step
 
 
-@compiled()
+@inner
 def _orthant_row(sums, base, strides, shape, upward, out, found):
     """Sum over the orthants at the cells of one row along the last mode; `base` has its other coordinates."""
     modes, n = len(shape), shape[-1]
-    out[:] = 0.0
+    for k in range(n + 1):
+        out[k] = 0.0
     for corner in range(1 << (modes - 1)):
         at, sign, inside = 0, 1.0, True
         for d in range(modes - 1):
@@ -169,16 +171,16 @@ def _orthant_row(sums, base, strides, shape, upward, out, found):
 
 
 @ParallelKernel
-def orthant_gains(data, model, strides, shape, upward, least, field):
+def orthant_gains(first, last, data, model, strides, shape, upward, least, field):
     """Compute the gain of the orthant at each cell: from it on in the modes that go upward, up to it in the others.
 
     field: (first mode) x (all others)
     """
     modes, n = len(shape), shape[-1]
-    for i in prange(field.shape[0]):
-        base = np.zeros(modes, np.int64)
+    base = np.zeros(modes, np.int64)
+    room, p, q = np.empty(n + 1), np.empty(n), np.empty(n)
+    for i in range(first, last):
         base[0] = i
-        room, p, q = np.empty(n + 1), np.empty(n), np.empty(n)
         for row in range(field.shape[1] // n if modes > 1 else 1):
             rest = row
             for d in range(modes - 2, 0, -1):
@@ -191,9 +193,9 @@ def orthant_gains(data, model, strides, shape, upward, least, field):
 
 
 @ParallelKernel
-def peaks(field, before, length, after, mark):
+def peaks(first, last, field, length, after, mark):
     """Keep the marks of cells whose value along one mode is not below that of a neighbour; of equal ones the first."""
-    for i in prange(before):
+    for i in range(first, last):
         for j in range(length - 1):
             here = (i * length + j) * after
             for k in range(here, here + after):

@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import available_threads, compiled, in_threads, inner
 from legendre.core.sums.kernels.rectangle import c_strides
 from legendre.core.types import FloatArray, IntArray
 
 
-@compiled()
+@inner
 def _add(tree, extents, strides, place, value, index):
     """Add a value at a place of the slab."""
     d = len(extents)
@@ -42,7 +41,7 @@ def _add(tree, extents, strides, place, value, index):
             return
 
 
-@compiled()
+@inner
 def _sum(tree, strides, place, index):
     """Sum what was added at or below a place of the slab."""
     d = len(strides)
@@ -67,17 +66,7 @@ def _sum(tree, strides, place, index):
             return total
 
 
-@compiled()
-def _sum_joins(tree, strides, basis, row, first, last, out):
-    """Look up the joins of one basis cell with others."""
-    where, index = np.empty(len(strides), np.int64), np.empty(len(strides), np.int64)
-    for other in range(first, last):
-        for i in range(len(where)):  # coordinates run down here, so that a join is a minimum
-            where[i] = min(basis[row, i + 1], basis[other, i + 1])
-        out[row, other] = out[other, row] = _sum(tree, strides, where, index)
-
-
-@compiled()
+@inner
 def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
     """Add the values of the adders from number `a` on, up to a plane; return the number of the next."""
     while a < len(adders) and adders[a, 0] <= plane:
@@ -86,26 +75,28 @@ def _add_up_to(plane, a, adders, values, tree, extents, strides, index):
     return a
 
 
-@compiled(nogil=True)
+@compiled
 def _sweep(adders, values, askers, extents, strides, out):
     """Meet both lists by rising plane, their first column; of one plane the adders come first."""
     tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
-    a = 0
+    a = np.int64(0)  # a type, not a literal, for which numba would compile the callee once more
     for b in range(len(askers)):
         a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
         out[b] = _sum(tree, strides, askers[b, 1:], index)
 
 
-@ParallelKernel
-def _sweep_joins(adders, values, askers, extents, strides, out):
-    """As `_sweep`, for the join of every two askers, which has the later of their planes; blocks in parallel."""
-    tree, index = np.zeros(extents.prod()), np.empty(len(extents), np.int64)
-    a = 0
+@compiled
+def _sweep_joins(part, parts, adders, values, askers, extents, strides, out):
+    """As `_sweep`, for the join of every two askers, which has the later of their planes: every parts-th of them."""
+    d = len(extents)
+    tree, index, where = np.zeros(extents.prod()), np.empty(d, np.int64), np.empty(d, np.int64)
+    a = np.int64(0)
     for b in range(len(askers)):
         a = _add_up_to(askers[b, 0], a, adders, values, tree, extents, strides, index)
-        for block in prange(1 + (len(askers) - b) // 256):
-            first = b + block * 256
-            _sum_joins(tree, strides, askers, b, first, min(len(askers), first + 256), out)
+        for other in range(b + (part - b) % parts, len(askers), parts):
+            for i in range(d):  # coordinates run down here, so that a join is a minimum
+                where[i] = min(askers[b, i + 1], askers[other, i + 1])
+            out[b, other] = out[other, b] = _sum(tree, strides, where, index)
 
 
 def _slab(shape: tuple[int, ...]) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
@@ -141,8 +132,16 @@ def sweep_joins(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses
     order, extents, strides = _slab(shape)
     adders, place = _sorted(cells, order, shape)
     askers, back = _sorted(basis, order, shape)
+    tables = adders, masses[place], askers, extents, strides, out
     work = float(len(basis)) ** 2 * len(extents)
-    _sweep_joins(work, adders, masses[place], askers, extents, strides, out)
+    several = len(basis) ** 2 > max(len(cells), int(extents.prod()))
+    parts = available_threads() if several else 1  # each part adds all cells to a tree of its own
+
+    def run(first: int, last: int) -> None:
+        for part in range(first, last):
+            _sweep_joins(part, parts, *tables)
+
+    in_threads(work, parts, run)
     if not np.array_equal(back, np.arange(len(back))):
         from legendre.core.sums.kernels.dense import permute_rows
 

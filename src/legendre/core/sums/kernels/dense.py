@@ -8,15 +8,15 @@ the columns (column blocks in parallel). No sum is ever split between threads, s
 import math
 
 import numpy as np
-from numba import prange
 
-from legendre.core.compiled import ParallelKernel, compiled
-from legendre.core.sums.kernels.rectangle import ordered_sum
+from legendre.core.compiled import ParallelKernel, compiled, in_threads, inner
+from legendre.core.types import FloatArray, IntArray
 
 BLOCK = 128  # columns swept together: I_1 x 128 doubles stay in the second-level cache for I_1 up to about 1000
+TILE = 64  # rows and columns of a square that is transposed in first-level cache
 
 
-@compiled()
+@inner
 def _sum_rows(slab, n, back):
     """Sum along the rows of length n; four rows at once hide the latency of the dependent additions."""
     rows = slab.size // n
@@ -39,7 +39,7 @@ def _sum_rows(slab, n, back):
             slab[j] += slab[j + 1 if back else j - 1]
 
 
-@compiled()
+@inner
 def _sum_slab(slab, modes, back):
     """Prefix sums over every mode of one slab (modes 2..N of the grid); suffix sums if `back`."""
     if modes.size == 0:
@@ -57,48 +57,30 @@ def _sum_slab(slab, modes, back):
         post = block
 
 
-@compiled(nogil=True)
-def sum_grid(grid, modes, back):
-    """Prefix sums over every mode, by the calling thread; suffix sums if `back`."""
-    rows, width = grid.shape
-    for i in range(rows):
+@ParallelKernel
+def sum_slabs(first, last, grid, modes, back):
+    """Prefix sums within slabs first..last-1; suffix sums if `back`."""
+    for i in range(first, last):
         _sum_slab(grid[i], modes, back)
-    for i in range(1, rows):
-        to, before = (rows - 1 - i, rows - i) if back else (i, i - 1)
-        for j in range(width):
-            grid[to, j] += grid[before, j]
 
 
 @ParallelKernel
-def scatter_forward(x, x0, flat, first, modes, out):
-    """Put x on its cells (x0 on the bottom), zero elsewhere, and sum within each slab."""
-    for i in prange(out.shape[0]):
-        slab = out[i]
-        slab[:] = 0.0
-        if i == 0:
-            slab[0] = x0
-        base = i * slab.size
-        for a in range(first[i], first[i + 1]):
-            slab[flat[a] - base] += x[a]
-        _sum_slab(slab, modes, False)
-
-
-@ParallelKernel
-def columns_forward(grid):
-    """Prefix sums over mode 1."""
+def sum_columns(first, last, grid, back):
+    """Prefix sums over mode 1 in blocks of columns; suffix sums if `back`."""
     rows, width = grid.shape
-    for b in prange((width + BLOCK - 1) // BLOCK):
+    for b in range(first, last):
         lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
         for i in range(1, rows):
+            to, before = (rows - 1 - i, rows - i) if back else (i, i - 1)
             for j in range(lo, hi):
-                grid[i, j] += grid[i - 1, j]
+                grid[to, j] += grid[before, j]
 
 
 @ParallelKernel
-def columns_weigh(grid, q):
+def weigh_columns(first, last, grid, q):
     """Prefix sums over mode 1, times q, then suffix sums over mode 1, while a block of columns is in cache."""
     rows, width = grid.shape
-    for b in prange((width + BLOCK - 1) // BLOCK):
+    for b in range(first, last):
         lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
         for i in range(1, rows):
             for j in range(lo, hi):
@@ -110,48 +92,32 @@ def columns_weigh(grid, q):
                 grid[i, j] = grid[i, j] * q[i, j] + grid[i + 1, j]
 
 
-@ParallelKernel
-def columns_backward(grid):
-    """Suffix sums over mode 1."""
-    rows, width = grid.shape
-    for b in prange((width + BLOCK - 1) // BLOCK):
-        lo, hi = b * BLOCK, min(width, (b + 1) * BLOCK)
-        for i in range(rows - 2, -1, -1):
-            for j in range(lo, hi):
-                grid[i, j] += grid[i + 1, j]
+def column_blocks(grid: FloatArray) -> int:
+    """Count the blocks of columns that are swept together."""
+    return int(-(-grid.shape[1] // BLOCK))
+
+
+def sum_grid(work: float, grid: FloatArray, modes: IntArray, *, back: bool) -> None:
+    """Prefix sums over every mode; suffix sums if `back`."""
+    sum_slabs(work, len(grid), grid, modes, back)
+    sum_columns(work, column_blocks(grid), grid, back)
 
 
 @ParallelKernel
-def slabs_backward(grid, modes):
-    """Suffix sums within each slab."""
-    for i in prange(grid.shape[0]):
-        _sum_slab(grid[i], modes, True)
-
-
-@ParallelKernel
-def backward_gather(grid, flat, first, modes, out):
-    """Suffix sums within each slab, read at the cells of the basis."""
-    for i in prange(grid.shape[0]):
-        slab = grid[i]
-        _sum_slab(slab, modes, True)
-        base = i * slab.size
-        for a in range(first[i], first[i + 1]):
-            out[a] = slab[flat[a] - base]
-
-
-@ParallelKernel
-def exponentiate(logq, w):
-    """Turn log-ratios into w exp(.) in place, largest exponent shifted to 0; returns (shift, total)."""
-    rows = logq.shape[0]
-    tops, sums = np.empty(rows), np.empty(rows)
-    for i in prange(rows):
+def _largest_exponents(first, last, logq, w, tops):
+    """Find the largest exponent of each row, where w > 0."""
+    for i in range(first, last):
         top = -np.inf
         for j in range(logq.shape[1]):
             if w[i, j] > 0.0 and logq[i, j] > top:
                 top = logq[i, j]
         tops[i] = top
-    shift = tops.max()
-    for i in prange(rows):
+
+
+@ParallelKernel
+def _weighted_exponentials(first, last, logq, w, shift, sums):
+    """Turn exponents into w exp(. - shift), and sum each row."""
+    for i in range(first, last):
         total = 0.0
         for j in range(logq.shape[1]):
             value = 0.0
@@ -160,20 +126,25 @@ def exponentiate(logq, w):
             logq[i, j] = value
             total += value
         sums[i] = total
-    return shift, ordered_sum(sums)
 
 
-@ParallelKernel
-def scale(grid, factor):
-    """Multiply the grid in place."""
-    for i in prange(grid.shape[0]):
-        grid[i] *= factor
+def exponentiate(work: float, logq: FloatArray, w: FloatArray) -> float:
+    """Turn log-ratios into probabilities ``w exp(. - psi)``, in place; return psi."""
+    rows = len(logq)
+    tops, sums = np.empty(rows), np.empty(rows)
+    _largest_exponents(work, rows, logq, w, tops)
+    shift = float(tops.max())
+    _weighted_exponentials(work, rows, logq, w, shift, sums)
+    total = float(sums.sum())
+    in_threads(work, rows, lambda first, last: np.multiply(logq[first:last], 1.0 / total, out=logq[first:last]))
+    return shift + math.log(total)
 
 
-@compiled()
+@inner
 def _fisher_row(a, eta, corner, ref, at, g):
     """Row a of the lower triangle: ``g_ab = eta[max(a, b)] - eta_a eta_b``."""
-    at[: a + 1] = 0
+    for b in range(a + 1):
+        at[b] = 0
     for d in range(corner.shape[0]):
         own = corner[d, a]
         for b in range(a + 1):
@@ -183,39 +154,53 @@ def _fisher_row(a, eta, corner, ref, at, g):
 
 
 @ParallelKernel
-def fill_fisher(eta, corner, ref, g):
-    """Fill the lower triangle of the Fisher matrix; rows are paired, long with short, to balance the threads."""
-    k = ref.size  # corner: coordinates times strides (N, k), so that the place of a join is a sum of maxima
-    for task in prange((k + 1) // 2):
-        at = np.empty(k, np.int64)
-        _fisher_row(task, eta, corner, ref, at, g)
-        _fisher_row(k - 1 - task, eta, corner, ref, at, g)
+def _fill_fisher(first, last, eta, corner, ref, g):
+    """Fill rows of the lower triangle in pairs, a long one and a short one, so that equal stretches are equal work."""
+    k = ref.size
+    at = np.empty(k, np.int64)
+    for task in range(first, last):
+        for side in range(2):
+            _fisher_row(task if side == 0 else k - 1 - task, eta, corner, ref, at, g)
+
+
+def fill_fisher(eta: FloatArray, corner: IntArray, ref: FloatArray, g: FloatArray) -> None:
+    """Fill the Fisher matrix; corner: coordinates times strides (N, k), whose maxima add up to the place of a join."""
+    _fill_fisher(g.size, (len(g) + 1) // 2, eta, corner, ref, g)
+    mirror(g)
 
 
 @ParallelKernel
-def mirror(g):
-    """Copy the lower triangle to the upper one, tile by tile to stay in cache."""
-    k, tile = g.shape[0], 64
-    for t in prange((k + tile - 1) // tile):
+def _mirror(first, last, g):
+    """Copy tiles of the lower triangle to the upper one: tiles stay in cache."""
+    k = g.shape[0]
+    for t in range(first, last):
         for s in range(t + 1):
-            for a in range(t * tile, min(k, (t + 1) * tile)):
-                for b in range(s * tile, min(a, (s + 1) * tile)):
+            for a in range(t * TILE, min(k, (t + 1) * TILE)):
+                for b in range(s * TILE, min(a, (s + 1) * TILE)):
                     g[b, a] = g[a, b]
 
 
-@compiled()
+def mirror(g: FloatArray) -> None:
+    """Copy the lower triangle to the upper one."""
+    _mirror(g.size, -(-len(g) // TILE), g)
+
+
+@compiled
 def permute_rows(g, order):
     """Put row order[i] in place i, in place: one cycle of the permutation after the other."""
-    done = np.zeros(len(order), np.bool_)
-    spare = np.empty(g.shape[1])
-    for first in range(len(order)):
+    k, width = g.shape
+    done, spare = np.zeros(k, np.bool_), np.empty(width)
+    for first in range(k):
         if done[first]:
             continue
-        spare[:] = g[first]
+        for j in range(width):
+            spare[j] = g[first, j]
         i = first
         while order[i] != first:
-            g[i] = g[order[i]]
+            for j in range(width):
+                g[i, j] = g[order[i], j]
             done[i] = True
             i = order[i]
-        g[i] = spare
+        for j in range(width):
+            g[i, j] = spare[j]
         done[i] = True

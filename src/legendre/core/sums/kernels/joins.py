@@ -7,14 +7,15 @@ import numpy as np
 from legendre.core.compiled import compiled
 
 
-@compiled(nogil=True)
+@compiled
 def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, out, lower):
     """``out_ij = (eta[join of i and j] - mean_i mean_j) scale_i scale_j``; of the lower triangle alone if `lower`."""
     k = columns.shape[1]
     at = np.empty(k, np.int32)
     for i in range(rows.shape[1]):
         stop = i + 1 if lower else k
-        at[:stop] = 0
+        for j in range(stop):
+            at[j] = 0
         for d in range(rows.shape[0]):
             own, others = rows[d, i], columns[d]
             for j in range(stop):
@@ -24,7 +25,7 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
             row[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])
 
 
-@compiled(nogil=True)
+@compiled
 def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, near, damping, out):
     """Squared multiple correlation of each of `rows` with the `near` of `columns` that it is most correlated with."""
     k = columns.shape[1]
@@ -70,7 +71,7 @@ def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, col
             out[i] += half[a] * half[a]
 
 
-@compiled(nogil=True)
+@compiled
 def mark_peaks(field, modes, peak):
     """Leave marked, by 1, cells whose value no neighbour along a mode exceeds; of equal neighbours the first."""
     after = field.size

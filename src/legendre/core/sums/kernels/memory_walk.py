@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.compiled import compiled
+from legendre.core.compiled import inner
 from legendre.core.sums.kernels.rectangle import U
 from legendre.core.sums.kernels.top import keep_larger
 from legendre.core.types import IntArray
@@ -79,7 +79,7 @@ def plan_walk(arrays: Sequence[NDArray[Any]], targets: Sequence[IntArray], order
     return MemoryWalk(base, np.array([n for n, _, _ in axes], np.int64), strides, tables, starts, straight)
 
 
-@compiled()
+@inner
 def locate(r, base, shape, strides, tables, starts):
     """Where row r starts in memory and in the target."""
     source, target = base, 0
@@ -91,7 +91,7 @@ def locate(r, base, shape, strides, tables, starts):
     return source, target
 
 
-@compiled()
+@inner
 def _add(x, source, step, sums, target, n, low):
     """Add n entries of X to sums and lower the running minima, lane by lane so that both run in vectors."""
     for begin in range(U(0), U(n), U(LANES)):
@@ -109,7 +109,7 @@ def _add(x, source, step, sums, target, n, low):
                 low[i] = value if value < low[i] else low[i]
 
 
-@compiled()
+@inner
 def _spill(line, inner, out, target):
     """Move a summed row to the boxes it belongs to."""
     for i in range(len(line)):
@@ -117,7 +117,7 @@ def _spill(line, inner, out, target):
         line[i] = 0.0
 
 
-@compiled()
+@inner
 def add_rows(x, base, shape, steps, tables, starts, straight, first, last, out, line, low, best, where):
     """Add rows first..last-1 of X to out, and rank columns as `keep_larger` does where `best` is not empty.
 
@@ -128,7 +128,7 @@ def add_rows(x, base, shape, steps, tables, starts, straight, first, last, out, 
     for r in range(first, last):
         source, target = locate(r, base, shape, steps, tables, starts)
         if len(best) > 0:
-            keep_larger(x[source : source + n], r, best, where)
+            keep_larger(x, source, r, best, where)
         if straight:
             _add(x, source, step, out, target + inner[0], n, low)
             continue

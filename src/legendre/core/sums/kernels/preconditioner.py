@@ -14,11 +14,9 @@ greedily by what they add *given those already chosen* (111), not by their own c
 import math
 
 import numpy as np
-from numba import prange
 
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel, compiled, inner
 
-TASKS = 256  # pieces of work handed to the threads; each brings its own scratch memory
 DEPENDENT = 1e-12
 """Rounding in the look-ups and in U, relative to eta: a feature with less variance given others is dependent on them
 (with less variance of its own: constant). Neighbours that would make it so are not chosen."""
@@ -27,19 +25,26 @@ DEPENDENT = 1e-12
 FAST = {"contract"}  # multiply-add in one instruction; the only liberty taken with the arithmetic
 
 
-@compiled()
-def _load(ids, corner, ref, place, mean):
-    """Copy what the kernels need of the features `ids`: place (N, n), coordinates times strides, and mean (n)."""
-    for a in range(ids.size):
+@inner
+def _scratch(modes, n):
+    """Make room for n features: their numbers, places (N, n), means and places of joins."""
+    return np.empty(n, np.int64), np.empty((modes, n), np.int64), np.empty(n), np.empty(n, np.int64)
+
+
+@inner
+def _load(n, ids, corner, ref, place, mean):
+    """Copy what the kernels need of the first n features `ids`: place, coordinates times strides, and mean."""
+    for a in range(n):
         mean[a] = ref[ids[a]]
         for d in range(corner.shape[1]):
             place[d, a] = corner[ids[a], d]
 
 
-@compiled(fastmath=FAST)
+@inner(fastmath=FAST)
 def _covariance(b, lo, hi, place, mean, eta, at, row):
     """row[a] = G_ab for lo <= a < hi: the suffix sum at the elementwise maximum, less the product of the means."""
-    at[lo:hi] = 0
+    for a in range(lo, hi):
+        at[a] = 0
     for d in range(place.shape[0]):
         own = place[d, b]
         for a in range(lo, hi):
@@ -48,7 +53,7 @@ def _covariance(b, lo, hi, place, mean, eta, at, row):
         row[a] = eta[at[a]] - mean[b] * mean[a]
 
 
-@compiled(fastmath=FAST)
+@inner(fastmath=FAST)
 def _eliminate(rows, s, b, lo, hi):
     """rows[s] -= sum over t < s of rows[t, b] rows[t], four at a time to spare loads and stores."""
     row = rows[s]
@@ -66,7 +71,7 @@ def _eliminate(rows, s, b, lo, hi):
         t += 1
 
 
-@compiled(fastmath=FAST)
+@inner(fastmath=FAST)
 def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
     """Choose up to m of the features 0..n-1, each time the one that lowers the variance of feature n most.
 
@@ -104,30 +109,26 @@ def _greedy(n, m, gain, eta, place, mean, at, rows, var, out):
 
 
 @ParallelKernel
-def select(start, near, rank, m, gain, corner, eta, ref, chosen, count):
+def select(first, last, start, near, rank, m, gain, corner, eta, ref, chosen, count):
     """`_greedy` for features start, start+1, ...; row r of `near` lists the nearest features of start + r."""
-    total, width = near.shape
-    for task in prange(TASKS):
-        ids = np.empty(width + 1, np.int64)
-        place = np.empty((corner.shape[1], width + 1), np.int64)
-        mean, var = np.empty(width + 1), np.empty(width + 1)
-        at = np.empty(width + 1, np.int64)
-        rows = np.empty((m + 1, width + 1))
-        out = np.empty(m, np.int64)
-        for r in range(task * total // TASKS, (task + 1) * total // TASKS):
-            n = np.int64(0)
-            for u in near[r]:
-                if rank[u] < rank[start + r]:
-                    ids[n] = u
-                    n += 1
-            ids[n] = start + r
-            _load(ids[: n + 1], corner, ref, place, mean)
-            count[r] = _greedy(n, m, gain, eta, place, mean, at, rows, var, out)
-            for s in range(count[r]):
-                chosen[r, s] = ids[out[s]]
+    width = near.shape[1]
+    ids, place, mean, at = _scratch(corner.shape[1], width + 1)
+    var, rows, out = np.empty(width + 1), np.empty((m + 1, width + 1)), np.empty(m, np.int64)
+    for r in range(first, last):
+        n = np.int64(0)
+        for c in range(width):
+            u = near[r, c]
+            if rank[u] < rank[start + r]:
+                ids[n] = u
+                n += 1
+        ids[n] = start + r
+        _load(n + 1, ids, corner, ref, place, mean)
+        count[r] = _greedy(n, m, gain, eta, place, mean, at, rows, var, out)
+        for s in range(count[r]):
+            chosen[r, s] = ids[out[s]]
 
 
-@compiled(fastmath=FAST)
+@inner(fastmath=FAST)
 def _regress(n, eta, place, mean, at, low, c):
     """Regress feature n on features 0..n-1: coefficients in c; returns the variance left (0: dependent on them).
 
@@ -140,7 +141,8 @@ def _regress(n, eta, place, mean, at, low, c):
         _eliminate(low, s, s, s, n + 1)
         floor = DEPENDENT * mean[s]
         if not row[s] > floor:
-            row[s : n + 1] = 0.0
+            for a in range(s, n + 1):
+                row[a] = 0.0
         elif s < n:
             scale = 1.0 / math.sqrt(row[s])
             for a in range(s, n + 1):
@@ -154,40 +156,36 @@ def _regress(n, eta, place, mean, at, low, c):
 
 
 @ParallelKernel
-def factor(ptr, nbr, width, corner, eta, ref, diag, off):
+def factor(first, last, ptr, nbr, width, corner, eta, ref, diag, off):
     """Rows of U: diag (k) and off-diagonal values along `nbr`.
 
     A feature found dependent keeps its diagonal only, a constant one a zero row. (Keeping the coefficients over a
     floored variance is unstable: their single precision times 1 / floor sends theta along the null space.)
     """
-    k = ref.size
-    for task in prange(TASKS):
-        ids = np.empty(width + 1, np.int64)
-        place = np.empty((corner.shape[1], width + 1), np.int64)
-        mean, c = np.empty(width + 1), np.empty(width)
-        at = np.empty(width + 1, np.int64)
-        low = np.empty((width + 1, width + 1))
-        for i in range(task * k // TASKS, (task + 1) * k // TASKS):
-            n = ptr[i + 1] - ptr[i]
-            ids[:n] = nbr[ptr[i] : ptr[i + 1]]
-            ids[n] = i
-            _load(ids[: n + 1], corner, ref, place, mean)
-            left = _regress(n, eta, place, mean, at, low, c)
-            own = ref[i] * (1.0 - ref[i])
-            if left > 0.0:
-                diag[i] = 1.0 / math.sqrt(left)
-                for a in range(n):
-                    off[ptr[i] + a] = c[a] * diag[i]
-            else:
-                diag[i] = 1.0 / math.sqrt(own) if own > DEPENDENT * ref[i] else 0.0
-                off[ptr[i] : ptr[i + 1]] = 0.0
+    ids, place, mean, at = _scratch(corner.shape[1], width + 1)
+    c, low = np.empty(width), np.empty((width + 1, width + 1))
+    for i in range(first, last):
+        n = ptr[i + 1] - ptr[i]
+        for a in range(n):
+            ids[a] = nbr[ptr[i] + a]
+        ids[n] = i
+        _load(n + 1, ids, corner, ref, place, mean)
+        left = _regress(n, eta, place, mean, at, low, c)
+        own = ref[i] * (1.0 - ref[i])
+        if left > 0.0:
+            diag[i] = 1.0 / math.sqrt(left)
+        else:
+            diag[i] = 1.0 / math.sqrt(own) if own > DEPENDENT * ref[i] else 0.0
+        for a in range(n):
+            off[ptr[i] + a] = c[a] * diag[i] if left > 0.0 else 0.0
 
 
-@compiled()
+@compiled
 def transpose(ptr, nbr, off, tptr, trow, tval):
     """Compressed columns of U's off-diagonal part, so that U' too is applied without two threads writing one entry."""
     k = ptr.size - 1
-    tptr[:] = 0
+    for i in range(k + 1):
+        tptr[i] = 0
     for a in range(nbr.size):
         tptr[nbr[a] + 1] += 1
     for i in range(k):
@@ -202,9 +200,9 @@ def transpose(ptr, nbr, off, tptr, trow, tval):
 
 
 @ParallelKernel
-def multiply(ptr, index, value, diag, x, out):
+def multiply(first, last, ptr, index, value, diag, x, out):
     """out_i = diag_i x_i - sum_a value_a x_index[a] over row i."""
-    for i in prange(diag.size):
+    for i in range(first, last):
         total = diag[i] * x[i]
         for a in range(ptr[i], ptr[i + 1]):
             total -= value[a] * x[index[a]]

@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legendre.core.compiled import compiled
+from legendre.core.compiled import compiled, inner
 from legendre.core.types import FloatArray, IntArray
 
 U = np.uintp  # unsigned offsets: numba then leaves out the wrap-around test, and loops run in vectors
+FIRST, NO = np.int64(0), np.bool_(False)  # with a literal in their place numba would compile the callee once more
 BLOCKS = 8  # fixed, so that the answer does not depend on the number of threads
 
 
-@compiled()
+@inner
 def locate_row(r, extents, strides, corner, axis):
     """Offset of the r-th row of a rectangle, and the row's place along `axis` counted from the corner."""
     base, place = corner[-1], 0
@@ -37,7 +38,7 @@ def locate_row(r, extents, strides, corner, axis):
     return base, place
 
 
-@compiled()
+@inner
 def count_rows(extents, corner):
     """Count the rows (lines along the last mode) of a rectangle."""
     rows = 1
@@ -46,7 +47,7 @@ def count_rows(extents, corner):
     return rows
 
 
-@compiled()
+@inner
 def sum_up(a, extents, strides, corner, product):
     """Sum (or multiply) from the corner up, over all modes, in place: zeta transform of parameters."""
     n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
@@ -68,7 +69,7 @@ def sum_up(a, extents, strides, corner, product):
                     a[i] += a[i - step]
 
 
-@compiled()
+@inner
 def sum_down(a, e, extents, strides, corner, along_last):
     """Set e (or a itself) to the sums of a over all cells above; the serial last mode may be left to the caller."""
     n, rows, last = U(extents[-1] - corner[-1]), count_rows(extents, corner), len(extents) - 2
@@ -91,20 +92,35 @@ def sum_down(a, e, extents, strides, corner, along_last):
                     e[i] += e[i + step]
 
 
-@compiled()
+@compiled
+def sum_slab_up(a, extents, strides, corner, product):
+    """As `sum_up`, of a slab of its own."""
+    sum_up(a, extents, strides, corner, product)
+
+
+@compiled
+def sum_slab_down(a, extents, strides, corner, along_last):
+    """As `sum_down`, of a slab of its own, in place."""
+    sum_down(a, a, extents, strides, corner, along_last)
+
+
+@inner
 def sum_above(a, line, extents, strides, corner):
     """Sum a over all cells above the corner: rows into a line first, which runs in vectors."""
-    n = extents[-1] - corner[-1]
-    line[:n] = 0.0
+    n = U(extents[-1] - corner[-1])
+    for i in range(n):
+        line[i] = 0.0
     for r in range(count_rows(extents, corner)):
-        start, _ = locate_row(r, extents, strides, corner, 0)
-        row = a[start : start + n]
+        base = U(locate_row(r, extents, strides, corner, FIRST)[0])
         for i in range(n):
-            line[i] += row[i]
-    return ordered_sum(line[:n])
+            line[i] += a[base + i]
+    total = 0.0
+    for i in range(n):
+        total += line[i]
+    return total
 
 
-@compiled()
+@inner
 def offset(scaled, u):
     """Find the place of cell u in a slab; `scaled` holds coordinates times strides."""
     cell = 0
@@ -113,7 +129,7 @@ def offset(scaled, u):
     return cell
 
 
-@compiled()
+@inner
 def sum_tail(e, scaled, u, extents):
     """Sum along the last mode from cell u on, of an array summed over the other modes by `sum_down`."""
     s, base = 0.0, offset(scaled, u)
@@ -122,30 +138,21 @@ def sum_tail(e, scaled, u, extents):
     return s
 
 
-@compiled()
-def add_joins(e, scaled, u, count, scratch, out):
-    """out[v] += e at the join of u and v, for v < count: offsets add up over modes, so no index array is kept."""
-    a, b, first, second = scaled[0, u], scaled[1, u], scaled[0], scaled[1]
-    for v in range(count):
-        scratch[v] = max(a, first[v]) + max(b, second[v])
+@inner
+def add_joins(e, scaled, u, scratch, out):
+    """out[v] += e at the join of u and v, for v <= u: offsets add up over modes, so no index array is kept."""
+    a, b = scaled[0, u], scaled[1, u]
+    for v in range(u + 1):
+        scratch[v] = max(a, scaled[0, v]) + max(b, scaled[1, v])
     for d in range(2, len(scaled)):
-        c, line = scaled[d, u], scaled[d]
-        for v in range(count):
-            scratch[v] += max(c, line[v])
-    for v in range(count):
+        c = scaled[d, u]
+        for v in range(u + 1):
+            scratch[v] += max(c, scaled[d, v])
+    for v in range(u + 1):
         out[v] += e[scratch[v]]
 
 
-@compiled()
-def ordered_sum(a):
-    """Sum in order.  In a parallel kernel numba would split a.sum() by threads, and the last bits would follow."""
-    s = 0.0
-    for i in range(len(a)):
-        s += a[i]
-    return s
-
-
-@compiled()
+@inner
 def balanced_row(i, k):
     """Rows of a triangle, short and long in turn, so that equal stretches of i are equal work."""
     half = np.int64(i) // 2

@@ -1,4 +1,4 @@
-"""The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs, or in closed form.
+"""The model swept slab by slab: psi, eta and the Fisher matrix in the memory of a few slabs.
 
 Slabs are swept forward once for the running state, then backward: theta is undone while suffix sums accumulate.
 """
@@ -6,16 +6,16 @@ Slabs are swept forward once for the running state, then backward: theta is undo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel, compiled, in_threads, inner
 from legendre.core.sums.kernels import rectangle
+from legendre.core.sums.kernels.rectangle import FIRST, NO, U
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -85,152 +85,142 @@ def plan_slabs(lengths: Sequence[NDArray[Any]], positions: NDArray[Any], mode: i
 SAFE = 300.0  # exp(+-SAFE) times any number of cells stays far from overflow and underflow
 
 
-@compiled()
-def _state(plan, theta, slab, state):
+def _state(plan: SlabPlan, theta: FloatArray, slab: int) -> FloatArray:
     """Sum of the parameters at or below each cell of the given slab (log q without psi)."""
-    state[:] = 0.0
-    for u in range(plan.first[slab + 1]):
-        state[rectangle.offset(plan.scaled, u)] += theta[u]
-    rectangle.sum_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
+    count = plan.first[slab + 1]
+    state = np.bincount(plan.scaled[:, :count].sum(axis=0), theta[:count], minlength=len(plan.logs)).astype(np.float64)
+    rectangle.sum_slab_up(state, plan.extents, plan.strides, np.zeros_like(plan.extents), False)
+    return state
 
 
-@compiled()
-def _steps(plan, values, j, factors, product):
-    """Compute what slab j's parameters contribute to each cell of its rectangle: sums, or products of `values`."""
-    extents, strides, corner = plan.extents, plan.strides, plan.corners[j]
-    n = extents[-1] - corner[-1]
+@inner
+def _steps(extents, strides, scaled, begin, end, corner, values, factors, product):
+    """Compute what a slab's parameters begin..end-1 contribute to each cell of its rectangle: sums, or products."""
+    n, nothing = U(extents[-1] - corner[-1]), 1.0 if product else 0.0
     for r in range(rectangle.count_rows(extents, corner)):
-        base, _ = rectangle.locate_row(r, extents, strides, corner, 0)
-        factors[base : base + n] = 1.0 if product else 0.0
-    for u in range(plan.first[j], plan.first[j + 1]):
-        factors[rectangle.offset(plan.scaled, u)] = values[u]
+        base = U(rectangle.locate_row(r, extents, strides, corner, FIRST)[0])
+        for i in range(base, base + n):
+            factors[i] = nothing
+    for u in range(begin, end):
+        factors[rectangle.offset(scaled, u)] = values[u]
     rectangle.sum_up(factors, extents, strides, corner, product)
 
 
-@compiled()
-def _undo(plan, j, values, state, mass, mark, factors, product, shift):
-    """Bring mass up to date on slab j's rectangle, then take slab j's parameters out of the state.
+@inner
+def _undo(extents, strides, corner, t, value, single, product, shift, state, mass, mark, factors):
+    """Bring mass up to date on a slab's rectangle, then take the slab's parameters out of the state.
 
     mass[c] holds q summed over the slabs above mark[c] (a tail length): between two changes q is constant along
     the sweep, so a cell is visited only when it changes.
     """
-    extents, strides, corner, t = plan.extents, plan.strides, plan.corners[j], plan.tails[j]
-    n, value = extents[-1] - corner[-1], values[plan.first[j]]
-    single = plan.first[j + 1] - plan.first[j] == 1
-    if not single:
-        _steps(plan, values, j, factors, product)
+    n = U(extents[-1] - corner[-1])
     for r in range(rectangle.count_rows(extents, corner)):
-        base, _ = rectangle.locate_row(r, extents, strides, corner, 0)
-        s, a, m = state[base : base + n], mass[base : base + n], mark[base : base + n]
-        f = factors[base : base + n]
+        base = U(rectangle.locate_row(r, extents, strides, corner, FIRST)[0])
         if not product:
             for i in range(n):
-                a[i] += np.exp(s[i] - shift) * (t - m[i])
-                m[i] = t
-                s[i] -= value if single else f[i]
+                at = base + i
+                mass[at] += np.exp(state[at] - shift) * (t - mark[at])
+                mark[at] = t
+                state[at] -= value if single else factors[at]
         elif single:
             for i in range(n):
-                a[i] += s[i] * (t - m[i])
-                m[i] = t
-                s[i] *= value
+                at = base + i
+                mass[at] += state[at] * (t - mark[at])
+                mark[at] = t
+                state[at] *= value
         else:
             for i in range(n):
-                a[i] += s[i] * (t - m[i])
-                m[i] = t
-                s[i] *= f[i]
+                at = base + i
+                mass[at] += state[at] * (t - mark[at])
+                mark[at] = t
+                state[at] *= factors[at]
 
 
-@compiled()
-def _sweep(plan, b, theta, values, product, shift, fisher, mass, eta, gram):
+@compiled
+def _sweep(
+    low, high, extents, strides, scaled, first, corners, tails, values, product, shift, fisher, state, mass, eta, gram
+):
     """Backward sweep of one block, counting its own slabs only; mass ends as the block's total per slab cell."""
-    low, high = plan.bounds[b], plan.bounds[b + 1]
-    size = len(plan.logs)
-    state, mark, factors, sums = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    scratch = np.empty(plan.first[high], np.int64)
-    _state(plan, theta, high - 1, state)
+    size = len(state)
+    mark, factors, sums = np.empty(size), np.empty(size), np.empty(size)
+    scratch = np.empty(first[high], np.int64)
     for i in range(size):
-        state[i] = np.exp(state[i] + plan.logs[i] - shift) if product else state[i] + plan.logs[i]
-    mass[:] = 0.0
-    mark[:] = plan.tails[high]
+        mass[i], mark[i] = 0.0, tails[high]
     for j in range(high - 1, low - 1, -1):
-        if plan.first[j] == plan.first[j + 1]:
+        begin, end, corner = first[j], first[j + 1], corners[j]
+        if begin == end:
             continue
-        _undo(plan, j, values, state, mass, mark, factors, product, shift)
-        if not fisher and plan.first[j + 1] - plan.first[j] == 1:  # a slab's only cell is its corner
-            eta[plan.first[j]] = rectangle.sum_above(mass, sums, plan.extents, plan.strides, plan.corners[j])
+        single = end - begin == 1
+        if not single:
+            _steps(extents, strides, scaled, begin, end, corner, values, factors, product)
+        _undo(extents, strides, corner, tails[j], values[begin], single, product, shift, state, mass, mark, factors)
+        if single and not fisher:  # a slab's only cell is its corner
+            eta[begin] = rectangle.sum_above(mass, sums, extents, strides, corner)
             continue
-        rectangle.sum_down(mass, sums, plan.extents, plan.strides, plan.corners[j], fisher)
-        for u in range(plan.first[j], plan.first[j + 1]):
+        rectangle.sum_down(mass, sums, extents, strides, corner, fisher)
+        for u in range(begin, end):
             if fisher:
-                gram[u, : u + 1] = 0.0
-                rectangle.add_joins(sums, plan.scaled, u, u + 1, scratch, gram[u])
-                eta[u] = gram[u, u]
+                row = gram[u]
+                for v in range(u + 1):
+                    row[v] = 0.0
+                rectangle.add_joins(sums, scaled, u, scratch, row)
+                eta[u] = row[u]
             else:
-                eta[u] = rectangle.sum_tail(sums, plan.scaled, u, plan.extents)
+                eta[u] = rectangle.sum_tail(sums, scaled, u, extents)
     for i in range(size):
-        mass[i] += (state[i] if product else np.exp(state[i] - shift)) * (plan.tails[low] - mark[i])
-
-
-@compiled()
-def _centre(plan, u, above, eta, total, many, scratch, gram):
-    """Finish row u of the Fisher matrix: add what lies in higher blocks, normalise, subtract eta eta^T."""
-    if many:
-        rectangle.add_joins(above, plan.scaled, u, u + 1, scratch, gram[u])
-    row = gram[u]
-    for v in range(u + 1):
-        row[v] = row[v] / total - eta[u] * eta[v]
+        mass[i] += (state[i] if product else np.exp(state[i] - shift)) * (tails[low] - mark[i])
 
 
 @ParallelKernel
-def _evaluate(plan, theta, values, product, shift, fisher, eta, gram):
-    """Block scan: all blocks on their own, then the blocks above each, then eta and the Fisher matrix."""
-    blocks, k = len(plan.bounds) - 1, len(theta)
-    mass = np.empty((blocks, len(plan.logs)))
-    owner = np.empty(k, np.int64)
-    for b in prange(blocks):
-        _sweep(plan, b, theta, values, product, shift, fisher, mass[b], eta, gram)
-        owner[plan.first[plan.bounds[b]] : plan.first[plan.bounds[b + 1]]] = b
-    for b in range(blocks - 2, -1, -1):
-        mass[b] += mass[b + 1]
-    total = rectangle.ordered_sum(mass[0])
-    zero = np.zeros_like(plan.extents)
-    for b in prange(1, blocks):
-        rectangle.sum_down(mass[b], mass[b], plan.extents, plan.strides, zero, True)
-    for u in range(k):
-        b = owner[u]
-        if b + 1 < blocks:
-            eta[u] += mass[b + 1, rectangle.offset(plan.scaled, u)]
-        eta[u] /= total
-    if fisher:
-        for i in prange(k):
-            u = rectangle.balanced_row(i, k)
-            many = owner[u] + 1 < blocks
-            above = mass[owner[u] + 1 if many else 0]
-            _centre(plan, u, above, eta, total, many, np.empty(u + 1, np.int64), gram)
-    return np.log(total) + shift
+def _centre(begin, end, scaled, owner, above, eta, total, gram):
+    """Finish rows of the Fisher matrix: add what lies in higher blocks, normalise, subtract eta eta^T."""
+    k = len(eta)
+    scratch = np.empty(k, np.int64)
+    for i in range(begin, end):
+        u = rectangle.balanced_row(i, k)
+        row = gram[u]
+        if owner[u] + 1 < len(above):
+            rectangle.add_joins(above[owner[u] + 1], scaled, u, scratch, row)
+        for v in range(u + 1):
+            row[v] = row[v] / total - eta[u] * eta[v]
 
 
-@ParallelKernel
-def log_range(plan, theta):
+@compiled
+def _extremes(low, high, extents, strides, scaled, first, corners, theta, state, out):
+    """Widen `out`, least and greatest, by the sums of parameters in the slabs of one block."""
+    n, steps = len(extents), np.empty(len(state))
+    least, greatest = out[0], out[1]
+    for i in range(len(state)):
+        least, greatest = min(least, state[i]), max(greatest, state[i])
+    for j in range(high - 1, low - 1, -1):
+        if first[j] == first[j + 1]:
+            continue
+        corner = corners[j]
+        _steps(extents, strides, scaled, first[j], first[j + 1], corner, theta, steps, NO)
+        for r in range(rectangle.count_rows(extents, corner)):
+            base, _ = rectangle.locate_row(r, extents, strides, corner, FIRST)
+            for i in range(base, base + extents[n - 1] - corner[n - 1]):
+                state[i] -= steps[i]
+                least, greatest = min(least, state[i]), max(greatest, state[i])
+    out[0], out[1] = least, greatest
+
+
+def _in_blocks(plan: SlabPlan, run: Callable[[int, int, int], object]) -> None:
+    """Call ``run(block, its first slab, its last + 1)`` for all blocks, in threads where that pays."""
+
+    def several(first: int, last: int) -> None:
+        for b in range(first, last):
+            run(b, int(plan.bounds[b]), int(plan.bounds[b + 1]))
+
+    in_threads(plan.work, len(plan.bounds) - 1, several)
+
+
+def log_range(plan: SlabPlan, theta: FloatArray) -> tuple[float, float]:
     """Least and greatest sum of parameters over all cells: decides the domain when the easy bound does not."""
-    blocks = len(plan.bounds) - 1
-    ranges = np.zeros((blocks, 2))
-    for b in prange(blocks):
-        state, steps = np.empty(len(plan.logs)), np.empty(len(plan.logs))
-        _state(plan, theta, plan.bounds[b + 1] - 1, state)
-        low, high = state.min(), state.max()
-        for j in range(plan.bounds[b + 1] - 1, plan.bounds[b] - 1, -1):
-            if plan.first[j] == plan.first[j + 1]:
-                continue
-            _steps(plan, theta, j, steps, False)
-            corner, n = plan.corners[j], plan.extents[-1] - plan.corners[j, -1]
-            for r in range(rectangle.count_rows(plan.extents, corner)):
-                base, _ = rectangle.locate_row(r, plan.extents, plan.strides, corner, 0)
-                for i in range(base, base + n):
-                    state[i] -= steps[i]
-                    low, high = min(low, state[i]), max(high, state[i])
-        ranges[b, 0], ranges[b, 1] = low, high
-    return ranges[:, 0].min(), ranges[:, 1].max()
+    ranges = np.tile([np.inf, -np.inf], (len(plan.bounds) - 1, 1))
+    tables = plan.extents, plan.strides, plan.scaled, plan.first, plan.corners, theta
+    _in_blocks(plan, lambda b, low, high: _extremes(low, high, *tables, _state(plan, theta, high - 1), ranges[b]))
+    return float(ranges[:, 0].min()), float(ranges[:, 1].max())
 
 
 def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
@@ -238,7 +228,7 @@ def _domain(plan: SlabPlan, theta: FloatArray) -> tuple[bool, float]:
     positive, negative = float(theta[theta > 0].sum()), float(-theta[theta < 0].sum())
     if max(positive, negative) <= SAFE:
         return True, 0.0
-    low, high = log_range(plan.work, plan, theta)
+    low, high = log_range(plan, theta)
     steps = np.concatenate(([0.0], np.cumsum(np.abs(theta))))[plan.first]
     return bool(high - low <= 2 * SAFE and np.diff(steps).max() <= 2 * SAFE), float(high)
 
@@ -256,43 +246,41 @@ def evaluate(plan: SlabPlan, theta: FloatArray, gram: FloatArray | None = None) 
     values = np.exp(-theta) if product else theta
     eta, fisher = np.empty(len(theta)), gram is not None
     target = gram if fisher else np.empty((1, 1))
-    psi = _evaluate(plan.work, plan, theta, values, product, shift, fisher, eta, target)
-    return float(psi), eta
+    mass = np.empty((len(plan.bounds) - 1, len(plan.logs)))
+    tables = plan.extents, plan.strides, plan.scaled, plan.first, plan.corners, plan.tails, values
 
+    def sweep(b: int, low: int, high: int) -> None:
+        state = _state(plan, theta, high - 1)
+        state += plan.logs
+        if product:
+            state -= shift
+            np.exp(state, out=state)
+        _sweep(low, high, *tables, product, shift, fisher, state, mass[b], eta, target)
 
-@ParallelKernel
-def _products(tails, starts, positions, eta, gram):
-    """Lower triangle of the Fisher matrix where Q, and with it eta at a join, is a product over modes."""
-    k = positions.shape[1]
-    for i in prange(k):
-        u = rectangle.balanced_row(i, k)
-        row = gram[u]
-        row[: u + 1] = 1.0
-        for d in range(len(positions)):
-            tail, line, a = tails[starts[d] :], positions[d], positions[d, u]
-            for v in range(u + 1):
-                row[v] *= tail[max(a, line[v])]
-        for v in range(u + 1):
-            row[v] -= eta[u] * eta[v]
-
-
-def products(
-    lengths: Sequence[NDArray[Any]], positions: NDArray[Any], gram: FloatArray | None = None
-) -> tuple[float, FloatArray]:
-    """Compute psi and eta of a product over modes (and the Fisher matrix into gram's lower triangle) without a sweep.
-
-    lengths[k]: the weight of each box of mode k; lengths alone make the uniform distribution, where fits begin.
-    """
-    rectangle.check_positions(positions, [len(n) for n in lengths])
-    rectangle.check_gram(len(positions), gram)
-    tails = [np.cumsum(np.asarray(n, float)[::-1])[::-1] for n in lengths]
-    total = float(np.prod([t[0] for t in tails]))
-    tails = [t / t[0] for t in tails]
-    columns = np.ascontiguousarray(positions.T, np.int64)
-    eta = np.ones(len(positions))
-    for t, c in zip(tails, columns, strict=True):
-        eta *= t[c]
+    _in_blocks(plan, sweep)
+    total = _join_blocks(plan, mass, eta)
     if gram is not None:
-        starts = np.concatenate(([0], np.cumsum([len(t) for t in tails])[:-1])).astype(np.int64)
-        _products(len(lengths) * len(eta) ** 2 / 2, np.concatenate(tails), starts, columns, eta, gram)
-    return float(np.log(total)), eta
+        owner = np.repeat(np.arange(len(mass)), np.diff(plan.first[plan.bounds]))
+        _centre(plan.work, len(eta), plan.scaled, owner, mass, eta, total, gram)
+    return math.log(total) + shift, eta
+
+
+def _join_blocks(plan: SlabPlan, mass: FloatArray, eta: FloatArray) -> float:
+    """Add to eta what lies in higher blocks and normalise it; return the sum of all cells.
+
+    The blocks' masses become what lies in a block and above it, at or above each cell of a slab.
+    """
+    for b in range(len(mass) - 2, -1, -1):
+        mass[b] += mass[b + 1]
+    total = float(mass[0].sum())
+    places = plan.scaled.sum(axis=0)
+
+    def add_above(b: int, low: int, high: int) -> None:
+        if b + 1 < len(mass):
+            rectangle.sum_slab_down(mass[b + 1], plan.extents, plan.strides, np.zeros_like(plan.extents), True)
+            own = slice(plan.first[low], plan.first[high])
+            eta[own] += mass[b + 1, places[own]]
+
+    _in_blocks(plan, add_above)
+    eta /= total
+    return total

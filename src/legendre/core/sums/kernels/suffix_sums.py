@@ -6,30 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from legendre.core import limits
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel, inner
 from legendre.core.sums.kernels import memory_walk, rectangle
 from legendre.core.sums.kernels.memory_walk import LANES, SHORT, flat_memory, memory_order, plain, plan_walk
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 
 
-@compiled()
-def _add_blocks_above(first, scaled, extents, strides, slabs, eta):
-    """Add to each block's cells what lies in the blocks above."""
-    above = np.zeros(slabs.shape[1])
-    zero = np.zeros_like(extents)
-    for b in range(len(slabs) - 2, -1, -1):
-        above += slabs[b + 1]
-        work = np.empty(slabs.shape[1])
-        rectangle.sum_down(above, work, extents, strides, zero, False)
-        for u in range(first[b], first[b + 1]):
-            eta[u] += rectangle.sum_tail(work, scaled, u, extents)
-
-
-@compiled()
+@inner
 def _look_up(slab, work, scaled, extents, strides, begin, end, eta):
     """Sum a merged slab above the cells begin..end-1, which begin in this plane."""
     corner = np.empty_like(extents)
@@ -38,29 +24,31 @@ def _look_up(slab, work, scaled, extents, strides, begin, end, eta):
         for u in range(begin + 1, end):
             least = min(least, scaled[d, u])
         corner[d] = least // strides[d]
-    rectangle.sum_down(slab, work, extents, strides, corner, False)
+    rectangle.sum_down(slab, work, extents, strides, corner, rectangle.NO)
     for u in range(begin, end):
         eta[u] = rectangle.sum_tail(work, scaled, u, extents)
 
 
 @ParallelKernel
-def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, slabs, lows, eta):
-    """Sum X above each cell p of B, which begins at plane starts[p]; blocks are independent until the end.
+def _sum_blocks_above(
+    first_block, last_block, x, base, shape, steps, tables, begins, straight, bounds, first, scaled, extents, strides,
+    starts, slabs, lows, best, at, eta
+):  # fmt: skip
+    """Sum X above each cell p of B, which begins at plane starts[p], within blocks of planes.
 
-    A block walks its planes down, adds them up in one merged slab and looks up cells as they come.
+    A block walks its planes down, adds them up in one merged slab and looks up cells as they come. `best` and `at` are
+    empty: nothing is ranked.
     """
-    base, shape, steps, tables, begins, straight = walk
     rows = 1
     for axis in range(1, len(shape) - 1):
         rows *= shape[axis]
-    for b in prange(len(bounds) - 1):
-        slab, work = slabs[b], np.empty(slabs.shape[1])
-        line = np.zeros(0 if straight else shape[-1])
-        target = slab, line, lows[b], np.empty(0, x.dtype), np.empty(0, np.int64)  # nothing is ranked
-        end = first[b + 1]
+    line, work = np.zeros(0 if straight else shape[-1]), np.empty(slabs.shape[1])
+    for b in range(first_block, last_block):
+        slab, low, end = slabs[b], lows[b], first[b + 1]
         for plane in range(bounds[b + 1] - 1, bounds[b] - 1, -1):
+            one, next_one = plane * rows, (plane + 1) * rows
             memory_walk.add_rows(
-                x, base, shape, steps[0], tables, begins, straight, plane * rows, (plane + 1) * rows, *target
+                x, base, shape, steps[0], tables, begins, straight, one, next_one, slab, line, low, best, at
             )
             begin = end
             while begin > first[b] and starts[begin - 1] == plane:
@@ -68,7 +56,18 @@ def _sum_blocks_above(x, walk, bounds, first, scaled, extents, strides, starts, 
             if begin < end:
                 _look_up(slab, work, scaled, extents, strides, begin, end, eta)
                 end = begin
-    _add_blocks_above(first, scaled, extents, strides, slabs, eta)
+
+
+def _add_blocks_above(
+    first: IntArray, scaled: IntArray, extents: IntArray, strides: IntArray, slabs: FloatArray, eta: FloatArray
+) -> None:
+    """Add to each block's cells what lies in the blocks above."""
+    above, places, bottom = np.zeros(slabs.shape[1]), scaled.sum(axis=0), np.zeros_like(extents)
+    for b in range(len(slabs) - 2, -1, -1):
+        above += slabs[b + 1]
+        sums, own = above.copy(), slice(first[b], first[b + 1])
+        rectangle.sum_slab_down(sums, extents, strides, bottom, True)
+        eta[own] += sums[places[own]]
 
 
 def _slab_mode(memory: Sequence[int], extents: NDArray[Any]) -> int:
@@ -114,11 +113,10 @@ def suffix_sums(
     first = np.searchsorted(starts, bounds).astype(np.int64)
     slabs = np.zeros((len(bounds) - 1, int(slab.prod())))
     lows, eta = np.full((len(bounds) - 1, LANES), np.inf), np.zeros(len(order))
-    arrays = flat_memory(x), walk, bounds, first, scaled, slab, strides, starts, slabs, lows, eta
-    if alone:
-        _sum_blocks_above.alone(*arrays)
-    else:
-        _sum_blocks_above(x.size, *arrays)
+    nothing = np.empty(0, x.dtype), np.empty(0, np.int64)
+    arrays = bounds, first, scaled, slab, strides, starts, slabs, lows, *nothing, eta
+    _sum_blocks_above(0 if alone else x.size, len(slabs), flat_memory(x), *walk, *arrays)
+    _add_blocks_above(first, scaled, slab, strides, slabs, eta)
     sums = np.empty_like(eta)
     sums[order] = eta
     return sums

@@ -1,11 +1,9 @@
 """The Fisher matrix of tied parameters on a grid, from eta at the joins of their cells, without a matrix of cells."""
 
-from numba import prange
-
-from legendre.core.compiled import ParallelKernel, compiled
+from legendre.core.compiled import ParallelKernel, inner
 
 
-@compiled()
+@inner
 def _tied_row(i, eta, corner, starts, values, ref, g):
     """Fill row i up to the diagonal; the entries of all columns before it lie one after the other."""
     modes = corner.shape[1]
@@ -24,22 +22,22 @@ def _tied_row(i, eta, corner, starts, values, ref, g):
 
 
 @ParallelKernel
-def fill_tied(eta, corner, starts, values, ref, g):
+def fill_tied(first, last, eta, corner, starts, values, ref, g):
     """Fill the lower triangle; rows are paired, long with short, to balance the threads.
 
     corner: for each entry of A its cell, coordinates times strides (entries, N); starts: where columns begin.
     """
     m = ref.size
-    for task in prange((m + 1) // 2):
-        _tied_row(task, eta, corner, starts, values, ref, g)
-        _tied_row(m - 1 - task, eta, corner, starts, values, ref, g)
+    for task in range(first, last):
+        for side in range(2):
+            _tied_row(task if side == 0 else m - 1 - task, eta, corner, starts, values, ref, g)
 
 
 @ParallelKernel
-def tied_variances(eta, corner, starts, values, ref, out):
+def tied_variances(first, last, eta, corner, starts, values, ref, out):
     """Compute the diagonal of the same matrix."""
     modes = corner.shape[1]
-    for i in prange(ref.size):
+    for i in range(first, last):
         total = 0.0
         for a in range(starts[i], starts[i + 1]):
             for b in range(starts[i], starts[i + 1]):

@@ -1,59 +1,70 @@
 """The largest entries of each slice, in one compiled pass in the order of memory."""
 
-import numpy as np
-from numba import prange
+from __future__ import annotations
 
-from legendre.core.compiled import ParallelKernel, compiled
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legendre.core.compiled import ParallelKernel, compiled, inner
+from legendre.core.sums.kernels.rectangle import U
+from legendre.core.types import IntArray
 
 BLOCKS = 8
 NOWHERE = np.iinfo(np.int64).max  # the place of an entry that stands for none
 
 
-@compiled()
-def keep_larger(row, number, best, where):
-    """Keep the largest entry of each column, and the number of the first row where it stands."""
-    for j in range(len(row)):
-        if row[j] > best[j]:
-            best[j] = row[j]
+@inner
+def keep_larger(x, start, number, best, where):
+    """Keep the largest entry of each column, and the number of the first row where it stands; a row begins at start."""
+    begin = U(start)
+    for j in range(U(len(best))):
+        if x[begin + j] > best[j]:
+            best[j] = x[begin + j]
             where[j] = number
 
 
-@compiled()
-def _scan(x, first, last, best, where):
-    """Keep the largest entry of each column of rows first..last-1, and the first row where it stands."""
-    best[:], where[:] = x[first], first
-    for i in range(first + 1, last):
-        keep_larger(x[i], i, best, where)
-
-
-@compiled()
-def join_blocks(best, at, where):
-    """Find the row of each column's largest entry; of equal ones the block that comes first has it."""
-    for j in range(best.shape[1]):
-        top = 0
-        for b in range(1, len(best)):
-            if best[b, j] > best[top, j]:
-                top = b
-        where[j] = at[top, j]
-
-
 @ParallelKernel
-def largest_rows(x, where):
-    """Find for each column of x the first row of its largest entry; blocks of rows are joined in their order."""
+def _scan(first, last, x, bounds, best, at):
+    """Keep the largest entry of each column in each block of rows, and the first row where it stands."""
+    columns = best.shape[1]
+    for b in range(first, last):
+        for i in range(bounds[b], bounds[b + 1]):
+            keep_larger(x, i * columns, i, best[b], at[b])
+
+
+def first_rows(dtype: np.dtype[Any], bounds: IntArray, columns: int) -> tuple[NDArray[Any], IntArray]:
+    """Begin each block's ranking of columns with the least value there is, in the block's first row."""
+    least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+    return np.full((len(bounds) - 1, columns), least, dtype), np.repeat(bounds[:-1, None], columns, axis=1)
+
+
+def join_blocks(best: NDArray[Any], at: IntArray) -> IntArray:
+    """Find the row of each column's largest entry; of equal ones the block that comes first has it.
+
+    >>> join_blocks(np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([[4, 5], [6, 7]])).tolist()
+    [6, 5]
+    """
+    return np.asarray(np.take_along_axis(at, best.argmax(axis=0)[None], axis=0)[0])
+
+
+def largest_rows(x: NDArray[Any]) -> IntArray:
+    """Find for each column of x, in C order, the first row of its largest entry; blocks of rows are joined in order."""
     rows, columns = x.shape
-    best, at = np.empty((BLOCKS, columns), x.dtype), np.empty((BLOCKS, columns), np.int64)
-    for b in prange(BLOCKS):
-        _scan(x, b * rows // BLOCKS, (b + 1) * rows // BLOCKS, best[b], at[b])
-    join_blocks(best, at, where)
+    bounds = np.linspace(0, rows, BLOCKS + 1).astype(np.int64)
+    best, at = first_rows(x.dtype, bounds, columns)
+    _scan(x.size, BLOCKS, x.ravel(), bounds, best, at)
+    return join_blocks(best, at)
 
 
-@compiled()
+@inner
 def _worse(values, places, a, b):
     """Whether entry a ranks below entry b: the smaller value, or of equal ones the later place."""
     return values[a] < values[b] or (values[a] == values[b] and places[a] > places[b])
 
 
-@compiled()
+@inner
 def _replace_worst(values, places, value, place):
     """Put a new entry in the place of the worst, which is the root of a heap."""
     n, at = len(values), 0
@@ -71,7 +82,7 @@ def _replace_worst(values, places, value, place):
         at = child
 
 
-@compiled()
+@inner
 def _none_larger(row, least):
     """Whether no entry of a row exceeds the least that is kept of its slice; without a branch, so in vectors."""
     found = False
@@ -80,7 +91,7 @@ def _none_larger(row, least):
     return not found
 
 
-@compiled(nogil=True)
+@compiled
 def keep_largest(x, values, places):
     """Keep the largest entries of each slice x[:, j, :] in a heap: values[j], and their places within the slice.
 
