@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-import legendre as ld
-
 from .machine import Elsewhere, machine, versions
 from .problems import ROOT
 
@@ -124,22 +122,25 @@ def tries(case: Case) -> Iterator[Try]:
             # POT compares a 2-norm with its threshold: with the larger one it may stop earlier, and still be right
             for threshold in (tight, tight * len(columns) ** 0.5):
                 yield Try(
-                    "POT", f"{method}, stopThr {threshold:.0e}", _pot(case, cost, rows, columns, method, threshold)
+                    "POT", f"{method}, stopThr {threshold:.0e}", pot(case, cost, rows, columns, method, threshold)
                 )
     if "ipfn" in case.peers and find_spec("ipfn"):
-        yield Try("ipfn", "numpy", lambda: _ipfn(case))
+        yield Try("ipfn", "numpy", lambda: ipfn(case))
     if "numpy" in case.peers:
-        yield Try("plain NumPy IPF", "", lambda: _plain(case))
+        yield Try("plain NumPy IPF", "", lambda: plain(case))
 
 
 def _ours(case: Case) -> tuple[Floats, int | None, str]:
+    import legendre as ld
+
     result = ld.balance(case.X, case.margins, tol=TOL)
     return result.tensor(), result.n_iter, result.status.name
 
 
-def _pot(
+def pot(
     case: Case, cost: Floats, rows: Floats, columns: Floats, method: str, threshold: float
 ) -> Callable[[], tuple[Floats, int | None, str]]:
+    """Prepare a run of POT with one of its methods."""
     ot: Any = import_module("ot")
     sweeps = SWEEPS if method != "sinkhorn_log" else SWEEPS // 100  # each costs a hundred times as much
 
@@ -152,11 +153,12 @@ def _pot(
     return solve
 
 
-def _ipfn(case: Case) -> tuple[Floats, int | None, str]:
-    ipfn: Any = import_module("ipfn.ipfn").ipfn
+def ipfn(case: Case) -> tuple[Floats, int | None, str]:
+    """Run ipfn."""
+    solver: Any = import_module("ipfn.ipfn").ipfn
     limit = 30 if case.X.size > 100_000 else 2_000
     margins = [m.copy() for m in case.margins.values()]
-    worker = ipfn(
+    worker = solver(
         case.X.copy(),
         margins,
         [list(s) for s in case.margins],
@@ -169,7 +171,8 @@ def _ipfn(case: Case) -> tuple[Floats, int | None, str]:
     return answer, len(rates), ""
 
 
-def _plain(case: Case) -> tuple[Floats, int | None, str]:
+def plain(case: Case) -> tuple[Floats, int | None, str]:
+    """Run iterative proportional fitting in plain NumPy."""
     q = case.X.copy()
     sweep = 0
     while sweep < SWEEPS and error_of(q, case.margins) > TOL:
@@ -212,6 +215,8 @@ def _measure_one(case: Case, attempt: Try, run: str) -> Line:
 
 def main() -> None:
     """Measure, print a table and write the file."""
+    import legendre as ld
+
     run, lines = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
     print("| problem | method | steps | seconds | / ours | margin error |\n| --- | --- | --- | --- | --- | --- |")
     with threadpool_limits(1), warnings.catch_warnings():

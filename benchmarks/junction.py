@@ -23,19 +23,16 @@ from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import legendre as ld
-from legendre.data.sparse import observe_rows
-from legendre.data.support import Support
-from legendre.model.model import Model
-from legendre.results.on_cliques import OnCliques
-
 from . import machine
 from .problems import ROOT
+
+if TYPE_CHECKING:
+    import legendre as ld  # imported where it is used: the race times the import
 
 Edges = list[tuple[int, int]]
 Ints = NDArray[np.int64]
@@ -57,6 +54,11 @@ class Case:
 
     def rows(self) -> Ints:
         """Draw rows from a member of the model, always the same."""
+        from legendre.data.sparse import observe_rows
+        from legendre.data.support import Support
+        from legendre.model.model import Model
+        from legendre.results.on_cliques import OnCliques
+
         rng = np.random.default_rng(2018)
         nothing = observe_rows(np.zeros((1, len(self.levels)), dtype=np.int64), np.ones(1), self.levels)
         model = Model.of(Support(self.levels), None, self.basis().select(nothing))
@@ -64,6 +66,8 @@ class Case:
 
     def basis(self) -> ld.Basis:
         """Take every pair with all its levels, and every mode."""
+        import legendre as ld
+
         return ld.interactions([*((k,) for k in range(len(self.levels))), *self.edges])
 
 
@@ -89,7 +93,8 @@ class Line:
     versions: str
 
 
-def _lattice(rows: int, columns: int) -> Edges:
+def lattice(rows: int, columns: int) -> Edges:
+    """Join neighbours of a grid."""
     across = [(r * columns + c, r * columns + c + 1) for r in range(rows) for c in range(columns - 1)]
     return across + [(r * columns + c, (r + 1) * columns + c) for r in range(rows - 1) for c in range(columns)]
 
@@ -105,27 +110,31 @@ def _tree(n: int, k: int, share: float) -> Edges:
     return [edge for edge in edges if rng.random() < share]
 
 
-def _chain(n: int) -> Edges:
+def chain(n: int) -> Edges:
+    """Join each to the next."""
     return [(i, i + 1) for i in range(n - 1)]
 
 
 CASES = {
     case.name: case
     for case in (
-        Case("chain of 100, binary", (2,) * 100, _chain(100)),
-        Case("lattice 5 x 20, binary", (2,) * 100, _lattice(5, 20)),
-        Case("lattice 5 x 20, binary, strong", (2,) * 100, _lattice(5, 20), 0.8),
+        Case("chain of 100, binary", (2,) * 100, chain(100)),
+        Case("lattice 5 x 20, binary", (2,) * 100, lattice(5, 20)),
+        Case("lattice 5 x 20, binary, strong", (2,) * 100, lattice(5, 20), 0.8),
         Case("partial 5-tree, 100 binary", (2,) * 100, _tree(100, 5, 0.8)),
         Case("5-tree, 100 binary", (2,) * 100, _tree(100, 5, 1.0)),
-        Case("chain of 30, 10 levels", (10,) * 30, _chain(30), 0.1),
+        Case("chain of 30, 10 levels", (10,) * 30, chain(30), 0.1),
     )
 }
 
 
 def ours(case: Case) -> dict[str, Any]:
     """Fit rows; everything counts."""
+    import legendre as ld
+    from legendre.data.sparse import observe_rows
+
     rows = case.rows()
-    warm = Case("small", (2,) * 30, _chain(30))
+    warm = Case("small", (2,) * 30, chain(30))
     ld.decompose(observe_rows(rows[:100, :1].repeat(30, axis=1) % 2, np.ones(100), warm.levels, 1.0), warm.basis())
     machine.reset_peak()
     before = machine.resident_bytes()
