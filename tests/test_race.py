@@ -16,11 +16,11 @@ from legendre.tasks.compare import peers
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 
-from benchmarks import junction
 from benchmarks.problems import ROOT, DataMissing
 from benchmarks.race import claims, decompositions, graphs, loglinear, losses, page, run, scaling, worker
 from benchmarks.race.disciplines import DISCIPLINES, find, jobs
 from benchmarks.race.entrants import Cannot, Case, Discipline, Entrant, Fitted
+from benchmarks.race.networks import Network
 from benchmarks.race.rows import OURS, Row
 
 X = np.random.default_rng(3).random((3, 4, 2))
@@ -74,7 +74,7 @@ def test_ours_gets_there_and_is_judged_from_outside(discipline: Discipline, prob
 
 def test_pairs_of_rows_are_judged_by_their_margins() -> None:
     rows = np.array([[0, 0], [1, 1], [1, 0], [1, 1]])
-    case = Case("two", 2, lambda: rows, "", "", junction.Case("two", (2, 2), [(0, 1)]))
+    case = Case("two", 2, lambda: rows, "", "", Network("two", (2, 2), [(0, 1)]))
     exact = np.array([[1, 0], [1, 2]]) / 4
     for change, expected in ((0.0, 0.0), (0.25, 0.25)):
         margin = exact + np.diag([change, -change])
@@ -215,6 +215,16 @@ def test_a_loss_is_said_with_its_reason() -> None:
     assert (loss.problem, loss.kind, loss.ours, loss.ahead) == ("p", "time", "1 s", "fast 0.5 s (0.5 x)")
     assert "Tried:" in loss.why
     assert losses.why("nothing known of it", "time") == "Nothing was tried."
+
+
+def test_first_calls_and_memory_are_gathered() -> None:
+    rows = [row(OURS, 1.0, first_seconds=2.0, problem=p) for p in ("p", "q", "r")]
+    rows += [row("fast", 3.0, first_seconds=seconds, problem=p) for p, seconds in (("p", 1.0), ("q", 0.5), ("r", 4.0))]
+    (loss,) = losses.losses(rows)
+    assert (loss.problem, loss.kind) == ("balancing: 2 of 3 problems", "first call")
+    assert (loss.ours, loss.ahead) == ("2 s to 2 s", "fast on 2 (down to 0.25 x)")
+    compiled_nothing = row(OURS, 1.0, first_seconds=0.5, empty_seconds=0.6)
+    assert losses.losses([compiled_nothing, row("fast", 2.0, first_seconds=0.55)]) == []
 
 
 def test_errors_are_compared_where_models_differ() -> None:

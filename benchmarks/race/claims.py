@@ -50,7 +50,8 @@ def verdicts(rows: Sequence[Row]) -> list[Verdict]:
 def _judged(claim: Claim, rows: Sequence[Row]) -> Verdict:
     found = {row.method: row for row in rows if row.problem == claim.problem}
     fast, slow = found.get(claim.faster), found.get(claim.slower)
-    name = f"[{claim.place.removeprefix('docs/')}](../{claim.place.removeprefix('docs/')})"
+    inside = claim.place.removeprefix("docs/")
+    name = inside if inside == claim.place else f"[{inside}](../{inside})"
     said = f"{claim.words} ({claim.problem})"
     if fast is None or slow is None or fast.seconds is None or slow.seconds is None:
         return Verdict(name, said, "not measured", "-")

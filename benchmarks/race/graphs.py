@@ -1,4 +1,4 @@
-"""A hundred modes: rows of categories, and the margins of some pairs; the problems of `benchmarks.junction`."""
+"""A hundred modes: rows of categories, and the margins of some pairs; the problems of `networks`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks import junction
 from benchmarks.problems import ROOT
 
 from .entrants import Cannot, Case, Discipline, Entrant, Fitted
+from .networks import NETWORKS, Edges
 from .rows import OURS
 
 TOL = 1e-9
@@ -27,25 +27,13 @@ BLOCKS, PATIENCE = 4000, 100.0
 RULES = """\
 10^5 rows, drawn from a member of the model: all single columns and the pairs that are joined in a graph. *residual*
 is max|eta - eta_hat|, computed here from the fitted margin of each pair; above 1e-9 a row is NOT REACHED. Counting
-the rows is part of the time. mbi (MirrorDescent on the L2 loss in float64, its fastest here of four estimators that
-`benchmarks.junction` has) takes steps in blocks of 50 until the margins are right; it compiles for every new graph,
-so that its first call is what a single fit costs. pyAgrum fits Bayesian networks: a chain is one, and has a closed
-form; a lattice is not, and pyAgrum has no fit of a Markov random field.
+the rows is part of the time. mbi (MirrorDescent on the L2 loss in float64, which of four estimators got there on
+every graph when all were tried) takes steps in blocks of 50 until the margins are right; it compiles for every new
+graph, so that its first call is what a single fit costs. pyAgrum fits Bayesian networks: a chain is one, and has a
+closed form; a lattice is not, and pyAgrum has no fit of a Markov random field.
 """
 
 
-GRAPHS = {
-    graph.name: graph
-    for graph in (
-        junction.Case("chain of 25, binary", (2,) * 25, junction.chain(25)),
-        junction.Case("chain of 50, binary", (2,) * 50, junction.chain(50)),
-        junction.CASES["chain of 100, binary"],
-        junction.CASES["chain of 30, 10 levels"],
-        junction.CASES["lattice 5 x 20, binary"],
-        junction.CASES["lattice 5 x 20, binary, strong"],
-        junction.CASES["5-tree, 100 binary"],
-    )
-}
 CHAIN = "chain, binary"
 
 
@@ -144,7 +132,7 @@ def _pyagrum(case: Case, frame: Any) -> Fitted:
 def _params(case: Case) -> int:
     """Count the free parameters of the model."""
     levels: tuple[int, ...] = case.about.levels
-    edges: junction.Edges = case.about.edges
+    edges: Edges = case.about.edges
     return sum((levels[i] - 1) * (levels[j] - 1) for i, j in edges) + sum(levels) - len(levels)
 
 
@@ -172,7 +160,7 @@ DISCIPLINE = Discipline(
     RULES,
     tuple(
         Case(name, len(graph.levels), partial(rows_of, name), CHAIN if _binary_chain(name) else "", "", graph)
-        for name, graph in GRAPHS.items()
+        for name, graph in NETWORKS.items()
     ),
     (
         Entrant(OURS, "legendre", _ours, setting="interactions of the graph's edges", compiles=True),
@@ -185,4 +173,4 @@ DISCIPLINE = Discipline(
 
 
 if __name__ == "__main__":
-    np.save(sys.argv[2], GRAPHS[sys.argv[1]].rows())
+    np.save(sys.argv[2], NETWORKS[sys.argv[1]].rows())
