@@ -12,7 +12,7 @@ define INSTALL
 endef
 
 .PHONY: demo test test-browser traced untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
-.PHONY: docs test-matrix bench bench-quick bench-against experiments clean
+.PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
@@ -97,6 +97,11 @@ bench: $(VENV)/.bench
 bench-quick: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.run --quick
 
+# The package beside the strongest libraries of each of its tasks, and docs/background/race.md. About twenty minutes; if it
+# is interrupted, the next call continues.
+race: $(VENV)/.race
+	$(BIN)/python -m benchmarks.race.run
+
 # make bench-against OLD=../old, where `git worktree add ../old COMMIT` made the older checkout
 bench-against: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.against $(OLD)
@@ -117,6 +122,9 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(call INSTALL,bench)
+
+$(VENV)/.race: pyproject.toml | $(BIN)/python
+	$(call INSTALL,race)
 
 $(VENV)/.experiments: pyproject.toml | $(BIN)/python
 	$(call INSTALL,experiments)

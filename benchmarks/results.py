@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from .measure import NUMPY, OURS
 from .problems import Problem
 from .rows import Check, Row, read_rows
 
+AnyRow = TypeVar("AnyRow")
 ROWS, PEER_ROWS, CHECKS = "rows.csv", "peers.csv", "checks.csv"
 LABELS = {OURS: "legendre", NUMPY: "Algorithm 2 in NumPy"} | {name: peer.label for name, peer in PEERS.items()}
 
@@ -48,7 +50,9 @@ def load(folder: Path) -> Results:
     return Results({(row.method, row.problem): row for row in rows}, list(checks.values()))
 
 
-def exponent(rows: list[Row], x: Callable[[Row], float | None], y: Callable[[Row], float | None]) -> float | None:
+def exponent(
+    rows: list[AnyRow], x: Callable[[AnyRow], float | None], y: Callable[[AnyRow], float | None]
+) -> float | None:
     """Fit ``y = c x^a`` by least squares in the logarithms and return a.
 
     None with fewer than three points.

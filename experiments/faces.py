@@ -5,13 +5,17 @@ from __future__ import annotations
 from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
 from legendre.tasks.compare.run import Comparison
 
+from .arranged import Arranged
 from .data import faces
 from .jobs import Runner
-from .settings import FACES_PARAMS, Level
+from .settings import FACES_PARAMS, UNORDERED, Level
 from .store import Store
 
 
 def run(store: Store[Row], level: Level) -> None:
-    """Run ours, then the peers."""
-    comparison = Comparison.of(faces(), problem="faces")
-    Runner(store, level).run(comparison, FACES_PARAMS, (UNIFORM, PAPER, ADAPTIVE, *COMPARED))
+    """Run ours, then the peers; the order of the 20 people is arbitrary, that of rows and columns is not."""
+    X = faces()
+    runner = Runner(store, level)
+    runner.run(Comparison.of(X, problem="faces"), FACES_PARAMS, (UNIFORM, PAPER, ADAPTIVE))
+    runner.run(Arranged.without_order(X, (2,), problem="faces"), FACES_PARAMS, (UNORDERED,))
+    runner.run(Comparison.of(X, problem="faces"), FACES_PARAMS, COMPARED)

@@ -10,10 +10,12 @@ from benchmarks.results import exponent
 from benchmarks.rows import Row as BenchRow
 from benchmarks.tables import number
 
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from .gradients import projected
+from .heldout import HeldOut, table
 from .scale import METHODS
+from .settings import NAMES, UNORDERED
 from .summary import MEASURES, Quantity, mean, of, over_tensors
 
 NONE = "No rows yet."
@@ -81,14 +83,14 @@ def faces(rows: Sequence[Row]) -> list[str]:
     if not rows:
         return [NONE]
     said = []
-    for method in (PAPER, ADAPTIVE):
+    for method in (PAPER, ADAPTIVE, UNORDERED):
         better, worse = _below(rows, method, MEASURES["RMSE"])
         if not better and not worse:
             continue
         holds = {n for n in better if n <= 2000} >= {n for n in better + worse if n <= 2000}
         claim = "*The smallest RMSE of all up to 2,000 parameters.* " if method == PAPER else ""
         said.append(
-            f"{claim}{HOLDS[holds] + ' ' if claim else ''}{LABELS[method]}: the RMSE is below the best seed of every "
+            f"{claim}{HOLDS[holds] + ' ' if claim else ''}{NAMES[method]}: the RMSE is below the best seed of every "
             f"other method at {_where(better, worse)}."
         )
     said += _times(rows)
@@ -117,12 +119,12 @@ def mnist(rows: Sequence[Row]) -> list[str]:
         ("zeros left out, and of the fit of NN-CP too", "nonzero", None),
         ("zeros kept", "all", ""),
     ):
-        for method in (PAPER, ADAPTIVE):
+        for method in (PAPER, ADAPTIVE, UNORDERED):
             better, worse = _below(rows, method, quantity, support, suffix)
             if better or worse:
                 claim = f"*The smallest RMSE.* {HOLDS[not worse]} " if (method, suffix) == (PAPER, "") else ""
                 where = _where(better, worse)
-                said.append(f"{claim}{LABELS[method]}, {text}: the mean RMSE is the smallest at {where}.")
+                said.append(f"{claim}{NAMES[method]}, {text}: the mean RMSE is the smallest at {where}.")
     uniform = mean(over_tensors(rows, UNIFORM, "nonzero", None, quantity))
     best = _best_peer(rows, quantity, "nonzero", "")
     beaten = [n for n, value in best.items() if value > uniform]
@@ -131,6 +133,26 @@ def mnist(rows: Sequence[Row]) -> list[str]:
         f"as they are is worse than that at {_counts(beaten)}. There the claim is about the mask, which ours is given "
         "and they are not."
     )
+    return said
+
+
+def held_out(rows: Sequence[HeldOut]) -> list[str]:
+    """Say who predicts the other half best, and by how much more it differs than the half that was fitted."""
+    if not rows:
+        return [NONE]
+    said = []
+    for problem in dict.fromkeys(row.problem for row in rows):
+        found = table(rows, problem)
+        parts = []
+        for asked in sorted({asked for _, asked in found}):
+            here = {method: row.kl_one_more or 0.0 for (method, n), row in found.items() if n == asked}
+            best = min(here, key=lambda method: here[method])
+            ours = [name for name in (ADAPTIVE, UNORDERED) if name in here]
+            others = [name for name in here if name not in ours]
+            rival = min(others, key=lambda name: here[name]) if best in ours and others else ADAPTIVE
+            versus = f", {NAMES[rival]} {here[rival]:.4g}" if rival in here else ""
+            parts.append(f"at {asked:,} {NAMES[best]} ({here[best]:.4g}{versus})")
+        said.append(f"{problem}: the smallest held-out KL has {'; '.join(parts)}.")
     return said
 
 
@@ -171,7 +193,7 @@ def _times(rows: Sequence[Row]) -> list[str]:
         return []
     largest = max(n for better, worse in faster.values() for n in (*better, *worse))
     holds = not faster["cp-apr"][1] and not any(largest in faster[name][0] for name in COMPARED if name != "cp-apr")
-    text = "; ".join(f"than {LABELS[name]} at {_where(*where)}" for name, where in faster.items() if any(where))
+    text = "; ".join(f"than {NAMES[name]} at {_where(*where)}" for name, where in faster.items() if any(where))
     return [
         f"*Slower than Tucker and CP as the number of parameters grows, faster than CP-APR.* {HOLDS[holds]} The "
         f"paper's basis is faster {text}. Their times depend on when they stop; see below."

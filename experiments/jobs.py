@@ -10,12 +10,14 @@ from types import FrameType
 
 from legendre.tasks.compare.peers import PEERS
 from legendre.tasks.compare.rows import MASKED, Job, Row
-from legendre.tasks.compare.run import OURS, Comparison
+from legendre.tasks.compare.run import OURS as COMPARED_OURS
+from legendre.tasks.compare.run import Comparison
 
-from .settings import Level
+from .settings import UNORDERED, Level
 from .store import Store
 
 TIME_LIMIT = "TIME LIMIT"
+OURS = (*COMPARED_OURS, UNORDERED)
 
 
 class OutOfTime(Exception):
@@ -24,21 +26,21 @@ class OutOfTime(Exception):
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the block after this many seconds, on systems that have SIGALRM."""
-    if not hasattr(signal, "SIGALRM"):
+    """Raise `OutOfTime` in the block after so many seconds of processor time, on systems that have SIGPROF."""
+    if not hasattr(signal, "SIGPROF"):
         yield
         return
 
     def ring(_number: int, _frame: FrameType | None) -> None:
         raise OutOfTime
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @dataclass(eq=False)

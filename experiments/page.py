@@ -13,18 +13,20 @@ from benchmarks.tables import markdown, number
 
 from legendre.core.csv_records import read
 from legendre.tasks.compare.peers import Effort
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
-from legendre.tasks.compare.run import OURS
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from . import findings
-from .prose import INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
+from .arranged import arrangement_bits
+from .heldout import HeldOut, table
+from .jobs import OURS
+from .prose import HELD_OUT, INTRODUCTION, LEFT_OUT, READING, ZEROS_KEPT
 from .recovery import STRENGTH, Recovery
-from .settings import DEFAULT, FULL, Level
+from .settings import DEFAULT, FULL, NAMES, UNORDERED, Level
 from .summary import MEASURES, Quantity, mean, over_tensors, verdicts
 
 PAGE = ROOT / "docs" / "background" / "results.md"
 CIRCUMSTANCES = "runs.csv"
-ALL = (UNIFORM, PAPER, ADAPTIVE, *COMPARED, *(name + MASKED for name in (*COMPARED, NONZERO)))
+ALL = (UNIFORM, PAPER, ADAPTIVE, UNORDERED, *COMPARED, *(name + MASKED for name in (*COMPARED, NONZERO)))
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,14 @@ def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path
         ZEROS_KEPT if rows["mnist"] else "",
         _mnist(rows["mnist"]),
         _picture(where, "digits.png", rows["mnist"]),
+        "## Held-out events",
+        HELD_OUT,
+        _claims(findings.held_out(rows["heldout"])),
+        _picture(where, "heldout.png", rows["heldout"]),
+        _held_out(rows["heldout"]),
         '## Cells that are there, and cells that are not: adaptive("bic")',
         _recovery(rows["recovery"]),
-        LEFT_OUT,
+        LEFT_OUT.format(arrangements=_arrangements()),
         _reading(FULL if last is not None and last.level == "full" else DEFAULT),
     ]
     path.write_text("\n\n".join(part.strip() for part in parts if part) + "\n")
@@ -97,10 +104,12 @@ def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
             mnist, "nonzero", peer_support="nonzero", masked=True, peers=(NONZERO,)
         ),
         "MNIST, zeros kept": verdicts(mnist, "all", peer_support="nonzero"),
+        "faces, people unordered": verdicts(faces, "all", peer_support="all", method=UNORDERED),
+        "MNIST, zeros kept, images unordered": verdicts(mnist, "all", peer_support="nonzero", method=UNORDERED),
     }
     lines = [
         [
-            data, f"{v.asked:,}", v.measure, number(v.ours, ".4g"), number(v.best, ".4g"), LABELS[v.peer],
+            data, f"{v.asked:,}", v.measure, number(v.ours, ".4g"), number(v.best, ".4g"), NAMES[v.peer],
             f"{v.ours / v.best:.3f}", "yes" if v.ours < v.best else "NO",
             f"{v.won} of {v.tensors}" + (f", {v.missing} missing" if v.missing else ""),
         ]
@@ -130,7 +139,7 @@ def _faces(rows: Sequence[Row]) -> str:
 def _mnist(rows: Sequence[Row]) -> str:
     parts = [_by_size(rows, f"{name}, zeros left out", quantity, "nonzero") for name, quantity in MEASURES.items()]
     parts += [
-        _by_size(rows, f"{name}, zeros kept", quantity, "all", (UNIFORM, PAPER, ADAPTIVE))
+        _by_size(rows, f"{name}, zeros kept", quantity, "all", (UNIFORM, PAPER, ADAPTIVE, UNORDERED))
         for name, quantity in MEASURES.items()
     ]
     parts.append(_by_size(rows, "seconds, zeros left out", lambda row: row.seconds, "nonzero", spread=False))
@@ -165,8 +174,29 @@ def _by_size(
             seeds = spread and method not in OURS
             cells.append("" if best != best else f"{best:.4g} ({average:.4g})" if seeds else f"{best:.4g}")
         if any(cells) and (spread or not (method == UNIFORM or method.endswith(MASKED))):
-            lines.append([LABELS[method], *cells])
+            lines.append([NAMES[method], *cells])
     return markdown((name, *(f"{n:,}" for n in sizes)), lines) if lines else ""
+
+
+def _held_out(rows: Sequence[HeldOut]) -> str:
+    lines = []
+    for problem in dict.fromkeys(row.problem for row in rows):
+        for (method, asked), row in sorted(table(rows, problem).items(), key=lambda item: item[0][1]):
+            lines.append(
+                [
+                    problem, f"{asked:,}", NAMES[method], f"{row.n_params:,}", number(row.kl_fitted, ".4g"),
+                    number(row.kl_one_more, ".4g"), number(row.missed, ".1e") if row.missed else "0",
+                    number(row.seconds),
+                ]
+            )  # fmt: skip
+    columns = ("counts", "asked", "method", "parameters", "KL", "held out", "missed", "seconds")
+    return markdown(columns, lines) if lines else ""
+
+
+def _arrangements() -> str:
+    """Say what the orders of people and of images are worth."""
+    found = [(name, arrangement_bits(levels)) for name, levels in (("20 people", 20), ("500 images", 500))]
+    return " and ".join(f"{bits:,.0f} bits for {name}, {bits / 64:.0f} parameters of 64 bits" for name, bits in found)
 
 
 def _recovery(rows: Sequence[Recovery]) -> str:
@@ -208,7 +238,7 @@ def _reading(level: Level) -> str:
 
 def _efforts(seeds: Mapping[str, int], efforts: Mapping[str, Effort]) -> str:
     return "; ".join(
-        f"{LABELS[name]} {seeds[name]} x {effort.max_iter}"
+        f"{NAMES[name]} {seeds[name]} x {effort.max_iter}"
         + (f" (about {effort.seconds:.0f} s)" if name == "cp-apr" else "")
         for name, effort in efforts.items()
     )

@@ -12,10 +12,12 @@ from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
 from legendre.tasks.compare import plots
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, LABELS, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from . import gradients, scale
+from .heldout import HeldOut, table
 from .mnist import DIGITS
+from .settings import NAMES, UNORDERED
 from .summary import MEASURES, Quantity, mean, over_tensors, sem
 
 GRADIENT_STYLES = {
@@ -24,6 +26,7 @@ GRADIENT_STYLES = {
     "gradient-4": ("#67a9cf", "D", 1.3),
     "batch": ("#5aae61", "^", 1.3),
 }
+STYLES = plots.STYLES | {UNORDERED: ("#67001f", "*", 2.0)}
 PANELS: dict[str, Quantity] = {**MEASURES, "seconds": lambda row: row.seconds}
 
 
@@ -79,7 +82,8 @@ def faces(rows: Sequence[Row], path: Path) -> None:
     made = plots.figure(13.5, 4.8)
     axes = made.subplots(1, 3)
     for axis, name in zip(axes, ("RMSE", "KL", "seconds"), strict=True):
-        plots.curves(axis, [row for row in rows if row.method != UNIFORM], PANELS[name])
+        plots.curves(axis, [row for row in rows if row.method not in (UNIFORM, UNORDERED)], PANELS[name])
+        _mean_curve(axis, rows, UNORDERED, "all", PANELS[name])
         plots.against_params(axis, rows, name)
     _legend(made, axes[:1])
     made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
@@ -93,7 +97,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
     plain, with_mask = COMPARED, tuple(name + MASKED for name in (*COMPARED, NONZERO))
     for axes, support, peers in ((lines[0], "nonzero", plain + with_mask), (lines[1], "all", plain)):
         for axis, (name, quantity) in zip(axes, PANELS.items(), strict=True):
-            for method in (PAPER, ADAPTIVE):
+            for method in (PAPER, ADAPTIVE, UNORDERED):
                 _mean_curve(axis, rows, method, support, quantity)
             for method in peers:
                 if name != "seconds" or not method.endswith(MASKED):
@@ -101,7 +105,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
             _level(axis, rows, support, quantity if name != "seconds" else None)
             plots.against_params(axis, rows, name)
             axis.set_title("zeros left out" if support == "nonzero" else "zeros kept", fontsize=9)
-    _legend(made, lines[0][:1])
+    _legend(made, lines[:, 0])
     made.suptitle(
         "Figure 5c, d: MNIST, mean and standard error over the ten digits; best seed of each peer", fontsize=11
     )
@@ -122,8 +126,30 @@ def digits(rows: Sequence[Row], path: Path) -> None:
     plots.save(made, path)
 
 
+def held_out(rows: Sequence[HeldOut], path: Path) -> None:
+    """Draw KL of the half that was fitted, dashed, and of the half that was held out."""
+    made = plots.figure(13.5, 4.6)
+    problems = list(dict.fromkeys(row.problem for row in rows))
+    axes = [*np.atleast_1d(made.subplots(1, len(problems)))]
+    for axis, problem in zip(axes, problems, strict=True):
+        found = table(rows, problem)
+        for method in dict.fromkeys(method for method, _ in found):
+            color, marker, width = STYLES[method]
+            sizes = [asked for name, asked in found if name == method]
+            fitted, other = ([getattr(found[method, n], name) for n in sizes] for name in ("kl_fitted", "kl_one_more"))
+            axis.plot(sizes, other, color=color, marker=marker, linewidth=width, label=NAMES[method])
+            axis.plot(sizes, fitted, color=color, linewidth=width, linestyle=":")
+        axis.set(xscale="log", yscale="log", xlabel="parameters", ylabel="KL, nats", title=problem)
+        axis.set_xticks(sizes, [f"{n:,}" for n in sizes])
+        axis.minorticks_off()
+        axis.grid(visible=True, alpha=0.25)
+    _legend(made, axes[:1])
+    made.suptitle("Half of the events: fitted (dotted) and held out (lines)", fontsize=11)
+    plots.save(made, path)
+
+
 def _mean_curve(axis: Any, rows: Sequence[Row], method: str, support: str, quantity: Quantity) -> None:
-    color, marker, width = plots.STYLES[method.removesuffix(MASKED)]
+    color, marker, width = STYLES[method.removesuffix(MASKED)]
     points = []
     for asked in sorted({row.asked for row in rows if row.asked}):
         values = over_tensors(rows, method, support, asked, quantity)
@@ -141,7 +167,7 @@ def _mean_curve(axis: Any, rows: Sequence[Row], method: str, support: str, quant
             linewidth=width,
             linestyle=":" if method.endswith(MASKED) else "-",
             capsize=2,
-            label=LABELS[method],
+            label=NAMES[method],
         )
 
 

@@ -17,6 +17,7 @@ from .store import Store
 SHAPES = ((12, 12), (8, 8, 8), (16, 16, 16), (5, 5, 5, 5))
 TOTALS = (1_000, 10_000, 100_000)
 N_CELLS = 5
+METHOD = 'adaptive("bic")'
 STRENGTH = 1.0
 """|theta| of each true cell; the signs are random."""
 
@@ -51,6 +52,11 @@ class Recovery:
     spurious: int
     kl_truth: float
     seconds: float
+
+    @property
+    def method(self) -> str:
+        """What chose the cells."""
+        return METHOD
 
 
 def run(store: Store[Recovery], level: Level) -> None:

@@ -1,4 +1,4 @@
-"""Run, draw, report: ``python -m experiments.run [--full] [--only NAME] [--fresh] [--page]``."""
+"""Run, draw, report: ``python -m experiments.run [--full] [--only NAME] [--fresh | --ours] [--page]``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.measure import OURS as BENCH_OURS
 from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
 from threadpoolctl import threadpool_limits
@@ -18,7 +19,9 @@ from threadpoolctl import threadpool_limits
 from legendre.core.csv_records import append
 from legendre.tasks.compare.rows import Row
 
-from . import faces, gradients, mnist, plots, recovery, scale
+from . import faces, gradients, heldout, mnist, plots, recovery, scale
+from .heldout import HeldOut
+from .jobs import OURS
 from .page import CIRCUMSTANCES, Circumstances, write_page
 from .recovery import Recovery
 from .settings import DEFAULT, FULL, Level
@@ -32,17 +35,21 @@ class Experiment:
     name: str
     kind: type[Any]
     run: Callable[[Store[Any], Level], None]
+    ours: frozenset[str]  # methods of the package, which a new version computes again
     pictures: tuple[tuple[str, Callable[[Any, Path], None]], ...] = ()
 
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
-        Experiment("gradient", Row, gradients.run, (("gradient.png", plots.gradient),)),
-        Experiment("scale", BenchRow, scale.run, (("scale.png", plots.sizes),)),
-        Experiment("faces", Row, faces.run, (("faces.png", plots.faces),)),
-        Experiment("mnist", Row, mnist.run, (("mnist.png", plots.mnist), ("digits.png", plots.digits))),
-        Experiment("recovery", Recovery, recovery.run),
+        Experiment("gradient", Row, gradients.run, frozenset({"natural"}), (("gradient.png", plots.gradient),)),
+        Experiment("scale", BenchRow, scale.run, frozenset({BENCH_OURS}), (("scale.png", plots.sizes),)),
+        Experiment("faces", Row, faces.run, frozenset(OURS), (("faces.png", plots.faces),)),
+        Experiment(
+            "mnist", Row, mnist.run, frozenset(OURS), (("mnist.png", plots.mnist), ("digits.png", plots.digits))
+        ),
+        Experiment("heldout", HeldOut, heldout.run, frozenset(OURS), (("heldout.png", plots.held_out),)),
+        Experiment("recovery", Recovery, recovery.run, frozenset({recovery.METHOD})),
     )
 }
 
@@ -61,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         append(options.output / CIRCUMSTANCES, facts)
         with threadpool_limits(1):  # with more threads than idle cores every method is several times slower
             for name in names:
-                complete &= _run(EXPERIMENTS[name], level, options.output, fresh=options.fresh)
+                complete &= _run(EXPERIMENTS[name], level, options.output, options)
     stores = {name: Store.open(options.output, name, e.kind).rows for name, e in EXPERIMENTS.items()}
     for name, experiment in EXPERIMENTS.items():
         for file, draw in experiment.pictures if stores[name] else ():
@@ -72,9 +79,11 @@ def main(arguments: list[str] | None = None) -> int:
     return int(not complete)
 
 
-def _run(experiment: Experiment, level: Level, folder: Path, *, fresh: bool) -> bool:
+def _run(experiment: Experiment, level: Level, folder: Path, options: argparse.Namespace) -> bool:
     start = time.monotonic()
-    store: Store[Any] = Store.open(folder, experiment.name, experiment.kind, fresh=fresh)
+    store: Store[Any] = Store.open(folder, experiment.name, experiment.kind, fresh=options.fresh)
+    if options.ours:
+        store.drop(lambda row: row.method in experiment.ours)
     try:
         experiment.run(store, level)
     except DataMissing as missing:
@@ -88,7 +97,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.run", description="The paper's experiments, again.")
     parser.add_argument("--full", action="store_true", help="all sizes, more seeds, converged peers: many hours")
     parser.add_argument("--only", choices=sorted(EXPERIMENTS), action="append", help="this experiment alone")
-    parser.add_argument("--fresh", action="store_true", help="compute rows again that are there")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--fresh", action="store_true", help="compute rows again that are there")
+    again.add_argument("--ours", action="store_true", help="compute the package's rows again, keep those of others")
     parser.add_argument(
         "--page", action="store_true", help="only draw and write docs/background/results.md from the rows there are"
     )

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from legendre.tasks.compare.peers import Effort
-from legendre.tasks.compare.rows import COMPARED, NONZERO
+from legendre.tasks.compare.rows import COMPARED, LABELS, NONZERO
 
+UNORDERED = "adaptive unordered"
+"""The method that arranges the levels of a mode before it grows a basis."""
+NAMES = LABELS | {UNORDERED: "Legendre, adaptive, unordered"}
 FACES_PARAMS = (200, 279, 400, 560, 800, 1120, 1600, 2000, 2800, 4000)
 GRADIENT_SIZES = (1, 2, 5, 10, 20)
 """l of B3(l) on 20^3: 20 to 400 parameters."""
+HELD_OUT_PARAMS = (300, 1000, 2000)
+HELD_OUT_PEERS = ("cp-hals", "tucker-hals", "cp-apr")
 SCALE_SIDES = (20, 50, 100, 200, 300, 400, 500)
 PAPER_TOL = 1e-5
 
@@ -36,6 +41,8 @@ class Level:
         After which a method is given up on a cube.
     recovery_draws
         Random tensors for each setting.
+    held_out_seeds, held_out_effort
+        Of each peer on counts of which half are held out.
     """
 
     seeds: dict[str, int]
@@ -48,6 +55,8 @@ class Level:
     peer_side: int
     scale_seconds: float
     recovery_draws: int
+    held_out_seeds: int
+    held_out_effort: Effort
 
 
 DEFAULT = Level(
@@ -74,6 +83,8 @@ DEFAULT = Level(
     peer_side=200,
     scale_seconds=60.0,
     recovery_draws=20,
+    held_out_seeds=2,
+    held_out_effort=Effort(max_iter=250, seconds=10.0),
 )
 
 FULL = Level(
@@ -87,4 +98,6 @@ FULL = Level(
     peer_side=500,
     scale_seconds=1200.0,
     recovery_draws=200,
+    held_out_seeds=5,
+    held_out_effort=Effort(max_iter=2000, tol=1e-8, seconds=600.0),
 )

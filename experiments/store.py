@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
@@ -31,6 +33,18 @@ class Store(Generic[CsvRecord]):
             set_aside(path)
         drop_retired(path)
         return cls(path, kind, read(path, kind))
+
+    def drop(self, retired: Callable[[CsvRecord], bool]) -> None:
+        """Forget rows, on disk first."""
+        kept = [row for row in self.rows if not retired(row)]
+        with tempfile.TemporaryDirectory(dir=self.path.parent) as folder:
+            for row in kept:
+                append(Path(folder) / self.path.name, row)
+            if kept:
+                (Path(folder) / self.path.name).replace(self.path)
+            else:
+                self.path.unlink(missing_ok=True)
+        self.rows[:] = kept
 
     def add(self, row: CsvRecord) -> None:
         """Keep a row, on disk at once."""

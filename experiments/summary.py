@@ -87,14 +87,20 @@ class Verdict:
 
 
 def verdicts(
-    rows: Sequence[Row], support: str, *, peer_support: str, masked: bool = False, peers: Sequence[str] = COMPARED
+    rows: Sequence[Row],
+    support: str,
+    *,
+    peer_support: str,
+    masked: bool = False,
+    peers: Sequence[str] = COMPARED,
+    method: str = ADAPTIVE,
 ) -> list[Verdict]:
-    """Judge every number of parameters and every measure for which both sides have rows."""
+    """Judge every number of parameters and every measure for which both sides have rows; `method` is ours."""
     suffix = MASKED if masked else ""
     found = []
     for asked in sorted({row.asked for row in rows if row.asked}):
         for measure, quantity in MEASURES.items():
-            ours = by_problem(of(rows, ADAPTIVE, support, asked), quantity, min)
+            ours = by_problem(of(rows, method, support, asked), quantity, min)
             others = {name: by_problem(of(rows, name + suffix, peer_support, asked), quantity, min) for name in peers}
             found += _verdict(asked, measure, ours, others, len({row.problem for row in rows}))
     return found

@@ -156,25 +156,6 @@ def rows_of(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def test_the_table_of_balancing_is_the_file_of_its_benchmark() -> None:
-    measured = {
-        (row["problem"], row["method"], row["n_iter"], f"{float(row['seconds']):.3g}", f"{float(row['error']):.0e}")
-        for row in rows_of("balancing")
-    }
-    for problem, method, steps, seconds, _, error in table_of("docs/background/measured.md", "| problem | method"):
-        name = method if method == "plain NumPy IPF" else method.split(" (")[0]
-        assert (problem, name, steps, seconds, error.removesuffix(" (not reached)")) in measured, (problem, method)
-
-
-def test_balancing_says_when_the_machine_was_busy() -> None:
-    """Idle for the first four problems, it says: `other_load` counts cores that other programs used."""
-    idle = list(dict.fromkeys(row["problem"] for row in rows_of("balancing")))[:4]
-    for row in rows_of("balancing"):
-        if row["problem"] in idle:
-            assert float(row["other_load"]) < 0.05
-    assert max(float(row["other_load"]) for row in rows_of("balancing") if row["problem"] not in idle) > 0.9
-
-
 def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> None:
     sparse = {(row["n_params"], f"{float(row['peak_gib']):.2f}", row["status"]) for row in rows_of("sparse")}
     for _, _, _, params, _, _, peak, _, status in table_of("docs/background/measured.md", "| X | zeros"):
@@ -182,12 +163,6 @@ def test_the_tables_of_large_tensors_are_in_the_files_of_their_benchmarks() -> N
     blocks = {f"{float(row['seconds']):.1f} s" for row in rows_of("blocks")}
     for _, total, fit, _, _ in table_of("docs/background/measured.md", "| | sum | fit"):
         assert {total, fit} - {""} <= blocks
-    seconds = sorted(f"{float(row['seconds']):.2g}" for row in rows_of("junction") if row["method"] == "legendre")
-    listed = [
-        row[2].removesuffix(" s")
-        for row in table_of("docs/background/measured.md", "| problem | parameters | legendre")
-    ]
-    assert sorted(f"{float(value):.2g}" for value in listed) == seconds
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])

@@ -1,0 +1,66 @@
+"""A basis grown on levels that the data arrange: the order of people, of images or of zones is nobody's choice."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+import legendre as ld
+from legendre.core.types import FloatArray
+from legendre.tasks.compare.rows import Job, Row, score
+from legendre.tasks.compare.run import Comparison
+
+from .settings import UNORDERED
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged(Comparison):
+    """A tensor of which some modes have no order of their own."""
+
+    modes: tuple[int, ...] = ()
+
+    @classmethod
+    def without_order(cls, X: FloatArray, modes: tuple[int, ...], support: str = "all", problem: str = "") -> Arranged:
+        """Name the modes whose levels may come in any order."""
+        plain = Comparison.of(X, support, problem)
+        return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)}, modes=modes)
+
+    def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
+        """List one fit for each number of parameters."""
+        del seeds, methods
+        return [Job(UNORDERED, n) for n in params]
+
+    def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
+        """Run the first job twice: a first run may load compiled code."""
+        rows = self.run(job)
+        if UNORDERED not in warm:
+            warm.add(UNORDERED)
+            rows = self.run(job)
+        return rows
+
+    def run(self, job: Job) -> tuple[Row, ...]:
+        """Arrange the levels, grow and fit; all of it counts."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has status and residual
+            start = time.perf_counter()
+            fit = ld.decompose(self.data, ld.adaptive(job.asked), unordered=self.modes)
+            seconds = time.perf_counter() - start
+        return (
+            Row(
+                UNORDERED, job.asked, None, fit.status.name, fit.n_params, fit.n_iter, seconds=seconds,
+                residual=fit.residual, problem=self.problem, support=self.support, note=f"modes {self.modes} arranged",
+                **asdict(score(self.X, fit.without_labels().tensor())),
+            ),
+        )  # fmt: skip
+
+
+def arrangement_bits(levels: int) -> float:
+    """Return the bits that name one of all orders of the levels.
+
+    >>> round(arrangement_bits(4), 3)  # 24 orders
+    4.585
+    """
+    return math.lgamma(levels + 1) / math.log(2)
