@@ -118,10 +118,12 @@ class BoltzmannMachine(Estimator):
         """Learn from samples: n rows of N levels, which count from 0; or of labels. Counts go to `fit_tensor`."""
         del y
         samples = samples_of(X, "samples")
-        names = samples.text_names if self.names is None else self.names
-        listed, own = entries(names) or [], samples.text_names
-        if own is not None and set(map(str, listed)) == set(own):
-            samples = samples.by_name(listed, "samples")
+        own = samples.text_names
+        names = own if self.names is None else self.names
+        if own is not None and self.names is not None:
+            listed = entries(names) or []
+            if set(map(str, listed)) == set(own):
+                samples = samples.by_name(listed, "samples")
         variables = Variables.learned(samples, names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
