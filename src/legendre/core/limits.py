@@ -103,6 +103,7 @@ larger fit is checked for all but that eta and psi are those of its theta."""
 LARGEST_REPEATED = 1 << 28  # cells of a broadcast view, which is not held in memory, that are read one by one
 MOST_SETS = 1 << 17  # sets of modes that a basis of interactions goes through one by one (10 seconds)
 MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them
+MANY_LEVELS = 100  # levels of a column from which a summary says that hardly any of them repeats
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
 LARGEST_GROWN = 5_000  # parameters that a basis grows to: a step there takes seconds, and there are hundreds of rounds

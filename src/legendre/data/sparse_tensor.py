@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.html import fragment
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Form, Origin
 from legendre.core.text_table import NamedValues, shortened
 from legendre.core.types import AnyArray
 
@@ -147,9 +147,25 @@ class SparseTensor:
         if self.names is None and self.levels is None:
             return PLAIN
         labels = Labels(self.shape, self.names, self.levels)
+        notes = self._rarely_repeated()
         if self.library is None:
-            return Origin(labels)
-        return Origin(labels, form="series" if self.library == "pandas" else "rows", library=self.library)
+            return Origin(labels, notes=notes)
+        form: Form = "series" if self.library == "pandas" else "rows"
+        return Origin(labels, form=form, library=self.library, notes=notes)
+
+    def _rarely_repeated(self) -> tuple[str, ...]:
+        """Name modes of events that have nearly a level for each of them, such as times to the second."""
+        named = zip(self.names or (), self.levels or (), strict=False)
+        long = [(name, len(own)) for name, own in named if own is not None and len(own) >= limits.MANY_LEVELS]
+        if not long or self.values.dtype.kind not in "iu":
+            return ()
+        events = int(self.values.sum())
+        return tuple(
+            f"{name} has {n:,} levels for {events:,} events, so that hardly any repeats. If it is a time or a number, "
+            "cut it into parts that do (hours, days, bins)."
+            for name, n in long
+            if events < 2 * n
+        )
 
     @property
     def nnz(self) -> int:
