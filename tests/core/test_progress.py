@@ -91,7 +91,7 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["fit 1 of 3   uniform, 0 parameters", "fit 3 of 3   Legendre, adaptive, 4 parameters"],
     ),
     "balance": (lambda: ld.balance(SOME, progress=True), ["step 0   max|eta - eta_hat| = "]),
-    "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 9 parameters   KL = "]),
+    "adaptive": (lambda: ld.decompose(SOME, ld.adaptive(9), progress=True), ["growing   6 of 13 parameters   KL = "]),
     "cv": (lambda: ld.decompose(SOME, ld.adaptive("cv"), progress=True), ["5 folds   6 parameters   best so far "]),
 }
 
