@@ -235,6 +235,7 @@ with open(out, "wb") as stream:
 @pytest.mark.parametrize(
     ("basis", "settings"), [("ld.B3(6)", {"max_iter": 80}), ("ld.adaptive(60)", {})], ids=["steps", "growth"]
 )
+@pytest.mark.thread_unsafe(reason="starts processes")
 def test_killed_processes(basis: str, settings: dict[str, Any], tmp_path: Path) -> None:
     """Killed while writing, then at random moments; the last process finds the answer of one that was left alone."""
     path, out = tmp_path / "fit.ckpt", tmp_path / "out.npz"

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from legendre.core import limits
 from legendre.core.npz import checksum
-from legendre.core.types import IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.sparse import observe_rows
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import CHECKSUM
@@ -31,6 +31,23 @@ def decomposable_groups(order: int, rng: np.random.Generator) -> list[tuple[int,
     return groups
 
 
+def only_cliques(patch: pytest.MonkeyPatch) -> None:
+    """Let small problems take the way of those that no grid can hold."""
+    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
+        patch.setattr(limits, name, 0)
+
+
+def table_of(dense: Decomposition) -> FloatArray:
+    assert dense.data is not None
+    return np.asarray(dense.data.here().values, dtype=np.float64)
+
+
+def listed(dense: Decomposition) -> tuple[IntArray, FloatArray, tuple[int, ...]]:
+    """Return the entries of X, and its shape."""
+    table = table_of(dense)
+    return np.argwhere(table), table[table > 0], table.shape
+
+
 def pair_of_fits(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Decomposition, Decomposition, np.random.Generator]:
@@ -43,8 +60,7 @@ def pair_of_fits(
     np.add.at(table, tuple(rows.T), 1.0)
     basis = ld.interactions(decomposable_groups(len(shape), rng))
     dense = ld.decompose(table, basis)
-    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
-        monkeypatch.setattr(limits, name, 0)
+    only_cliques(monkeypatch)
     fit = ld.decompose(observe_rows(rows, np.ones(n_rows), shape), basis, solver=SOLVERS[seed % len(SOLVERS)])
     return fit, dense, rng
 
@@ -82,6 +98,13 @@ def test_what_vanishes_in_tables_is_what_vanishes_on_the_grid(
     ours, theirs = fit.inference(), dense.inference()
     assert ours.df == theirs.df
     assert_allclose([ours.g2, ours.x2], [theirs.g2, theirs.x2], atol=1e-6)
+    every_mode = ld.interactions([tuple(range(len(fit.shape)))])
+    ratio = ld.likelihood_ratio(dense, ld.decompose(table_of(dense), every_mode))
+    with pytest.MonkeyPatch.context() as patch:
+        only_cliques(patch)
+        own = ld.likelihood_ratio(fit, ld.decompose(ld.from_coords(*listed(dense)), every_mode))
+    assert own.df == ratio.df
+    assert own.statistic == pytest.approx(ratio.statistic, abs=1e-6)
     if fit.n_params:
         assert_allclose(ours.coef().estimate, theirs.coef().estimate, atol=1e-6)
 
@@ -151,6 +174,10 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
     assert {modes: entries.tolist() for modes, entries in fit.vanishing_margins.items()} == {(40, 41): [[1, 1]]}
     with pytest.raises(ld.errors.TooLarge, match=r"never formed. fit.n_vanishing tells their number, fit.vanishing_m"):
         _ = fit.vanishing_cells
+    smaller = ld.BoltzmannMachine([(k, k + 1) for k in range(98)]).fit(rows).decomposition_
+    assert ld.likelihood_ratio(smaller, fit).df == 1
+    with pytest.raises(ld.errors.InvalidQuery, match=r"expectation: Q has 1.3e30 cells in 100 modes"):
+        fit.expectation(lambda *_: 0.0)
     with pytest.raises(ld.errors.InvalidQuery, match="some cells vanish, and which combinations"):
         fit.inference().coef()
 
@@ -158,8 +185,7 @@ def test_an_unseen_state_of_a_chain_of_order_100() -> None:
 def test_an_unseen_level_of_a_distributed_tensor_is_decided_by_its_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one-body bases the margins of the modes are known, which are all tables that there are."""
     array = pytest.importorskip("dask.array")
-    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
-        monkeypatch.setattr(limits, name, 0)
+    only_cliques(monkeypatch)
     X = np.outer([0, 1, 2], [3, 0, 1, 2])
     fit = ld.decompose(array.from_array(X, chunks=2), "B1")
     assert (fit.status, fit.n_vanishing) == (ld.Status.AT_BOUNDARY, 6)
@@ -181,8 +207,7 @@ CHANGES: dict[str, tuple[str, Any, str]] = {
 def test_a_file_that_names_other_vanishing_cells_is_refused(
     change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("CLIQUES_FROM", "CLIQUES_GAIN", "LARGEST_MASS"):
-        monkeypatch.setattr(limits, name, 0)
+    only_cliques(monkeypatch)
     rows = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 1], [1, 0, 0], [0, 1, 0]])
     fit = ld.decompose(observe_rows(rows, np.ones(6), (2, 2, 2)), ld.interactions([(0, 1), (1, 2)]))
     fit.save(tmp_path / "fit.npz")

@@ -21,7 +21,7 @@ from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
 from legendre.model.space import cliques_of
-from legendre.results.on_grid import TIE, OnGrid
+from legendre.results.on_grid import OF_MODES, TIE, OnGrid, check_formed
 from legendre.results.query import impossible
 
 RARE = 1e-200
@@ -143,6 +143,7 @@ class OnCliques:
 
     def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
         """Sum ``q f`` over all cells, where a grid of them can be formed."""
+        check_formed(self.model.support.shape, "expectation", OF_MODES)
         return self._grid.expectation(f)
 
     def sum_of_squares(self) -> float:

@@ -31,6 +31,9 @@ LEVEL = 1e-6
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
+OF_MODES = "Name the modes that f depends on: expectation(f, modes=...)."
+
+
 @dataclass(frozen=True, eq=False)
 class OnGrid:
     """A member of a model on a grid."""
@@ -100,7 +103,7 @@ class OnGrid:
     def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
         """Sum ``q f`` over the cells with probability."""
         shape = self.model.support.shape
-        check_formed(shape, "expectation", "Name the modes that f depends on: expectation(f, modes=...).")
+        check_formed(shape, "expectation", OF_MODES)
         read = partial(called, f, shape) if callable(f) else values_of(f, shape).__getitem__
         return sum(summed(q, read(rows), rows.start) for rows, q in self._blocks())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,9 @@ from legendre.core.text_table import NamedValues, Table
 from legendre.core.ties import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
+from legendre.model.cliques.face import n_free, parts_of, with_parts
+from legendre.model.cliques.messages import propagate
+from legendre.model.cliques.tables import saturated
 from legendre.model.model import Model
 from legendre.results.base import Storable
 from legendre.results.check import same
@@ -138,6 +141,8 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     support = fit.model.support
     if fit.alive is None:
         return _rank(basis, support)
+    if (found := _rank_in_tables(basis, fit)) is not None:
+        return found
     # each box between the cuts of both bases lies in one box of the fit, and carries probability where that does
     both = joined([basis, fit.model.terms], len(fit.shape))
     model = Model.of(support, None, both.cells, ties=both.ties)
@@ -147,6 +152,22 @@ def _rank_on_face(basis: Terms, fit: Decomposition) -> Rank:
     face = model.on_face(model.alive & fit.model.space.on_grid(fit.alive)[np.ix_(*inside)])
     within = face.with_columns(_places(basis, both))
     return rank_of(within, independent(within))
+
+
+def _rank_in_tables(basis: Terms, fit: Decomposition) -> Rank | None:
+    """Count them in tables over cliques, where the fit and the basis have such; ``None`` elsewhere."""
+    own = fit.model.on_face(fit.alive).space
+    other = Model.of(fit.model.support, None, basis.cells, ties=basis.ties).space
+    if own.form != "cliques" or other.form != "cliques" or other.ties is not None or not saturated(other.tables):
+        return None
+    parts, tree = parts_of(own.tables), other.tables.tree
+    held = all(set(modes) <= set(tree.cliques[tree.home_of(modes)].modes) for modes, _ in parts)
+    if not held or not all(map(np.array_equal, own.quotient.cuts, other.quotient.cuts)):
+        return None
+    tables = with_parts(other.tables, parts)
+    # a table's cell that no cell of the grid is left to has no margin either
+    _, uniform = propagate(tables, np.zeros(len(basis.cells)))
+    return Rank(n_free(replace(tables, alive=uniform.margins > 0)))
 
 
 def _places(some: Terms, terms: Terms) -> IntArray:
