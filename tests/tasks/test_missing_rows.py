@@ -227,6 +227,20 @@ def test_sparse_rows_end_on_the_boundary_exactly() -> None:
         assert saturated_model.g2 == pytest.approx(0.0, abs=1e-5)
 
 
+def test_a_likelihood_with_two_maxima_is_not_called_concave() -> None:
+    """Twelve rows whose likelihood has two maxima: the lower one is what it says, a local maximum."""
+    rows, formula = drawn(24, n=12, share=0.3), "a*b + b*c"
+    m = em(rows, formula, variables=list(NAMES), levels=LEVELS)
+    value, k = objective(rows, design(formula)), design(formula).shape[1]
+    start = np.random.default_rng(0).normal(size=k)
+    other = -minimize(value, start, method="BFGS", options={"gtol": 1e-6}).fun
+    assert other > m.log_likelihoods[-1] + 0.01
+    assert m.converged
+    assert m.local_maximum
+    assert not m.global_maximum
+    assert "there may be others" in repr(m)
+
+
 def test_variables_that_are_never_known_together() -> None:
     rows: Rows = {"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": [10, 5, 8, 4]}
     both = em(rows, "a*b", counts="n")
