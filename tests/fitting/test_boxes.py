@@ -293,6 +293,7 @@ def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> No
         n, own = x.sum(), 0 if start == "empty" else 11
         price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
         assert fit.n_params > own
+        assert fit.refit is not None
         for i in range(own, fit.n_params):
             without = fit.refit(np.delete(np.arange(fit.n_params), i))
             assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
