@@ -180,10 +180,9 @@ def test_symmetry_needs_the_same_levels() -> None:
 
 
 def test_doors_that_take_cells_only_say_which_take_ties() -> None:
-    words = r"uniform\(0, 1\) has tied parameters .* which decompose and plan take"
+    words = r"uniform\(0, 1\) has tied parameters .* which decompose, plan and complete take"
     for call in (
         lambda: ld.hidden(np.ones((3, 3)), ld.ties.uniform(0, 1), [2]),
-        lambda: ld.complete(np.ones((3, 3)), ld.ties.uniform(0, 1)),
         lambda: ld.geometry.ladder(np.ones((3, 3)), [ld.ties.uniform(0, 1)]),
         lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(3, start=ld.ties.uniform(0, 1))),
     ):

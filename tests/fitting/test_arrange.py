@@ -1,6 +1,8 @@
 """Levels without an order: arranged by the data, undone in every answer."""
 
+import itertools
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,7 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
     assert list(fit.tensor()["from"].values) == places
     assert_allclose(fit.tensor().values, ld.decompose(X, ld.adaptive(6), unordered=[0]).tensor())
     assert "levels of from arranged by the data; see fit.arrangement" in fit.summary()
+    assert f"arrangement         {fit.arrangement_bits:.0f} bits, not counted in AIC and BIC" in fit.summary()
     assert ld.decompose(table, ld.adaptive(6), unordered=()).arrangement == {}
     assert ld.decompose(table, ld.interactions(1)).arrangement == {}
     again = ld.decompose(table, fit.basis, unordered=fit.arrangement)
@@ -245,3 +248,24 @@ def test_without_labels_the_order_is_that_of_x_too(X: FloatArray) -> None:
     assert_allclose(
         tests.residuals(cells=[[3, 2, 1], [7, 0, 5]]), [tests.residuals()[3, 2, 1], tests.residuals()[7, 0, 5]]
     )
+
+
+@pytest.mark.parametrize(("basis", "ways"), [([[2, 0]], 15), ([[2, 0], [3, 1]], 60), ([[0, 1]], 1), (ld.full(), 720)])
+def test_bits_count_the_arrangements_that_make_a_difference(basis: Any, ways: int) -> None:
+    """Of six levels: how many ways there are to deal them out to the intervals, by counting all permutations."""
+    fit = ld.decompose(np.arange(1.0, 13.0).reshape(6, 2), basis, unordered=[0])
+    cuts = fit.model.quotient.cuts[0].tolist()
+    parts = {
+        tuple(frozenset(order[a:b]) for a, b in pairwise([*cuts, 6])) for order in itertools.permutations(range(6))
+    }
+    assert len(parts) == ways
+    assert fit.arrangement_bits == pytest.approx(np.log2(ways))
+    assert ld.decompose(np.arange(1.0, 13.0).reshape(6, 2), basis).arrangement_bits == 0.0
+
+
+def test_comparisons_name_an_arrangement() -> None:
+    X = np.random.default_rng(0).poisson(9, (7, 5))
+    table = xr.DataArray(X, dims=["zone", "hour"], coords={"zone": list("gfedcba")})
+    rows = [row for row in ld.compare(table, [6], peers=()) if row.method == "adaptive"]
+    assert "levels of zone arranged by the data: " in rows[0].note
+    assert "bits beside the parameters" in rows[0].note

@@ -20,6 +20,8 @@ from legendre.fitting.boxes.candidates import choose, orientations
 from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
 from legendre.fitting.boxes.ground import BoxList, Ground
 from legendre.fitting.boxes.grow import box_terms
+from legendre.fitting.boxes.paying import paying
+from legendre.fitting.boxes.state import Growing
 from oracles import FloatArray
 from strategies import seeds, shapes
 
@@ -194,9 +196,13 @@ def test_boxes_come_back_from_files_and_checkpoints(tmp_path: Path) -> None:
 
 def test_what_boxes_refuse() -> None:
     x = np.ones((3, 3)) + np.eye(3)
-    for size in (0, 1.5, "bic"):
+    for size in (0, 1.5, None):
         with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\(.*\): pass a number of parameters >= 1"):
             ld.boxes(size)  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidBasis, match=r"unknown criterion 'cv'"):
+        ld.boxes("cv")  # type: ignore[arg-type]
+    with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\('bic'\) needs counts"):
+        ld.decompose(x + 0.5, ld.boxes("bic"))
     with pytest.raises(ld.errors.InvalidBasis, match=r"boxes\(\.\.\.\) stands alone: only decompose can grow it"):
         ld.decompose(x, ld.boxes(2) | ld.B1())
     with pytest.raises(ld.errors.InvalidBasis, match=r"the start already has 4 parameters"):
@@ -275,3 +281,46 @@ def test_the_picture_shows_levels_and_factors() -> None:
         ld.decompose(x, ld.features({"f": lambda i, j: i * j**2 + 0.5 * i})).plot.boxes()
     with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1"):
         fit.plot.boxes(most=0)
+
+
+@pytest.mark.parametrize("criterion", ["bic", "aic"])
+@pytest.mark.parametrize("start", ["empty", "interactions(1)"])
+def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.poisson(5.0, (6, 7))
+        x[1:4, 2:5] += rng.poisson(40.0, (3, 3))
+        fit = ld.decompose(x, ld.boxes(criterion, start=start))
+        n, own = x.sum(), 0 if start == "empty" else 11
+        price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
+        assert fit.n_params > own
+        assert fit.refit is not None
+        for i in range(own, fit.n_params):
+            without = fit.refit(np.delete(np.arange(fit.n_params), i))
+            assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
+        assert [step.n_params for step in fit.path] == sorted(step.n_params for step in fit.path)
+        assert fit.path[-1].kl == fit.kl
+
+
+def test_bic_finds_the_boxes_that_are_there_and_none_in_noise() -> None:
+    rng = np.random.default_rng(4)
+    mean = np.full((8, 9), 6.0)
+    mean[2:5, 1:6] *= 3.0
+    fit = ld.decompose(rng.poisson(mean), ld.boxes("bic"))
+    assert fit.parameters().names == ("mode 0 2 to 4, mode 1 1 to 5",)
+    assert fit.recipe == "boxes('bic')"
+    assert ld.decompose(rng.poisson(6.0, (8, 9)), "boxes('bic')").n_params == 0
+
+
+def test_a_box_that_others_explain_is_dropped() -> None:
+    """A box that was chosen first; with the true ones beside it, it gains nothing."""
+    rng = np.random.default_rng(0)
+    mean = np.full((8, 8), 20.0)
+    mean[:4, :4] *= 3.0
+    mean[4:, 4:] *= 3.0
+    ground = Ground.of(observe(rng.poisson(mean).astype(float)))
+    boxes = BoxList(np.array([[0, 0], [0, 0], [4, 4]]), np.array([[4, 8], [4, 4], [8, 8]]))
+    least = 5.0 / ground.data.total
+    left = paying(Growing.of(ground, boxes), least, own=0)
+    assert left.boxes.rows.tolist() == [[0, 0, 4, 4], [4, 4, 8, 8]]
+    assert len(paying(Growing.of(ground, boxes), least, own=1).boxes) == 3

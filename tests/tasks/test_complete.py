@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -479,3 +480,42 @@ def test_the_scores_of_folds_do_not_depend_on_the_unit() -> None:
     assert large is not None
     assert large.scores[0].rmse == pytest.approx(small.scores[0].rmse * 2.0**660, rel=1e-9)
     assert large.scores[0].rmse_se == pytest.approx(small.scores[0].rmse_se * 2.0**660, rel=1e-9)
+
+
+TIED = [
+    ld.ties.quasi_symmetric(0, 1),
+    ld.interactions(1) | ld.ties.uniform(0, 1),
+    ld.interactions(1) | ld.ties.linear(0, 1, [[0.0, 1.0, 10.0, 11.0, 50.0], [1.0, 2.0, 4.0, 8.0, 16.0]]),
+    ld.interactions(1) | ld.ties.diagonal(0, 1),
+    ld.features({"far": lambda i, j: abs(i - j) / 3.0, "last": lambda i, j: (j == 4) + 0.0 * i}),
+]
+
+
+@pytest.mark.parametrize("basis", TIED, ids=lambda basis: repr(basis)[:40])
+@pytest.mark.parametrize("seed", range(4))
+def test_tied_parameters_fill_in_what_the_observed_cells_determine(basis: ld.Basis, seed: int) -> None:
+    """What is determined is a matter of ranks; and there a member of the model comes back as it was."""
+    rng = np.random.default_rng(seed)
+    member = ld.decompose(rng.gamma(2.0, size=(5, 5)), basis)
+    seen = rng.random((5, 5)) < 0.6
+    done = ld.complete(np.where(seen, member.tensor(), NAN), basis)
+    cells, ties = np.argwhere(np.ones((5, 5))), member.model.ties
+    assert ties is not None
+    features = zeta_matrix(cells, member.basis) @ ties.matrix().toarray()
+    features /= np.abs(features).max(axis=0)
+    expected = in_row_space(np.hstack([np.ones((25, 1)), features]), seen.ravel()).reshape(5, 5)
+    np.testing.assert_array_equal(done.determined, expected)
+    np.testing.assert_allclose(done.tensor()[expected], member.tensor()[expected], rtol=1e-6)
+    assert np.isnan(done.tensor()[~expected]).all()
+
+
+def test_cross_validation_chooses_among_ties_and_boxes_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    means = np.full((9, 8), 30.0)
+    means[2:6, 3:6] *= 4.0
+    X = np.where(rng.random(means.shape) < 0.2, NAN, rng.poisson(means))
+    done = ld.complete(X, [ld.ties.uniform(0, 1) | ld.interactions(1), ld.boxes(1)], folds=4, rng=0)
+    assert done.fit.recipe == "boxes(1)"
+    assert np.abs(np.log(done.fit.tensor(extend=True) / means)).max() < 0.2
+    done.save(tmp_path / "done.npz")
+    np.testing.assert_allclose(ld.load(tmp_path / "done.npz").tensor(), done.tensor())

@@ -145,8 +145,8 @@ def untied(terms: Terms, basis: Basis) -> IntArray:
     """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for any other."""
     if terms.ties is not None:
         raise InvalidBasis(
-            f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose and plan take. Use a "
-            "basis of cells here, such as interactions(2)."
+            f"{basis!r} has tied parameters (ld.ties, ld.features, ld.boxes), which decompose, plan and complete take. "
+            "Use a basis of cells here, such as interactions(2)."
         )
     return terms.cells
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, cells, is_basis
 from legendre.core.arguments import is_whole
-from legendre.core.errors import InvalidBasis
+from legendre.core.errors import InvalidBasis, unknown_name
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
+
+CRITERIA = ("aic", "bic")
+Criterion = Literal["aic", "bic"]
 
 
 @dataclass(frozen=True)
 class Boxes(Basis):
-    """How many boxes to grow, and which cells to start from."""
+    """How many boxes to grow, or by which criterion, and which cells to start from."""
 
-    size: int
+    size: int | Criterion
     start: Basis | str = "empty"
 
     @property
@@ -32,10 +36,10 @@ class Boxes(Basis):
         )
 
     def __repr__(self) -> str:
-        return f"boxes({self.size}{'' if self.start == 'empty' else f', start={self.start!r}'})"
+        return f"boxes({self.size!r}{'' if self.start == 'empty' else f', start={self.start!r}'})"
 
 
-def boxes(size: int, *, start: Basis | str | ArrayLike = "empty") -> Basis:
+def boxes(size: int | Criterion, *, start: Basis | str | ArrayLike = "empty") -> Basis:
     """Let the data choose boxes of cells, products of intervals, each with a factor on its probability.
 
     A parameter acts on ``lo <= v < hi``, any of the ends open, where one of `adaptive` acts on all that lies above a
@@ -44,7 +48,9 @@ def boxes(size: int, *, start: Basis | str | ArrayLike = "empty") -> Basis:
     Parameters
     ----------
     size
-        The number of parameters, those of the start included.
+        The number of parameters, those of the start included. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added
+        while one pays, and those that do not, all others fitted again, are dropped. The price of a box is that of a
+        cell in `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid: far more than cells.
     start
         A basis of cells to start from; they count, and stay.
 
@@ -66,6 +72,10 @@ def boxes(size: int, *, start: Basis | str | ArrayLike = "empty") -> Basis:
     >>> fit.parameters().names, fit.theta.round(6).tolist(), round(fit.kl, 12)
     (('mode 0 2 to 3, mode 1 3 to 6',), [1.609438], 0.0)
     """
-    if not is_whole(size, 1):
-        raise InvalidBasis(f"boxes({size!r}): pass a number of parameters >= 1.")
-    return Boxes(int(size), start if isinstance(start, str) or is_basis(start) else cells(start))
+    if isinstance(size, str):
+        if size not in CRITERIA:
+            raise InvalidBasis(unknown_name("criterion", size, CRITERIA))
+    elif not is_whole(size, 1):
+        raise InvalidBasis(f"boxes({size!r}): pass a number of parameters >= 1, 'bic' or 'aic'.")
+    given = start if isinstance(start, str) or is_basis(start) else cells(start)
+    return Boxes(size if isinstance(size, str) else int(size), given)

@@ -17,7 +17,7 @@ from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.tasks.compare.peers import ADVICE
 from legendre.tasks.compare.plots import draw
-from legendre.tasks.compare.rows import Row
+from legendre.tasks.compare.rows import ADAPTIVE, Row
 from legendre.tasks.compare.run import Comparison
 
 
@@ -81,7 +81,8 @@ def show(rows: Sequence[Row], title: str) -> None:
     console = Console(highlight=False)
     console.width = max(console.width, 110)  # do not fold lines in a pipe
     console.print(table)
-    for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in rows if not row.scored):
+    told = [row for row in rows if not row.scored or (row.method == ADAPTIVE and row.note)]
+    for remark in dict.fromkeys(f"{row.label}: {row.note}" for row in told):
         console.print(remark, soft_wrap=True, markup=False)
     if any(row.seed is not None for row in rows):
         console.print("Of several seeds the row shows the best RMSE and the best KL, and the mean time.")

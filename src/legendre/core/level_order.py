@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.core.types import AnyArray, IntArray
+
+
+def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
+    """Return log2 of the number of ways to deal the levels of each mode out to intervals of these lengths, in order.
+
+    >>> ordered_parts_bits([[2, 2]]), ordered_parts_bits([[1, 1, 1, 1], [5]])  # 6 ways; 4! ways, and one
+    (2.584..., 4.584...)
+    """
+    return sum(math.lgamma(sum(n) + 1) - sum(math.lgamma(k + 1) for k in n) for n in lengths) / math.log(2.0)
 
 
 def inverse(order: IntArray | None) -> IntArray | None:

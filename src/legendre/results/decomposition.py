@@ -11,6 +11,7 @@ import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.core.labels import Labels
+from legendre.core.level_order import ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.blas_threads import dot
 from legendre.core.text_table import Table
@@ -154,6 +155,15 @@ class Decomposition(Refits):
     def labels(self) -> Labels:
         """What the modes of X and their levels are called."""
         return self.origin.of(self.shape)
+
+    @property
+    def arrangement_bits(self) -> float:
+        """The information in `arrangement` that Q depends on, in bits: which levels lie between two cuts of the basis.
+
+        Criteria do not count it.
+        """
+        lengths, order = self.model.quotient.lengths, self.labels.order or ()
+        return ordered_parts_bits([lengths[k].astype(int).tolist() for k, by in enumerate(order) if by is not None])
 
     @property
     def n_vanishing(self) -> int:

@@ -52,6 +52,8 @@ def tables(fit: Decomposition) -> list[Table]:
     ]
     if fit.reason is not None:
         rows.insert(3, ("why this basis", fit.reason))
+    if fit.arrangement:
+        rows.insert(-7, ("arrangement", f"{fit.arrangement_bits:.0f} bits, not counted in AIC and BIC"))
     if fit.n_vanishing:
         rows.insert(-1, ("vanishing cells", str(fit.n_vanishing)))
     return [NamedValues("Legendre decomposition", [*rows, *(("note", note) for note in fit.origin.notes)])]

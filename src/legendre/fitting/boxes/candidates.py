@@ -123,7 +123,9 @@ def _different(boxes: BoxList, known: BoxList) -> BoxList:
     return boxes.of(fresh)
 
 
-def choose(schur: FloatArray, gap: FloatArray, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
+def choose(
+    schur: FloatArray, gap: FloatArray, count: int, least: float = 0.0
+) -> tuple[IntArray, FloatArray, FloatArray]:
     """Choose boxes one by one, each by its gain ``g^2 / (2 s)`` given those before it.
 
     Parameters
@@ -134,6 +136,8 @@ def choose(schur: FloatArray, gap: FloatArray, count: int) -> tuple[IntArray, Fl
         How far their means are from the data's, given the basis, in units of their deviations.
     count
         How many to choose at most.
+    least
+        What each must gain.
 
     Returns
     -------
@@ -147,7 +151,7 @@ def choose(schur: FloatArray, gap: FloatArray, count: int) -> tuple[IntArray, Fl
     for c in range(len(rows)):
         value = np.where(open_ & (left > NEW), gap**2 / (2.0 * np.maximum(left, NEW)), -1.0)
         best = int(value.argmax())
-        if value[best] <= 0.0:
+        if value[best] <= least:
             break
         row = (schur[best] - rows[:c, best] @ rows[:c]) / np.sqrt(left[best])
         gap -= row * (gap[best] / np.sqrt(left[best]))

@@ -75,6 +75,14 @@ class BoxFactor:
         with few_threads(len(half)):
             return np.asarray(blas.dtrsv(self.lower, half, lower=1, trans=1)) * self.scale
 
+    def inverse_diagonal(self) -> FloatArray:
+        """Return the diagonal of the inverse of the covariances."""
+        if not len(self.boxes):
+            return np.zeros(0)
+        with few_threads(len(self.boxes), least=0):
+            inverse, _ = lapack.dpotri(self.lower, lower=1)
+        return np.asarray(np.diagonal(inverse) * self.scale**2)
+
     def with_others(self, boxes: BoxList, eta: FloatArray, scale: FloatArray) -> FloatArray:
         """Compute the correlations of other boxes with these, m x k."""
         from legendre.core.sums.kernels.boxes import box_correlations

@@ -22,6 +22,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.boxes.ground import BoxList, Ground
+from legendre.fitting.boxes.paying import MOST_PASSES, cost, paying, price
 from legendre.fitting.boxes.state import DONE, SHARE, STEPS, Growing
 from legendre.results.rounds import Round, pack_rounds, unpack_rounds
 
@@ -72,31 +73,56 @@ def grow_boxes(recipe: Boxes, data: Observation, record: Record | None = None, s
 def _grow(recipe: Boxes, data: Observation, say: Say | None) -> BoxGrowth:
     """Add boxes until there are as many as wanted, or none is left that gains."""
     dense = in_memory(data, "boxes")
-    if len(data.shape) > MOST_MODES or recipe.size > limits.LARGEST_GROWN:
+    least, most = price(recipe, dense), recipe.size if isinstance(recipe.size, int) else limits.LARGEST_GROWN
+    if len(data.shape) > MOST_MODES or most > limits.LARGEST_GROWN:
         raise InvalidBasis(
             f"{recipe!r} on {len(data.shape)} modes: boxes grow up to {limits.LARGEST_GROWN:,} parameters and "
             f"{MOST_MODES} modes. Ask for fewer, or sum modes out."
         )
     start = as_basis(recipe.start).select(data)
-    if len(start) > recipe.size:
+    if len(start) > most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(start)} parameters.")
     ground = Ground.of(dense)
     growing = Growing.of(ground, BoxList(start, np.broadcast_to(ground.shape, start.shape).astype(np.int64)))
     rounds = [_round(growing)]
-    least = min(max(recipe.size // FIRST, 1), MOST_AT_FIRST)
-    while len(growing.boxes) < recipe.size:
+    _forward(growing, rounds, most, least, say)
+    if least > 0:
+        growing = _settled(growing, rounds, least, len(start), say)
+    terms = box_terms(growing.boxes, data.labels, len(start))
+    return BoxGrowth(growing.boxes, terms, growing.theta, tuple(rounds))
+
+
+def _forward(growing: Growing, rounds: list[Round], most: int, least: float, say: Say | None) -> None:
+    """Add boxes, a few in each round, until there are `most` or none gains more than `least`."""
+    at_first = min(max(most // FIRST, 1), MOST_AT_FIRST) if least == 0 else 1
+    while len(growing.boxes) < most:
         known = len(growing.boxes)
         with few_threads(known, least=0):
-            gained = growing.add(min(max(int(SHARE * known), least), recipe.size - known))
+            gained = growing.add(min(max(int(SHARE * known), at_first), most - known), least)
             if len(growing.boxes) == known:
                 break
             growing.fit(DONE * gained, STEPS)
         rounds.append(_round(growing))
         if say is not None:
-            place = f"{len(growing.boxes)} of {recipe.size} boxes"
-            say(f"growing   {place}   KL = {growing.kl:.4g}", len(growing.boxes) / recipe.size)
-    terms = box_terms(growing.boxes, data.labels, len(start))
-    return BoxGrowth(growing.boxes, terms, growing.theta, tuple(rounds))
+            place = f"{len(growing.boxes)} boxes" if least > 0 else f"{len(growing.boxes)} of {most} boxes"
+            say(f"growing   {place}   KL = {growing.kl:.4g}", None if least > 0 else len(growing.boxes) / most)
+
+
+def _settled(growing: Growing, rounds: list[Round], least: float, own: int, say: Say | None) -> Growing:
+    """Drop boxes that do not pay, and add others in their place while that pays; every box that is left does."""
+    with few_threads(len(growing.boxes), least=0):
+        best = paying(growing, least, own)
+        for _ in range(MOST_PASSES):
+            other = Growing.of(best.ground, best.boxes)
+            _forward(other, [], limits.LARGEST_GROWN, least, say)
+            if len(other.boxes) == len(best.boxes):
+                break
+            other = paying(other, least, own)
+            if not cost(other, least) < cost(best, least):
+                break
+            best = other
+    rounds[:] = [step for step in rounds if step.n_params < len(best.boxes)] + [_round(best)]
+    return best
 
 
 def _round(growing: Growing) -> Round:

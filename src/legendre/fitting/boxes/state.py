@@ -56,13 +56,13 @@ class Growing:
         self.factor = BoxFactor.of(self.ground, self.point.sums, boxes)
 
     @classmethod
-    def of(cls, ground: Ground, boxes: BoxList) -> Growing:
-        """Begin with some boxes, and fit them."""
+    def of(cls, ground: Ground, boxes: BoxList, target: float = 1e-8) -> Growing:
+        """Begin with some boxes, and fit them: half the squared Newton decrement is then at most `target`."""
         started = cls(ground, ground.weights, BoxList(boxes.lo[:0], boxes.hi[:0]), np.arange(0))
         if len(boxes):
             started._take(boxes)
             started.factor = BoxFactor.of(ground, started.point.sums, started._free_boxes)
-            started.fit(1e-8, 10 * STEPS)
+            started.fit(target, 10 * STEPS)
         return started
 
     @property
@@ -93,10 +93,16 @@ class Growing:
         means = self.ground.sums(sums, self._free_boxes)
         return Point(theta, z, q, sums, psi, psi - float(theta @ self.hat), means)
 
-    def add(self, count: int) -> float:
-        """Add boxes, at most `count`; return what they gain together, to second order."""
+    def add(self, count: int, least: float = 0.0) -> float:
+        """Add boxes, at most `count`; return what they gain together, to second order.
+
+        Where each must gain something, boxes with none or all of the data are left out: no sample shows that an event
+        is impossible.
+        """
         ground, factor = self.ground, self.factor
         found = candidates(ground, self.point.sums, factor, max(OVER * count, FEWEST), self.turn)
+        if least > 0:
+            found = found.of(inverse_deviation(ground.sums(ground.data_sums, found)) > 0)
         self.turn += 1
         if not len(found):
             return 0.0
@@ -106,7 +112,7 @@ class Growing:
         schur = correlations(ground, factor.anchor, found, eta, scale) - rows @ rows.T
         gap = (ground.sums(ground.data_sums, found) - ground.sums(self.point.sums, found)) * scale
         gap -= rows @ factor.half((self.hat - self.point.means) * factor.scale)
-        chosen, gains, own = choose(schur, gap, count)
+        chosen, gains, own = choose(schur, gap, count, least)
         if not len(chosen):
             return 0.0
         kept = self._take(found.of(chosen))
@@ -164,6 +170,12 @@ class Growing:
         if dead.any():
             self.weights = np.where(dead, 0.0, 1.0 if self.weights is None else self.weights)
         return kept
+
+    def losses(self) -> FloatArray:
+        """Estimate what KL rises by without each box, to second order; 0 for those that only keep cells empty."""
+        out, anchored = np.zeros(len(self.boxes)), BoxFactor.of(self.ground, self.point.sums, self._free_boxes)
+        out[self.free] = self.point.theta**2 / (2.0 * anchored.inverse_diagonal())
+        return out
 
     def fit(self, target: float, steps: int) -> None:
         """Take chord steps until half the squared Newton decrement is at most `target`."""

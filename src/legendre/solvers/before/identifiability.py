@@ -8,6 +8,7 @@ cells is 0 at v too. A few random such functions decide for all cells at once: e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
     functions = None if margins is None else from_tables(margins, seen)
     if functions is not None and _clear(functions, seen):
         return functions
-    functions = from_gram(model, seen) if model.n_params <= limits.LARGEST_MATRIX else None
+    functions = from_gram(model, seen) if len(model.positions) <= limits.LARGEST_MATRIX else None
     return functions if functions is not None and _clear(functions, seen) else None
 
 
@@ -84,23 +85,36 @@ def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArr
     error that the first one left on the observed cells.
     """
     places = np.concatenate([np.zeros((1, seen.ndim), dtype=np.int64), model.positions])
-    gram = _gram(places, seen)
+    gram, ties = _gram(places, seen), _tied(model)
+    if ties is not None:
+        gram = ties.T @ (ties.T @ gram).T
     kept = independent_columns(gram.copy(), int(seen.sum()))
-    lost = np.setdiff1d(np.arange(len(places)), kept)
+    lost = np.setdiff1d(np.arange(len(gram)), kept)
     if every and len(lost) > limits.MOST_DIRECTIONS:
         return None
     factor = factorise(gram[np.ix_(kept, kept)], int(seen.sum()))
     draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(DRAWS, len(lost)))
     functions = np.empty((len(draws), *seen.shape))
     for function, draw in zip(functions, draws, strict=True):
-        coefficients = np.zeros(len(places))
+        coefficients = np.zeros(len(gram))
         coefficients[lost] = draw
-        function[...] = _on_grid(places, coefficients, seen.shape)
+        function[...] = _on_grid(places, coefficients if ties is None else ties @ coefficients, seen.shape)
         for _ in range(2):
-            above = zeta_adjoint(np.where(seen, function, 0.0))[tuple(places[kept].T)]
-            coefficients[kept] -= factor.solve(above)
-            function[...] = _on_grid(places, coefficients, seen.shape)
+            above = zeta_adjoint(np.where(seen, function, 0.0))[tuple(places.T)]
+            coefficients[kept] -= factor.solve((above if ties is None else ties.T @ above)[kept])
+            function[...] = _on_grid(places, coefficients if ties is None else ties @ coefficients, seen.shape)
     return functions
+
+
+def _tied(model: Model) -> Any:
+    """Return how cells of the basis are tied, the bottom first, as a sparse matrix whose features are at most 1."""
+    if model.ties is None:
+        return None
+    from scipy.sparse import block_diag, diags
+
+    matrix = model.ties.matrix()
+    sizes = np.asarray(abs(matrix).sum(axis=0)).ravel()
+    return block_diag([np.ones((1, 1)), matrix @ diags(1.0 / np.maximum(sizes, np.finfo(np.float64).tiny))]).tocsr()
 
 
 def _gram(places: IntArray, seen: BoolArray) -> FloatArray:

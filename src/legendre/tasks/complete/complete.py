@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, untied
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.memory import memory_told
+from legendre.core.ties import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
@@ -64,7 +65,8 @@ def complete(
         not listed are 0, or missing with ``support="nonzero"``. Every cell is held in memory.
     basis
         As in `decompose`, but laid out on the whole grid, missing cells included; or several candidates, a list of
-        `Basis` objects and strings, from which cross-validation chooses, see `folds`.
+        `Basis` objects and strings, from which cross-validation chooses, see `folds`. Parameters may be tied
+        (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
     support
         What was observed: ``"all"`` that is a number, ``"nonzero"`` (0 means missing), or a boolean array. A cell
         outside is missing whatever X says there.
@@ -200,13 +202,17 @@ class OnGrid(Basis):
     recipe: Basis
 
     def select(self, data: Observation) -> IntArray:
-        """List the cells of the recipe as if missing cells were observed to be 0."""
+        """List the cells of a recipe without ties."""
+        return untied(self.terms(data), self)
+
+    def terms(self, data: Observation) -> Terms:
+        """List the cells of the recipe, and how they are tied, as if missing cells were observed to be 0."""
         mask = data.support.mask
         if mask is None:
-            return self.recipe.select(data)
+            return self.recipe.terms(data)
         dense = in_memory(data, "complete")
         filled = np.where(mask, dense.values, 0)
-        return self.recipe.select(replace(dense, values=filled, missing=None, support=Support(data.support.shape)))
+        return self.recipe.terms(replace(dense, values=filled, missing=None, support=Support(data.support.shape)))
 
     def __repr__(self) -> str:
         return repr(self.recipe)
@@ -228,4 +234,6 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 def _on_grid(recipe: Basis) -> Basis:
     if (growing := recipe.growing) is not None:
         return replace(growing, start=OnGrid(as_basis(growing.start)))
+    if (boxed := recipe.boxed) is not None:
+        return boxed if boxed.start == "empty" else replace(boxed, start=OnGrid(as_basis(boxed.start)))
     return OnGrid(recipe)

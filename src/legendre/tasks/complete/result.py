@@ -203,8 +203,9 @@ def check(arrays: Archive, found: Completion) -> None:
     if not (seen | ~omega).all() or not (values[seen] >= 0).all() or np.isinf(values).any():
         raise arrays.unfit("observed cells are missing or negative")
     mass = np.where(omega, np.nan_to_num(values), 0.0)
-    eta_hat = zeta_adjoint(mass / total)[tuple(fit.basis.T)]
-    if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED):
+    eta_hat, ties = zeta_adjoint(mass / total)[tuple(fit.basis.T)], fit.model.ties
+    eta_hat, size = (eta_hat, 1.0) if ties is None else (ties.collect(eta_hat), ties.size)
+    if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED * size):
         raise arrays.unfit("the fit is not one to the observed values")
     model = model_tensor(fit, extend=True)
     filled = ~seen & np.isfinite(values) & np.isfinite(model) & (values != 0)  # 0 at the boundary, whatever theta says

@@ -195,7 +195,7 @@ class LegendreTransformer(WithParams):
         """Choose the cells: grown on some slices, or listed for the sum of all."""
         name = type(self).__name__
         if recipe.boxed is not None:
-            raise InvalidBasis(f"{recipe!r}: boxes are not grown for slices; use adaptive({recipe.boxed.size}).")
+            raise InvalidBasis(f"{recipe!r}: boxes are not grown for slices; use adaptive(n).")
         if (growing := recipe.growing) is not None:
             values = slices.some(limits.SHARED_CELLS, limits.SHARED_SLICES, name)
             with one_thread():
