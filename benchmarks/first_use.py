@@ -1,15 +1,14 @@
-"""What a first fit costs: ``python -m benchmarks.first_use`` writes benchmarks/results/first_use.csv.
+"""What a first fit costs: ``python -m benchmarks.first_use`` writes its file, and docs/background/first_use.md from it.
 
 Every problem is fitted twice, each time in a fresh process: with an empty cache of compiled code, and with the cache
 that the first of them left. `seconds` and `cpu_seconds` are those of the call alone, after Python, NumPy and X are in
 memory; `compile_seconds` are processor seconds of the threads that compiled, and `kernels` what was compiled, the
 functions that a kernel calls included. ``python -m benchmarks.first_use WORD ...`` measures the problems whose names
-contain one of the words, and writes no file.
+contain one of the words; rows of others stay. FIRST_USE_KERNELS=1 lists what was compiled, with the seconds of each.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import subprocess
@@ -18,19 +17,36 @@ import tempfile
 import threading
 import time
 import warnings
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from legendre.core.csv_records import append, read
+
 from .machine import Elsewhere, machine, peak_bytes, reset_peak, versions
 from .problems import ROOT
-from .tables import number, show
+from .tables import markdown, number, show
 
 RESULTS = ROOT / "benchmarks" / "results" / "first_use.csv"
+PAGE = ROOT / "docs" / "background" / "first_use.md"
 PROMISED = 8.0
 """Seconds that a first fit with an empty cache may take on two quiet cores."""
 LIMIT = 600.0
-COLUMNS = ("problem", "cache", "seconds", "CPU s", "kernels", "compiling, CPU s", "peak MB", "other load")
+INTRODUCTION = """\
+# The first fit
+
+Written by `python -m benchmarks.first_use`; do not edit.
+
+Large problems are fitted by compiled code. It is compiled when it is first needed, for this machine, and kept on disk
+(in the installation, or in the user's cache folder where that cannot be written): the second process loads it. While
+the compiler works the progress line says so; on a terminal it appears by itself. Small problems need no compiler.
+
+Each row is one problem, as the first thing that a fresh process does, once with an empty cache and once with the cache
+that this left. *seconds* are those of the call; *CPU s* are processor seconds, which other programs disturb little;
+*compiling* are those of them that the compiler took, for so many *functions*; *other load* is the number of cores that
+other programs kept busy. Two quiet cores: what is promised for an empty cache is under 8 s.
+"""
+COLUMNS = ("problem", "cache", "seconds", "CPU s", "functions", "compiling, CPU s", "peak MB", "other load")
 
 
 @dataclass(frozen=True)
@@ -128,26 +144,33 @@ def cells(line: FirstUse) -> list[str]:
     return [line.problem, line.cache, *shown]
 
 
+def page(lines: list[FirstUse]) -> str:
+    """Write the page of the documentation."""
+    last = max(lines, key=lambda line: line.run)
+    measured = f"Measured {last.run[:10]} on {last.machine}. {last.versions}."
+    return "\n".join([INTRODUCTION, measured, "", markdown(COLUMNS, [cells(line) for line in lines]), ""])
+
+
 def main(words: list[str]) -> None:
-    """Measure, print the table and, if everything was measured, write the file."""
+    """Measure, print the table, write the file and the page."""
     from .first_use_problems import PROBLEMS
 
-    run, lines = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
+    run = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    rows = {(row.problem, row.cache): row for row in read(RESULTS, FirstUse)}
     for name in PROBLEMS:
         if words and not any(word in name for word in words):
             continue
         with tempfile.TemporaryDirectory() as folder:
             for cache in ("empty", "full"):
                 found = in_a_process(name, Path(folder))
-                line = FirstUse(run, name, cache, **found, machine=machine(), versions=versions())
-                lines.append(line)
-                print(" | ".join(cells(line)), flush=True)
-    show(f"First fit in a fresh process; promised: {PROMISED:.0f} s", COLUMNS, [cells(line) for line in lines])
-    if not words:
-        with RESULTS.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, [column.name for column in fields(FirstUse)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(line) for line in lines)
+                rows[name, cache] = row = FirstUse(run, name, cache, **found, machine=machine(), versions=versions())
+                print(" | ".join(cells(row)), flush=True)
+    known = [rows[name, cache] for name in PROBLEMS for cache in ("empty", "full") if (name, cache) in rows]
+    show(f"First fit in a fresh process; promised: {PROMISED:.0f} s", COLUMNS, [cells(row) for row in known])
+    RESULTS.unlink(missing_ok=True)
+    for row in known:
+        append(RESULTS, row)
+    PAGE.write_text(page(read(RESULTS, FirstUse)))
 
 
 if __name__ == "__main__":

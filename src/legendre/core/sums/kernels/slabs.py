@@ -119,7 +119,7 @@ def _undo(extents, strides, corner, t, value, single, product, shift, state, mas
         if not product:
             for i in range(n):
                 at = base + i
-                mass[at] += np.exp(state[at] - shift) * (t - mark[at])
+                mass[at] += math.exp(state[at] - shift) * (t - mark[at])
                 mark[at] = t
                 state[at] -= value if single else factors[at]
         elif single:
@@ -168,7 +168,7 @@ def _sweep(
             else:
                 eta[u] = rectangle.sum_tail(sums, scaled, u, extents)
     for i in range(size):
-        mass[i] += (state[i] if product else np.exp(state[i] - shift)) * (tails[low] - mark[i])
+        mass[i] += (state[i] if product else math.exp(state[i] - shift)) * (tails[low] - mark[i])
 
 
 @ParallelKernel
