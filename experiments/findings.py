@@ -150,7 +150,7 @@ def held_out(rows: Sequence[HeldOut]) -> list[str]:
             ours = [name for name in (ADAPTIVE, UNORDERED) if name in here]
             others = [name for name in here if name not in ours]
             rival = min(others, key=lambda name: here[name]) if best in ours and others else ADAPTIVE
-            versus = f", {NAMES[rival]} {here[rival]:.4g}" if rival in here else ""
+            versus = f", {NAMES[rival]} {here[rival]:.4g}" if rival in here and rival != best else ""
             parts.append(f"at {asked:,} {NAMES[best]} ({here[best]:.4g}{versus})")
         said.append(f"{problem}: the smallest held-out KL has {'; '.join(parts)}.")
     return said

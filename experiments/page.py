@@ -122,8 +122,10 @@ def _verdicts(faces: Sequence[Row], mnist: Sequence[Row]) -> str:
     text = (
         f"Adaptive is better in {won} of {len(lines)} lines. At each number of parameters the other side is the best "
         f"of {len(COMPARED)} methods, each at the best of its seeds, with at least as many parameters as ours; on "
-        "MNIST means over the digits, and the last column counts digits.\n\n"
+        "MNIST means over the digits, and the last column counts digits."
     )
+    lost = [f"{line[0]}, {line[1]} parameters, {line[2]}, {line[5]} ({line[6]})" for line in lines if line[7] == "NO"]
+    text += f" Others are ahead here: {'; '.join(lost)}.\n\n" if lost else " Others are ahead in none.\n\n"
     columns = ("data", "parameters", "measure", "adaptive", "best other", "which", "ratio", "better", "tensors")
     absent = [data for data, found in parts.items() if not found]
     rest = f"\n\nNo line, for want of fits of ours or of others: {'; '.join(absent)}." if absent else ""
@@ -186,17 +188,16 @@ def _held_out(rows: Sequence[HeldOut]) -> str:
                 [
                     problem, f"{asked:,}", NAMES[method], f"{row.n_params:,}", number(row.kl_fitted, ".4g"),
                     number(row.kl_one_more, ".4g"), number(row.missed, ".1e") if row.missed else "0",
-                    number(row.seconds),
                 ]
             )  # fmt: skip
-    columns = ("counts", "asked", "method", "parameters", "KL", "held out", "missed", "seconds")
+    columns = ("counts", "asked", "method", "parameters", "KL", "held out", "missed")
     return markdown(columns, lines) if lines else ""
 
 
 def _arrangements() -> str:
     """Say what the orders of people and of images are worth."""
     found = [(name, arrangement_bits(levels)) for name, levels in (("20 people", 20), ("500 images", 500))]
-    return " and ".join(f"{bits:,.0f} bits for {name}, {bits / 64:.0f} parameters of 64 bits" for name, bits in found)
+    return " and ".join(f"{bits:,.0f} bits for {name}, as much as {bits / 64:.1f} parameters" for name, bits in found)
 
 
 def _recovery(rows: Sequence[Recovery]) -> str:

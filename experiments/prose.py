@@ -6,8 +6,9 @@ INTRODUCTION = """\
 # The paper's experiments, again
 
 Written by `python -m experiments.run` from the rows in `experiments/results/`; do not edit. `make experiments` runs
-what is missing (about an hour from nothing), `python -m experiments.run --full` everything. Beside each of the paper's
-claims, in italics, stands what came out here, also where it does not hold.
+what is missing (about an hour from nothing), `python -m experiments.run --ours` the rows of the package again, and
+`python -m experiments.run --full` everything with more effort. Beside each of the paper's claims, in italics, stands
+what came out here, also where it does not hold.
 """
 
 ZEROS_KEPT = """\

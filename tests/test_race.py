@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -139,19 +139,25 @@ def test_the_best_way_is_chosen_by_time_among_those_that_get_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "out", "status"),
+    ("program", "status", "note"),
     [
-        (0, 'noise\n{"status": "DONE", "seconds": 1.0}', "DONE"),
-        (-24, "", "TIME LIMIT"),
-        (-11, "", "ERROR"),
+        ('print(\'noise\'); print(\'{"status": "DONE", "note": "fine"}\')', "DONE", "fine"),
+        ("while True: pass", "TIME LIMIT", "more than 0.2 s of processor time"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ERROR", "exit code -11: no message"),
+        ("raise ValueError('of the library')", "ERROR", "exit code 1: ValueError: of the library"),
     ],
 )
-def test_a_process_that_dies_is_a_row(monkeypatch: pytest.MonkeyPatch, code: int, out: str, status: str) -> None:
-    def ended(*_: Any, **__: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess([], code, out, "Segmentation fault")
-
-    monkeypatch.setattr(subprocess, "run", ended)
-    assert run.call(["d", "p", OURS])["status"] == status
+def test_whatever_becomes_of_a_process_is_a_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, status: str, note: str
+) -> None:
+    script = tmp_path / "python"
+    script.write_text(f"#!{sys.executable}\n{program}\n")
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(run, "LIMIT", 0.2)
+    monkeypatch.setattr(run, "POLL", 0.05)
+    monkeypatch.setattr(run, "WALL", 600)
+    assert run.call(["d", "p", OURS]) == {"status": status, "note": note}
 
 
 # --- a run

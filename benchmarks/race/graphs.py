@@ -22,7 +22,7 @@ from .networks import NETWORKS, Edges
 from .rows import OURS
 
 TOL = 1e-9
-BLOCKS, PATIENCE = 4000, 100.0
+BLOCKS, PATIENCE = 4000, 40.0
 """Blocks of 50 steps, and seconds, after which mbi is stopped."""
 RULES = """\
 10^5 rows, drawn from a member of the model: all single columns and the pairs that are joined in a graph. *residual*

@@ -121,8 +121,13 @@ def _discipline(discipline: Discipline, rows: Sequence[Row]) -> list[str]:
     for case in discipline.cases:
         found = {row.method: row for row in here if row.problem == case.name}
         lines += [_cells(found[e.name], mine.get(case.name)) for e in discipline.entrants if e.name in found]
-    table = markdown(COLUMNS, lines) if lines else "No rows yet."
-    return [f"## {discipline.title}", discipline.rules, table]
+    return [f"## {discipline.title}", discipline.rules, _filled(lines) if lines else "No rows yet."]
+
+
+def _filled(lines: list[list[str]]) -> str:
+    """Write a table without the columns that are empty in every line."""
+    kept = [k for k in range(len(COLUMNS)) if any(line[k] for line in lines)]
+    return markdown([COLUMNS[k] for k in kept], [[line[k] for k in kept] for line in lines])
 
 
 def _cells(row: Row, ours: Row | None) -> list[str]:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,8 +30,8 @@ from .worker import LIMIT
 
 RESULTS = ROOT / "benchmarks" / "results"
 FINISHED, UNFINISHED = "race.csv", "race-unfinished.csv"
-WALL = 5
-"""Times the limit of processor time after which a process is given up by the clock: it waits for something."""
+POLL, WALL = 0.5, 5
+"""Seconds between looks at a process, which is given up after five times its limit by the clock."""
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 ) | {
@@ -131,19 +132,23 @@ def call(words: list[str], environment: Mapping[str, str] | None = None) -> dict
     """Run a worker; whatever becomes of it, return facts."""
     command = [sys.executable, "-m", "benchmarks.race.worker", *words]
     env = {**os.environ, **ONE_THREAD, **(environment or {})}
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=WALL * LIMIT, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"status": "TIME LIMIT", "note": f"more than {WALL * LIMIT} s by the clock"}
-    if done.returncode == 0:
-        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        end = time.monotonic() + WALL * LIMIT
+        while True:
+            try:
+                out, complaints = process.communicate(timeout=POLL)
+                break
+            except subprocess.TimeoutExpired:
+                if machine.spent_seconds(process.pid) > LIMIT or time.monotonic() > end:
+                    process.kill()
+                    return {"status": "TIME LIMIT", "note": f"more than {LIMIT} s of processor time"}
+    if process.returncode == 0:
+        facts: dict[str, Any] = json.loads(out.splitlines()[-1])
         return facts
-    if done.returncode in (-24, -9):  # SIGXCPU, and SIGKILL from the same limit
-        return {"status": "TIME LIMIT", "note": f"more than {LIMIT} s of processor time"}
-    last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    return {"status": "ERROR", "note": f"exit code {done.returncode}: {last}"[:200]}
+    last = (complaints.strip().splitlines() or ["no message"])[-1]
+    return {"status": "ERROR", "note": f"exit code {process.returncode}: {last}"[:200]}
 
 
 def _say(row: Row) -> None:
