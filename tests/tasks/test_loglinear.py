@@ -436,10 +436,10 @@ def test_rows_without_a_value_are_left_out_aloud() -> None:
             ld.table(given, ["a", "b"], "n")
         X = ld.table(given, ["a", "b"], "n", missing="drop")
         assert X.counts.tolist() == [[3, 1], [4, 5]]
-        assert X.notes == ("2 of 6 rows have no value of a (1), b (1) and were left out.",)
+        assert X.notes == ("2 of 6 rows (11 of 24 cases) have no value of a (1), b (1) and were left out.",)
         m = ld.loglinear(given, "n ~ a + b", missing="drop")
         assert m.fit.total == 13
-        assert "2 of 6 rows have no value of a (1), b (1) and were left out." in repr(m)
+        assert "2 of 6 rows (11 of 24 cases) have no value of a (1), b (1) and were left out." in repr(m)
     assert ld.table(cases, ["b"], "n", missing="drop").counts.tolist() == [16, 6]
     ordered = pd.DataFrame({"size": pd.Categorical(["s", None, "l", "s"], ["s", "m", "l"], ordered=True)})
     assert ld.table(ordered, missing="drop").levels == {"size": ["s", "m", "l"]}

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 import legendre as ld
 from legendre.core import limits
 from legendre.core.errors import InvalidQuery, InvalidSamples, InvalidSupport
+from legendre.tasks.loglinear import partial
 from legendre.tasks.loglinear.observed import Margin
 from legendre.tasks.loglinear.saturated import saturated
 
@@ -385,3 +386,32 @@ def test_bad_rows_are_told() -> None:
         ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")
     assert em(rows, "a*d + b").formula == "a + b"
     assert "d has one level only and was left out." in repr(em(rows, "a + b", variables=["a", "b", "d"]))
+
+
+def test_what_did_not_converge_is_told() -> None:
+    with pytest.warns(ld.ConvergenceWarning, match="expectation-maximisation stopped after .* above tol = 0"):
+        m = em(drawn(8), "a*b + c", tol=0.0)
+    assert not m.converged
+    assert m.residual < 1e-12
+    assert "not converged: the gradient of the log-likelihood per row is" in repr(m)
+
+
+def test_what_a_file_does_not_hold_is_told(tmp_path: Path) -> None:
+    own = {"alike": lambda y1, y2: (y1 == y2) * 1.0}
+    m = em(SUPPLEMENTAL, "y1 + y2 + alike(y1, y2)", counts="n", features=own)
+    assert m.df == 0
+    m.save(tmp_path / "m.npz")
+    loaded = ld.load(tmp_path / "m.npz")
+    assert loaded.coef()["alike(y1, y2)"] == m.coef()["alike(y1, y2)"]
+    assert loaded.update("y1 + y2").df == 1
+    with pytest.raises(InvalidQuery, match="the feature 'alike' is not in the file that this model was loaded from"):
+        loaded.update("- y1")
+    with pytest.raises(InvalidQuery, match="save the model itself"):
+        m.inference.save(tmp_path / "tests.npz")
+
+
+def test_models_that_ended_at_different_maxima_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = em(SUPPLEMENTAL, "y1 + y2", counts="n"), em(SUPPLEMENTAL, "y1*y2", counts="n")
+    monkeypatch.setattr(partial, "LOWER", -100.0)
+    with pytest.raises(InvalidQuery, match=r"contains y1 \+ y2, but its likelihood is lower .* another maximum"):
+        small.against(large)

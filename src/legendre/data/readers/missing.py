@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -30,18 +31,32 @@ def without_missing(data: Any, variables: Sequence[Hashable] | None, counts: Any
     if columns is None:
         lost = {name: int(frame[name].null_count()) for name in wanted}
         kept = frame.drop_nulls(subset=wanted)
-        return kept.to_native(), _told(lost, len(frame), len(frame) - len(kept))
+        cases = None if counts not in named else (_total(frame[counts]), _total(kept[counts]))
+        return kept.to_native(), _told(lost, len(frame), len(frame) - len(kept), cases)
     absent = {name: [value is None or value != value for value in data[name]] for name in wanted}
     n = len(next(iter(data.values()), ()))
     whole = [not any(absent[name][row] for name in wanted) for row in range(n)]
     rest = {key: [value for value, keep in zip(data[key], whole, strict=True) if keep] for key in columns}
-    return rest, _told({name: sum(marks) for name, marks in absent.items()}, n, n - sum(whole))
+    cases = None if counts not in columns else (_total(data[counts]), _total(rest[counts]))
+    return rest, _told({name: sum(marks) for name, marks in absent.items()}, n, n - sum(whole), cases)
 
 
-def _told(lost: Mapping[Hashable, int], n: int, gone: int) -> tuple[str, ...]:
+def _total(counts: Any) -> float:
+    """Sum a column of counts; NaN where it holds something else, which is refused later."""
+    try:
+        return float(sum(counts))
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _told(lost: Mapping[Hashable, int], n: int, gone: int, cases: tuple[float, float] | None) -> tuple[str, ...]:
+    """Say how many rows were left out, and how many cases where rows have counts."""
     if not gone:
         return ()
     which = ", ".join(f"{name} ({count:,})" for name, count in lost.items() if count)
     verb = "has no value of" if gone == 1 else "have no value of"
     was = "was" if gone == 1 else "were"
-    return (f"{gone:,} of {n:,} rows {verb} {which} and {was} left out.",)
+    many = ""
+    if cases is not None and math.isfinite(cases[0]):
+        many = f" ({cases[0] - cases[1]:,.0f} of {cases[0]:,.0f} cases)"
+    return (f"{gone:,} of {n:,} rows{many} {verb} {which} and {was} left out.",)

@@ -22,7 +22,7 @@ from legendre.tasks.loglinear.observed import Margin, Observed, free_probabiliti
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
 from legendre.tasks.loglinear.result import LogLinear, read_stored
-from legendre.tasks.loglinear.terms import written_out
+from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
 LOWER = 1e-6  # a larger model whose log-likelihood is lower by more than this ended at another maximum
 NAMED = 4  # sets of variables that rows lack, which are named
@@ -200,7 +200,7 @@ class PartialLogLinear(LogLinear):
         ascent = Ascent(fit, observed, q, observed.residual(q), tuple(path.tolist()))
         hierarchical = bool(arrays.whole("hierarchical"))
         model = read_stored(arrays, table.names)
-        whole, _ = written_out(model, fit.labels, table.names, hierarchical=hierarchical)
+        whole = hierarchical_model(model) if hierarchical else model
         rows = Incomplete(table, fit.model.support.mask, fit.model.base)
         settings = Settings.read(tol=arrays.number("tol"))
         return cls(inferred(rows, ascent), whole, table.names, hierarchical, settings)
