@@ -194,6 +194,19 @@ def test_an_unseen_level_of_a_distributed_tensor_is_decided_by_its_margin(monkey
     assert_allclose(fit.rmse, 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("tied", [ld.ties.linear(0, 1, scores=([0, 2, 4], [0, 3, 6])), ld.ties.rows(0, 1)], ids=repr)
+def test_dependent_ties_are_counted_in_tables_as_on_the_grid(tied: ld.Basis, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.random.default_rng(0).poisson(9.0, (3, 3, 2)).astype(float) + 1.0
+    basis = ld.interactions(1) | ld.ties.uniform(0, 1) | tied
+    dense = ld.decompose(table, basis)
+    only_cliques(monkeypatch)
+    fit = ld.decompose(ld.from_coords(np.argwhere(table), table.ravel(), table.shape), basis)
+    assert fit.model.space.form == "cliques"
+    assert (fit.rank, fit.n_params) == (dense.rank, dense.n_params)
+    assert fit.rank < fit.n_params
+    assert_allclose(fit.tensor(), dense.tensor(), atol=1e-8)
+
+
 CHANGES: dict[str, tuple[str, Any, str]] = {
     "a mode that is not there": ("vanishing.0_9", [[0, 0]], "'0_9' names no modes of a tensor of 3"),
     "modes that are not coupled": ("vanishing.0_2", [[0, 0]], "cells vanish by modes that the basis does not couple"),

@@ -200,7 +200,8 @@ def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Pl
         target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
         return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
-    product = on_face.space.form == "cliques" and (settings.solver is None or settings.solver.accepts_dependent)
+    product = on_face.space.form == "cliques" and not on_face.space.whole
+    product = product and (settings.solver is None or settings.solver.accepts_dependent)
     columns = every if on_face.plain or product else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)

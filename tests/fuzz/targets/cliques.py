@@ -19,7 +19,7 @@ from ..oracle import Problem, basis_cells
 from ..rules import Trial
 from . import Args, Target
 from .fits import fit_bits, moderate
-from .tied import stored_alike
+from .tied import basis_of, draw_spec, problem_for, stored_alike
 
 
 @contextmanager
@@ -53,26 +53,28 @@ def draw_cliques(rng: np.random.Generator) -> Args:
         "X": X,
         "basis": basis,
         "tree": tree,
+        "specs": [] if tree or chance(rng, 0.6) else [draw_spec(rng, dims)],
         "solver": pick(rng, "auto", "auto", "auto", "natural", "natural-cg", "closed"),
         "seed": int(rng.integers(1 << 30)),
     }
 
 
 def try_cliques(args: Args, folder: Path) -> Trial:
-    X, basis = args["X"], args["basis"]
+    X, basis, specs = args["X"], args["basis"], args.get("specs")
     mask = np.ones(X.shape, dtype=bool)
     cells = np.argwhere(X > 0)
 
     def call() -> Any:
         with only_cliques():
-            return ld.decompose(ld.from_coords(cells, X[X > 0], X.shape), basis, solver=args["solver"])
+            whole = basis_of(specs) if specs else basis
+            return ld.decompose(ld.from_coords(cells, X[X > 0], X.shape), whole, solver=args["solver"])
 
     def check(fit: Any) -> str:
         with only_cliques():
-            if isinstance(basis, str):
+            if isinstance(basis, str) and not specs:
                 right = basis_cells(basis, X, mask)
                 need({tuple(map(int, v)) for v in fit.basis} == right, "the basis has other cells")
-            problem = Problem.of(X, mask, fit.basis)
+            problem = problem_for(fit, X, mask) if specs else Problem.of(X, mask, fit.basis)
             steady = args["tree"] and moderate(problem) and args["solver"] in ("auto", "natural")
             kind = check_fit(fit, problem, np.random.default_rng(args["seed"]), steady=steady)
             if fit.status.name == "AT_BOUNDARY":

@@ -109,8 +109,23 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     alive = model.alive.copy()
     alive[empty] = ~falls[where]
     direction = combination @ directions
-    # no cell rises by more than 2 sum|direction|: that multiple of the first lowers every cell that either lowers
-    return Face(alive, face.recession * (1 + 2 * np.abs(direction).sum()) + direction)
+    return Face(alive, face.recession * _outweighing(model, face, positive, direction) + direction)
+
+
+def _outweighing(model: Model, face: Face, positive: BoolArray, direction: FloatArray) -> float:
+    """Return a multiple of the first direction that lowers what it lowers by more than the second one raises it.
+
+    Features of cells are 0 or 1: what falls does so by 1 at least, and none rises by more than 2 sum|direction|. Tied
+    ones have any size, so that falls and rises are computed.
+    """
+    if model.ties is None:
+        return float(1 + 2 * np.abs(direction).sum())
+    if face.alive is None:
+        return 1.0
+    fall, rise = model.space.below(face.recession), model.space.below(direction)
+    gone = fall < fall[positive].max() - LOWERED
+    falls, rises = fall[positive].max() - fall[gone], rise[gone] - rise[positive].max()
+    return 1.0 + 2.0 * float((np.maximum(rises, 0.0) / falls).max(initial=0.0))
 
 
 def _fall_at_once(rows: FloatArray) -> tuple[BoolArray, FloatArray] | None:
