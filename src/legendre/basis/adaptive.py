@@ -76,9 +76,9 @@ def adaptive(
         which adds next to nothing to pure noise; ``"aic"`` takes 2 for each and overfits readily. ``"cv"`` deals the
         events out to `folds` and takes the size at which fits to all but one of them give the one held out the largest
         likelihood: it predicts well, and keeps some false cells. Where X has fractions, ``"cv"`` holds out cells, not
-        events: fits to all others predict them, with the least I-divergence. Losses are in ``fit.path``, with their
-        standard errors. A number may choose cells above which X is empty, and with them probability 0; the criteria do
-        not consider such cells.
+        events: fits to all others predict them, with the least I-divergence (squared error, if X has zeros). Losses are
+        in ``fit.path``, with their standard errors. A number may choose cells above which X is empty, and with them
+        probability 0; the criteria do not consider such cells.
     start
         A basis to start from; its cells count, and stay.
     candidates

@@ -29,7 +29,8 @@ class Round:
     held_out, spread
         Where ``adaptive("cv")`` chose the size: the loss on what fits to the rest did not see, summed over the folds,
         and the standard error of that sum. For counts minus the log-likelihood, in nats an event; else the I-divergence
-        of held-out cells from their predictions, for a sum of X of 1. NaN for sizes that were not tried.
+        of held-out cells from their predictions, for a sum of X of 1, or where X has zeros their squared error, for a
+        sum of squares of 1. NaN for sizes that were not tried.
 
     See Also
     --------

@@ -2,7 +2,8 @@
 
 Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
 the remaining cells predict it, for a model says something about cells that it was not fitted to, and its loss is its
-part of the I-divergence, ``p log(p / q) - p + q``.
+part of the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is soon infinite, for a fit may rule out what
+it did not see; the loss is then the squared error, as a share of the sum of squares of X.
 """
 
 from __future__ import annotations
@@ -179,18 +180,22 @@ def _other_cells(data: Dense, cells: BoolArray) -> Dense:
 
 
 def _cell_score(data: Dense, cells: BoolArray, total: float) -> Callable[[State], float]:
-    """Score by minus the I-divergence of held-out cells from their predictions; a fit to the others has sum 1."""
+    """Score by minus the I-divergence of held-out cells from their predictions, or by the squared error: see above."""
     places = np.flatnonzero(cells)
-    p = data.values.ravel()[places] / total
-    full = p > 0
+    values = data.values.ravel()[places].astype(np.float64)
     log_base = 0.0 if data.base is None else np.log(data.base.ravel()[places])
+    squares = 0.0 if data.positive else float(np.square(data.values[data.support.on_grid()] / data.total).sum())
 
     def score(state: State) -> float:
+        # a fit to the other cells sums to 1 there
         log_q = zeta_at(state.ground, state.places, state.at.theta)[places] + log_base - state.at.psi
         if state.dead is not None:
             log_q = np.where(state.dead[places], -np.inf, log_q)
-        loss = float(np.exp(log_q).sum() - p.sum()) + float(p[full] @ (np.log(p[full]) - log_q[full]))
-        return -loss * total
+        with np.errstate(over="ignore"):
+            predicted = total * np.exp(log_q)
+        if data.positive:
+            return -float((predicted - values + values * (np.log(values / total) - log_q)).sum())
+        return -float(np.square((predicted - values) / data.total).sum()) / squares * data.total
 
     return score
 
