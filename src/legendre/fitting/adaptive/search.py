@@ -12,7 +12,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
 from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, shortened, without
+from legendre.fitting.adaptive.losses import LARGE, SHARPLY, least_missed, losses, losses_about, shortened, without
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
 SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
@@ -23,7 +23,7 @@ SWAPPED = 0.15  # the share of the cells that is given back in one go
 MUCH_MISSED = 4.0  # a loss, as a multiple of KL, from which a cell is not given back
 LIGHTER = 0.03  # the share of the cells that do not pay by the estimate which is given back in one go
 MOST_WRONG = 4  # times that the estimate may be wrong before it is not asked again
-LEAST_TRIED, PASS_TIME = 64, 1e10  # cells that are looked at in a pass at least; nanoseconds of a pass
+LEAST_TRIED, PASS_TIME = 64, 2e9  # cells that are looked at in a pass at least; nanoseconds of a pass
 DOUBTFUL = 4.0  # a loss that is estimated at more than this many times the price is not computed exactly
 MOST_PASSES = 8  # after the last of which cells of a large basis may be left that do not pay
 END_TOL, END_STEPS = 5e-11, 40  # max|eta - eta_hat| at the end of growing: half of what a fit is asked for by default
@@ -88,11 +88,13 @@ class Search:
     def smaller(self, state: State) -> State | None:
         """Give back a share of the cells, those that are missed least, and fit the others; the start stays.
 
-        ``None`` where without any of them KL would be several times what it is.
+        ``None`` where without any of them KL would be several times what it is, or without all of them is several times
+        what was estimated: a step of that length led nowhere.
         """
         count, loss = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start)), self.losses(state)
         gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
-        return self.shorter(state, gone, loss) if len(gone) else None
+        less = self.shorter(state, gone, loss) if len(gone) else None
+        return None if less is None or less.kl > MUCH_MISSED * (state.kl + float(loss[gone].sum())) + NOTHING else less
 
     def nearer(self, state: State) -> State:
         """Give back a share of the cells, those that are missed least, but no more than exceed the size."""
@@ -137,7 +139,7 @@ class Search:
 
         The fits are of boxes of the grid, which are fewer. A cell that was found not to pay is looked at again when
         others have gone; in the end, all. Of a large basis those with the smallest estimated losses are looked at, as
-        many as take about ten seconds.
+        many as take about two seconds.
         """
         ground, places = state.ground.merged(state.places)
         now = State.of(ground, places, state.at.theta)
@@ -156,8 +158,13 @@ class Search:
         tried = np.argsort(estimate, kind="stable")[:room]
         tried = tried[estimate[tried] < DOUBTFUL * self.least]
         loss = losses_about(now, tried, self.least)
+        worst = tried[np.argsort(loss, kind="stable")][: int((loss < self.least).sum())]
+        if now.size > LARGE and len(worst) > 1:  # one after the other takes two factors each
+            less = without(now, worst[: len(worst) // 2], SHARPLY * self.least).anchored()
+            if self.cost(less) < self.cost(now):
+                return less
         fresh = True
-        for place in now.places[tried[np.argsort(loss, kind="stable")][: int((loss < self.least).sum())]].tolist():
+        for place in now.places[worst].tolist():
             position = np.flatnonzero(now.places == place)
             if fresh or losses_about(now, position, self.least)[0] < self.least:
                 now, fresh = without(now, position, SHARPLY * self.least).anchored(), False

@@ -227,7 +227,7 @@ def renewed(state: State, steps: int) -> State:
 
 def step_time(state: State) -> float:
     """Estimate the nanoseconds of a step: sweeps, and two triangular solves."""
-    return 14.0 * len(state.ground.eta_hat) + 1.0 * len(state.places) ** 2 + 1e5
+    return 8.0 * len(state.ground.eta_hat) + 1.0 * len(state.places) ** 2 + 1e5
 
 
 def factor_time(state: State) -> float:
