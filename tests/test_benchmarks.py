@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from legendre.core.csv_records import append
+from legendre.core.csv_records import append, read
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 
-from benchmarks import against, tables
+from benchmarks import against, first_use, tables
 from benchmarks.against_worker import Measured
 from benchmarks.page import write_page
 from benchmarks.problems import ROOT
@@ -98,6 +98,16 @@ def test_the_newest_row_counts_and_a_skipped_one_displaces_nothing(tmp_path: Pat
     found = results.of("cp", PROBLEM)
     assert found is not None
     assert found.seconds == 0.2
+
+
+# --- what a first fit costs
+
+
+def test_the_page_of_first_fits_is_that_of_its_rows() -> None:
+    rows = read(first_use.RESULTS, first_use.FirstUse)
+    assert first_use.PAGE.read_text() == first_use.page(rows)
+    assert len({row.problem for row in rows}) >= 10
+    assert all(row.kernels == 0 for row in rows if row.cache == "full")
 
 
 # --- an older checkout against this one

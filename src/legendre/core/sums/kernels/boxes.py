@@ -108,7 +108,10 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
     """
     modes = len(shape)
     low, high = np.empty(modes, np.int64), np.empty(modes, np.int64)
-    p, q = np.empty(shape.max() + 1), np.empty(shape.max() + 1)
+    most = 0
+    for d in range(modes):
+        most = max(most, shape[d])
+    p, q = np.empty(most + 1), np.empty(most + 1)
     for i in range(first, last):
         for d in range(modes):
             low[d], high[d] = lo[i, d] * strides[d], hi[i, d] * strides[d]
