@@ -22,7 +22,7 @@ import legendre as ld
 import scipy.linalg
 from threadpoolctl import threadpool_info
 from legendre.core import compiled, limits
-from legendre.core.sums.blas_threads import all_threads, few_threads, one_thread, product_threads
+from legendre.core.sums.linalg import all_threads, few_threads, one_thread, product_threads
 
 def blas():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -10,6 +10,8 @@ from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidSetting
 
 _MOST: ContextVar[int | None] = ContextVar("legendre_threads", default=None)
+most_threads: Callable[[], int | None] = _MOST.get
+"""Return how many threads are allowed here; ``None`` where nobody said."""
 
 
 @contextmanager
@@ -50,8 +52,3 @@ def threads(most: int) -> Iterator[None]:
         yield
     finally:
         _MOST.reset(token)
-
-
-def most_threads() -> int | None:
-    """Return how many threads are allowed here; ``None`` where nobody said."""
-    return _MOST.get()

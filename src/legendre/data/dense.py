@@ -16,7 +16,7 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (

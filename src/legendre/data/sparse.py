@@ -12,8 +12,8 @@ from legendre.core import limits
 from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
-from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import sums_above
+from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, sound_total

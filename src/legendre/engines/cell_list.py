@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import second_moments
+from legendre.core.sums.linalg import all_threads
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import dot
 from legendre.core.sums.kernels import dense as kernels
+from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.preconditioner import Sorted, Vecchia
 from legendre.engines.protocol import Engine, Point

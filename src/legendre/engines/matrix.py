@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray
 from legendre.model.model import Model

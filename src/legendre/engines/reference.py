@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.zeta import accumulate, decode
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import product_threads
+from legendre.core.sums.linalg import product_threads
 from legendre.core.ties import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner

@@ -13,7 +13,7 @@ from legendre.core.cells import frozen
 from legendre.core.labels import Labels
 from legendre.core.level_order import ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.sums.blas_threads import dot
+from legendre.core.sums.linalg import dot
 from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation

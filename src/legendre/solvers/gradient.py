@@ -10,7 +10,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.stored import floats, number
-from legendre.core.sums.blas_threads import dot
+from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import newton_gap

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import dot
+from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.protocol import Evaluation, State, Target
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.stored import floats, number, whole
-from legendre.core.sums.blas_threads import all_threads, dot, product_threads
-from legendre.core.sums.linalg import factorise
+from legendre.core.sums.linalg import all_threads, dot, factorise, product_threads
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled
 from legendre.engines.protocol import Point

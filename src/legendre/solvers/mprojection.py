@@ -16,7 +16,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.stored import floats, number
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap

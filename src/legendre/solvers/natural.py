@@ -10,8 +10,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.stored import floats, number
-from legendre.core.sums.blas_threads import dot
-from legendre.core.sums.linalg import Factor, factorise, rounding_level
+from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Evaluation, Solver, State, Target

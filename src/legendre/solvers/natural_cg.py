@@ -11,7 +11,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.stored import floats, number
-from legendre.core.sums.blas_threads import dot
+from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.linesearch import search

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import product_threads
+from legendre.core.sums.linalg import product_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1 << 11  # cells whose features are formed at a time

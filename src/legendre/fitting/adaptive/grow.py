@@ -16,7 +16,7 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.core.sums.blas_threads import one_thread
+from legendre.core.sums.linalg import one_thread
 from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation

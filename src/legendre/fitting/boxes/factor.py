@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.fitting.boxes.ground import SMALLEST, BoxList, Ground
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.sums.blas_threads import product_threads
+from legendre.core.sums.linalg import product_threads
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.cliques.graph import Clique

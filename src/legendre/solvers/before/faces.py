@@ -15,8 +15,8 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, TooLarge
 from legendre.core.memory import check_room
-from legendre.core.sums.blas_threads import few_threads
 from legendre.core.sums.cell_sums import zeta_rows
+from legendre.core.sums.linalg import few_threads
 from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray

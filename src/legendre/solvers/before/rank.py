@@ -12,9 +12,8 @@ from typing import TypeGuard
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
 from legendre.core.sums.cell_sums import above, zeta_rows
-from legendre.core.sums.linalg import factorise, independent_columns
+from legendre.core.sums.linalg import all_threads, factorise, independent_columns
 from legendre.core.ties import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import few_threads
-from legendre.core.sums.linalg import independent_columns
+from legendre.core.sums.linalg import few_threads, independent_columns
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import one_thread
-from legendre.core.sums.linalg import factorise, rounding_level
+from legendre.core.sums.linalg import factorise, one_thread, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray

@@ -16,7 +16,7 @@ from legendre.core.arguments import is_real
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.sums.blas_threads import one_thread
+from legendre.core.sums.linalg import one_thread
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.tasks.estimators.base import WithParams

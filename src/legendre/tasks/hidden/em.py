@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
-from legendre.core.sums.blas_threads import few_threads
+from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.fft import dct, idct
 
 from legendre.core import limits
-from legendre.core.sums.blas_threads import all_threads
+from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
 

@@ -20,7 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
 from legendre.core.memory import memory_told
 from legendre.core.progress import Say, line, silent
-from legendre.core.sums.blas_threads import one_thread
+from legendre.core.sums.linalg import one_thread
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
