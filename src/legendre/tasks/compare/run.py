@@ -134,8 +134,7 @@ class Comparison:
             start = time.perf_counter()
             fit = decompose(self.data, basis)
             seconds = time.perf_counter() - start
-        if fit.arrangement:
-            modes = ", ".join(map(str, fit.arrangement))
+        if modes := ", ".join(map(str, fit.arrangement)):
             note = f"levels of {modes} arranged by the data: {fit.arrangement_bits:.0f} bits beside the parameters"
         done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
         return self._scored(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
