@@ -39,7 +39,9 @@ def only_cliques(patch: pytest.MonkeyPatch) -> None:
 
 def table_of(dense: Decomposition) -> FloatArray:
     assert dense.data is not None
-    return np.asarray(dense.data.here().values, dtype=np.float64)
+    here = dense.data.here()
+    assert here is not None
+    return np.asarray(here.values, dtype=np.float64)
 
 
 def listed(dense: Decomposition) -> tuple[IntArray, FloatArray, tuple[int, ...]]:

@@ -5,33 +5,25 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import Basis, Cells, Listed
-from legendre.basis.boxes import Boxes
+from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.checkpoint import Record, digest, open_checkpoint
+from legendre.core.checkpoint import digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import memory_told
-from legendre.core.progress import Say
 from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.adaptive.grow import grow, rankings_while_growing
-from legendre.fitting.adaptive.order import order_of
+from legendre.fitting.adaptive.grow import rankings_while_growing
 from legendre.fitting.arrange import Unordered, arranged
-from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.first_choice import explained, first_basis
-from legendre.fitting.fit import fit_on, warned
+from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import seen_unasked, shown
 from legendre.results.decomposition import Decomposition
-from legendre.results.inference.criteria import rounds_judged
-from legendre.results.rounds import Round
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
 
@@ -150,56 +142,6 @@ def _rankings(recipe: Basis | None) -> Rankings | None:
     if growing is not None:
         return rankings_while_growing(growing)
     return None if recipe is None else recipe.rankings
-
-
-def fit_recipe(
-    data: Observation,
-    recipe: Basis,
-    settings: Settings,
-    say: Say | None = None,
-    *,
-    start: ArrayLike | None = None,
-    record: Record | None = None,
-) -> Decomposition:
-    """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
-
-    Parameters
-    ----------
-    data
-        X.
-    recipe, settings, start, record
-        As in `fit_on`.
-    say
-        Shows a text while a basis grows, see `shown`.
-    """
-    if (growing := recipe.growing) is not None:
-        return _grown(data, growing, settings, say, record)
-    if (boxed := recipe.boxed) is not None:
-        return _grown_boxes(data, boxed, settings, say, record)
-    return fit_on(data, recipe, settings, start=start, record=record)
-
-
-def _grown(
-    data: Observation, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
-) -> Decomposition:
-    """Grow the basis, then fit it exactly; keep the rounds."""
-    growth = grow(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    last = growth.rounds[-1]
-    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
-    path = (*growth.rounds[:-1], end)
-    ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
-    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
-
-
-def _grown_boxes(
-    data: Observation, recipe: Boxes, settings: Settings, say: Say | None, record: Record | None
-) -> Decomposition:
-    """Grow the boxes, then fit them exactly; keep the rounds."""
-    growth = grow_boxes(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta, record=record)
-    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
-    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
 
 
 def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:

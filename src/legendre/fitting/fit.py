@@ -9,25 +9,83 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells, Listed
+from legendre.basis.boxes import Boxes
 from legendre.core import limits
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.progress import Say
 from legendre.core.ties import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.resampled import with_counts
 from legendre.engines.protocol import Point
+from legendre.fitting.adaptive.grow import grow
+from legendre.fitting.adaptive.order import order_of
+from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
+from legendre.results.inference.criteria import rounds_judged
+from legendre.results.rounds import Round
 from legendre.solvers.before.faces import Face
 from legendre.solvers.before.rank import same_on_face
 from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
 from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+
+
+def fit_recipe(
+    data: Observation,
+    recipe: Basis,
+    settings: Settings,
+    say: Say | None = None,
+    *,
+    start: ArrayLike | None = None,
+    record: Record | None = None,
+) -> Decomposition:
+    """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
+
+    Parameters
+    ----------
+    data
+        X.
+    recipe, settings, start, record
+        As in `fit_on`.
+    say
+        Shows a text while a basis grows, see `shown`.
+    """
+    if (growing := recipe.growing) is not None:
+        return _grown(data, growing, settings, say, record)
+    if (boxed := recipe.boxed) is not None:
+        return _grown_boxes(data, boxed, settings, say, record)
+    return fit_on(data, recipe, settings, start=start, record=record)
+
+
+def _grown(
+    data: Observation, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
+) -> Decomposition:
+    """Grow the basis, then fit it exactly; keep the rounds."""
+    growth = grow(recipe, data, None if record is None else record.section("growth"), say)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
+    last = growth.rounds[-1]
+    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
+    path = (*growth.rounds[:-1], end)
+    ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
+    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
+
+
+def _grown_boxes(
+    data: Observation, recipe: Boxes, settings: Settings, say: Say | None, record: Record | None
+) -> Decomposition:
+    """Grow the boxes, then fit them exactly; keep the rounds."""
+    growth = grow_boxes(recipe, data, None if record is None else record.section("growth"), say)
+    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta, record=record)
+    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
+    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
 
 
 def fit_on(

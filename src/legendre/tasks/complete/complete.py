@@ -24,8 +24,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
-from legendre.fitting.decompose import fit_recipe
-from legendre.fitting.fit import warned
+from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import shown
 from legendre.results.decomposition import Decomposition

@@ -10,8 +10,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
-from legendre.fitting.decompose import fit_recipe
-from legendre.fitting.fit import warned
+from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
