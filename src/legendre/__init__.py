@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
-    from legendre.results.inference.ratio import LikelihoodRatio as LikelihoodRatio
-    from legendre.results.inference.ratio import likelihood_ratio as likelihood_ratio
+    from legendre.results.growth_path import Round as Round
+    from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
+    from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
-    from legendre.results.rounds import Round as Round
     from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
     from legendre.tasks.balance.balance import balance as balance

@@ -241,7 +241,7 @@ def test_a_library_that_is_not_installed_is_named(
     name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).write_bytes(b"")
-    monkeypatch.setattr("legendre.cli.choose.find_spec", lambda key: None if key == package else find_spec(key))
+    monkeypatch.setattr("legendre.cli.pick_array.find_spec", lambda key: None if key == package else find_spec(key))
     wanted = rf"reading \{Path(name).suffix} files needs {package}\. Install them with: pip install 'legendre\[files\]'"
     with pytest.raises(LegendreError, match=wanted):
         read_input(tmp_path / name)

@@ -361,7 +361,7 @@ def test_an_interrupt_while_growing(
         return chosen(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("legendre.fitting.adaptive.search.chosen", interrupted)
+        patch.setattr("legendre.fitting.adaptive.one_round.chosen", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ld.decompose(EVENTS, basis, checkpoint=path)
     assert facts(ld.decompose(EVENTS, basis, checkpoint=path)) == facts(ld.decompose(EVENTS, basis))

@@ -15,9 +15,9 @@ import legendre as ld
 from cases import BoolArray
 from legendre.core import limits
 from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
+from legendre.core.sums.kernels.largest_entries import NOWHERE, keep_largest, largest_rows
 from legendre.core.sums.kernels.memory_walk import plan_walk
 from legendre.core.sums.kernels.suffix_sums import suffix_sums
-from legendre.core.sums.kernels.top import NOWHERE, keep_largest, largest_rows
 from legendre.data.dense import _largest, observe
 from oracles import FloatArray, IntArray
 

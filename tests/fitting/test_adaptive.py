@@ -18,10 +18,10 @@ import legendre as ld
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import bernoulli_divergence, chosen
-from legendre.fitting.adaptive.ground import Ground
 from legendre.fitting.adaptive.heldout import deal, deal_cells, scored_path
 from legendre.fitting.adaptive.losses import losses
-from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.observed_sums import Ground
+from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State, fitted
 from legendre.model.problem import Problem
 from legendre.solvers.before.faces import plain_face

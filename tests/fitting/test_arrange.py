@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.arrange import leaves, not_ordered
+from legendre.fitting.arrange_levels import leaves, not_ordered
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...] = (12, 10, 6)) -> FloatArray:

@@ -18,8 +18,8 @@ from legendre.core.sums.kernels import boxes as kernels
 from legendre.data.dense import observe
 from legendre.fitting.boxes.candidates import choose, orientations
 from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
-from legendre.fitting.boxes.ground import BoxList, Ground
 from legendre.fitting.boxes.grow import box_terms
+from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import paying
 from legendre.fitting.boxes.state import Growing
 from oracles import FloatArray

@@ -15,7 +15,7 @@ from legendre.core.sums.joins import NEAREST, Features, explained_by_nearest
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import peaks
-from legendre.fitting.adaptive.ground import Ground
+from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, fitted
 
 SHAPE = (4, 5, 3)

@@ -15,8 +15,8 @@ from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.model.problem import Problem
 from legendre.solvers.before import faces as existence
+from legendre.solvers.before.face_search import distinct, find_face
 from legendre.solvers.before.faces import interior_point
-from legendre.solvers.before.search import distinct, find_face
 from oracles import FloatArray, IntArray, cells_that_vanish
 from strategies import count_tables, problems, shapes
 

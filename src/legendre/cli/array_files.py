@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.cli.choose import chosen, needs
+from legendre.cli.pick_array import chosen, needs
 from legendre.core.errors import InvalidFile, LegendreError
 from legendre.core.types import AnyArray
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.cli.choose import Input, mode_columns
+from legendre.cli.pick_array import Input, mode_columns
 from legendre.core.errors import InvalidFile, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.tables import from_rows

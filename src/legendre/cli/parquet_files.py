@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from legendre.cli.choose import mode_columns, needs
+from legendre.cli.pick_array import mode_columns, needs
 from legendre.core.errors import InvalidFile
 from legendre.core.progress import Say, line
 from legendre.data.readers.tables import from_batches

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from legendre.cli.choose import Input, chosen
 from legendre.cli.csv_files import read_matrix, read_rows, read_wide
+from legendre.cli.pick_array import Input, chosen
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
 from legendre.core.npz import Npz

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from legendre.core.arguments import is_real
+from legendre.core.checkpoint_arrays import text, whole
 from legendre.core.errors import CheckpointWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import check_writable, clear_leftovers, read_arrays, write_arrays
 from legendre.core.lock import Lock
 from legendre.core.npz import checksum
-from legendre.core.stored import text, whole
 from legendre.core.termination import heeding_sigterm
 from legendre.core.types import AnyArray
 

@@ -233,7 +233,7 @@ def in_memory(data: Observation, task: str) -> Dense:
 
 def _largest(values: AnyArray, slices: int) -> IntArray:
     """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
-    from legendre.core.sums.kernels.top import largest_rows
+    from legendre.core.sums.kernels.largest_entries import largest_rows
 
     table = np.moveaxis(values, slices, -1)
     columns = table.shape[-1]

@@ -18,7 +18,7 @@ from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import rankings_while_growing
-from legendre.fitting.arrange import Unordered, arranged
+from legendre.fitting.arrange_levels import Unordered, arranged
 from legendre.fitting.first_choice import explained, first_basis
 from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings

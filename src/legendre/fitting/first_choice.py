@@ -18,8 +18,8 @@ from legendre.core.memory import size_name
 from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import divisible, too_large
 from legendre.results.decomposition import Decomposition
+from legendre.results.growth_path import Round
 from legendre.results.inference.criteria import rounds_judged
-from legendre.results.rounds import Round
 
 LITTLE = 0.03  # of KL without parameters: half of a basis does as well if KL is higher by less than this share
 NOTHING = 1e-12  # KL of a tensor that is the same everywhere, but for rounding

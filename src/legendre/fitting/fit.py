@@ -28,8 +28,8 @@ from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
+from legendre.results.growth_path import Round
 from legendre.results.inference.criteria import rounds_judged
-from legendre.results.rounds import Round
 from legendre.solvers.before.faces import Face
 from legendre.solvers.before.rank import same_on_face
 from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn

@@ -23,9 +23,9 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.problem import Problem
+from legendre.solvers.before.face_search import search_face
 from legendre.solvers.before.faces import Face, plain_face
 from legendre.solvers.before.rank import Rank, independent, rank_of
-from legendre.solvers.before.search import search_face
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver, Target, Whole

@@ -20,13 +20,14 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.face import parts_of
-from legendre.results import file, report
+from legendre.results import file, summary
 from legendre.results import tensor as tensors
 from legendre.results.certificate import Certificate, certificate_of
-from legendre.results.check import fit_fields
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effects, effects_of
+from legendre.results.file_check import fit_fields
 from legendre.results.file_model import pack_fit
+from legendre.results.growth_path import Round
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
@@ -35,7 +36,6 @@ from legendre.results.parameters import Asked, Parameters, parameters_of
 from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.refits import Refits
-from legendre.results.rounds import Round
 from legendre.solvers.before.faces import n_vanishing, vanishing_cells, vanishing_margins
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -272,10 +272,10 @@ class Decomposition(Refits):
 
     def tables(self) -> list[Table]:
         """List the problem, the fit and its certificate."""
-        return report.tables(self)
+        return summary.tables(self)
 
     def __repr__(self) -> str:
-        return report.one_line(self)
+        return summary.one_line(self)
 
     def to_arrays(self) -> file.Arrays:
         """List what cannot be computed again without X."""

@@ -17,7 +17,7 @@ from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results.file import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.file_face import pack_face
-from legendre.results.rounds import pack_rounds
+from legendre.results.growth_path import pack_rounds
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

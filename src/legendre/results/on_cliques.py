@@ -22,7 +22,7 @@ from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
 from legendre.model.space import cliques_of
 from legendre.results.on_grid import OF_MODES, TIE, OnGrid, check_formed
-from legendre.results.query import impossible
+from legendre.results.query_arguments import impossible
 
 RARE = 1e-200
 """Margins lose digits for events of less probability, so that Q given such an event is computed as a model."""

@@ -21,7 +21,7 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.model.model import Model
-from legendre.results.query import called, impossible, returned, summed, values_of
+from legendre.results.query_arguments import called, impossible, returned, summed, values_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

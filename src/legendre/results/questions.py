@@ -14,7 +14,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import Origin
 from legendre.core.types import FloatArray
-from legendre.results import query
+from legendre.results import query_arguments as query
 from legendre.results import tensor as tensors
 from legendre.results.base import ModelResult
 from legendre.results.on_cliques import OnCliques

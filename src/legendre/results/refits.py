@@ -12,8 +12,8 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
+from legendre.results.growth_path import Round
 from legendre.results.questions import Questions
-from legendre.results.rounds import Round
 
 
 class Refits(Questions):

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
-from legendre.core.stored import floats, number
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core import stored
+from legendre.core import checkpoint_arrays as stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import AnyArray, FloatArray

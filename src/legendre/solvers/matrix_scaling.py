@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from legendre.core.checkpoint_arrays import floats, number, whole
 from legendre.core.errors import InvalidSetting
-from legendre.core.stored import floats, number, whole
 from legendre.core.sums.linalg import all_threads, dot, factorise, product_threads
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, Scaled, scaled

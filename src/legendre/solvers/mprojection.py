@@ -13,9 +13,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.core import limits
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.stored import floats, number
 from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point

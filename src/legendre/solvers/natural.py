@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.stored import floats, number
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
 from legendre.solvers.linesearch import search

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.stored import floats, number
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner

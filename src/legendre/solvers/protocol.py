@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from legendre.core.stored import floats, number
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.rounding import apart, rounding

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
-from legendre.core.stored import floats, number
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point

@@ -19,7 +19,7 @@ KINDS = {
     "legendre-hidden": ("legendre.tasks.hidden.result", "HiddenDecomposition"),
     "legendre-inference": ("legendre.results.inference.result", "Inference"),
     "legendre-ladder": ("legendre.tasks.geometry.kl_ladder", "Ladder"),
-    "legendre-likelihood-ratio": ("legendre.results.inference.ratio", "LikelihoodRatio"),
+    "legendre-likelihood-ratio": ("legendre.results.inference.likelihood_ratio", "LikelihoodRatio"),
     "legendre-loglinear": ("legendre.tasks.loglinear.result", "LogLinear"),
     "legendre-partial-loglinear": ("legendre.tasks.loglinear.partial", "PartialLogLinear"),
     "legendre-smoothed": ("legendre.tasks.smooth.result", "Smoothed"),

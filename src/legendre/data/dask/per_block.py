@@ -216,7 +216,7 @@ def _trouble(x: AnyArray, start: Cell, smallest: float) -> tuple[Found, Found, F
 
 def rank(block: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranking:
     """Find the largest entries of a block in each slice along `axis`."""
-    from legendre.core.sums.kernels.top import NOWHERE, keep_largest
+    from legendre.core.sums.kernels.largest_entries import NOWHERE, keep_largest
 
     x = numbers(block)
     values, places = _nothing((x.shape[axis], count), x.dtype)
@@ -231,7 +231,7 @@ def rank(block: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ra
 
 def _nothing(shape: Cell, dtype: np.dtype[Any]) -> tuple[AnyArray, IntArray]:
     """Fill a ranking with the least value there is, at NOWHERE: it loses against every entry."""
-    from legendre.core.sums.kernels.top import NOWHERE
+    from legendre.core.sums.kernels.largest_entries import NOWHERE
 
     least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     return np.full(shape, least, dtype=dtype), np.full(shape, NOWHERE, dtype=np.int64)

@@ -22,7 +22,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.support import Support
-from legendre.results.rounds import Round
+from legendre.results.growth_path import Round
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,9 +22,9 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve
-from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
-from legendre.results.rounds import pack_rounds
+from legendre.results.growth_path import pack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Events, or cells, of each fold at least; events of all together, since larger numbers are not exact counts."""

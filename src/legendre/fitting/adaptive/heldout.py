@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from legendre.core import stored
+from legendre.core import checkpoint_arrays as stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
-from legendre.fitting.adaptive.ground import Ground
-from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.observed_sums import Ground
+from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State, zeta_at
-from legendre.results.rounds import Round
+from legendre.results.growth_path import Round
 
 PATIENCE = 1.5, 12  # growing ends when the basis is so many times as large as the best so far, and so many cells larger
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.adaptive.ground import above
+from legendre.fitting.adaptive.observed_sums import above
 from legendre.fitting.adaptive.state import State, evaluated, fitted, sum_grid, zeta_at
 
 DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether other parameters rather stay as they are

@@ -18,7 +18,7 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.losses import least_missed, refitted_losses
-from legendre.fitting.adaptive.search import END_STEPS, Search
+from legendre.fitting.adaptive.one_round import END_STEPS, Search
 from legendre.fitting.adaptive.state import State, fitted
 
 SHARE = 0.1  # of the cells that is left out in one go

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.core import limits, stored
+from legendre.core import checkpoint_arrays as stored
+from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.adaptive.search import Search
+from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State
-from legendre.results.rounds import Round, pack_rounds, unpack_rounds
+from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
 
 PHASES = {"forward": "growing", "swap": "swapping", "cut": "cutting back", "end": "grown"}
 """What happens in each phase, for a line on the terminal."""

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core import limits, stored
+from legendre.core import checkpoint_arrays as stored
+from legendre.core import limits
 from legendre.core.sums.growing_factor import GrowingFactor
 from legendre.core.sums.joins import Features, correlations, inverse_deviation
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.fitting.adaptive.ground import Ground
+from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.parts import Anchor, Choice, Member
 
 DAMPING, MOST_DAMPING = 1e-9, 0.1  # added to the correlations' diagonal: dependent parameters are not moved far

@@ -8,7 +8,7 @@ import numpy as np
 
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.factor import BoxFactor, inverse_deviation
-from legendre.fitting.boxes.ground import SMALLEST, BoxList, Ground
+from legendre.fitting.boxes.observed_sums import SMALLEST, BoxList, Ground
 
 ORIENTATIONS = 4  # orthants of so many orientations are looked for in a round, in turn
 SIZES = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round, in turn

@@ -9,7 +9,7 @@ from scipy.linalg import blas, lapack
 
 from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
-from legendre.fitting.boxes.ground import SMALLEST, BoxList, Ground
+from legendre.fitting.boxes.observed_sums import SMALLEST, BoxList, Ground
 
 DAMPING = 1e-9  # added to the diagonal of the correlations, so that next to dependent boxes keep a factor
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from legendre.basis.boxes import Boxes
 from legendre.basis.parse import as_basis
-from legendre.core import limits, stored
+from legendre.core import checkpoint_arrays as stored
+from legendre.core import limits
 from legendre.core.box_features import box_corners
 from legendre.core.checkpoint import Record
 from legendre.core.errors import InvalidBasis
@@ -21,10 +22,10 @@ from legendre.core.ties import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.boxes.ground import BoxList, Ground
+from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import MOST_PASSES, cost, paying, price
 from legendre.fitting.boxes.state import DONE, SHARE, STEPS, Growing
-from legendre.results.rounds import Round, pack_rounds, unpack_rounds
+from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
 
 MOST_MODES = 8  # a box has 2^8 corners then
 LISTED = 4  # levels of an arranged mode that the name of a box lists

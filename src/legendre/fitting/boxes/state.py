@@ -9,7 +9,7 @@ import numpy as np
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.candidates import candidates, choose
 from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
-from legendre.fitting.boxes.ground import BoxList, Ground
+from legendre.fitting.boxes.observed_sums import BoxList, Ground
 
 OVER = 3  # candidates whose gains given the basis are computed, for each box that is added
 FEWEST = 128  # at least so many of them

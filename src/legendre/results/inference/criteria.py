@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.memory import rows_of
 from legendre.core.types import AnyArray
 from legendre.data.observation import Observation
-from legendre.results.rounds import Round
+from legendre.results.growth_path import Round
 from legendre.solvers.before.rank import independent, rank_of
 
 if TYPE_CHECKING:

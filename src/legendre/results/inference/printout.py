@@ -11,7 +11,7 @@ from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import Columns, NamedValues, Table, shape_name, shortened
 from legendre.results.inference.wald import INFINITE, OPEN
-from legendre.results.report import count_name, rank_name
+from legendre.results.summary import count_name, rank_name
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -12,9 +12,9 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
+from legendre.solvers.before.face_search import open_directions
 from legendre.solvers.before.faces import diverging, feature_rows
 from legendre.solvers.before.rank import independent
-from legendre.solvers.before.search import open_directions
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

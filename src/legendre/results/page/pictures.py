@@ -11,11 +11,11 @@ from legendre.core.labels import Labels
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.results.deviance import signed_roots
 from legendre.results.effects import Effect
+from legendre.results.growth_path import Round
 from legendre.results.page.blocks import block_sums, blocks
 from legendre.results.page.names import block_names, cell_text, mode_name
 from legendre.results.page.packed import packed, rounded
 from legendre.results.page.pairs import Worst
-from legendre.results.rounds import Round
 from legendre.solvers.loop import Step
 
 MOST_LINES, MOST_MAPS = 9, 6  # effects that are drawn: those with the largest shares

@@ -17,11 +17,11 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
+from legendre.results.growth_path import Round
 from legendre.results.page.names import mode_name
 from legendre.results.page.pairs import ArrayPair, FitPair, Pair
 from legendre.results.page.repeat import call_of_fit
 from legendre.results.plots.scarce import is_scarce
-from legendre.results.rounds import Round
 from legendre.solvers.loop import Step
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from legendre.results.file_model import pack_model, pack_origin, unpack_model, u
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
-from legendre.results.report import modes_row
+from legendre.results.summary import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
-from legendre.tasks.balance.check import check_face, check_tensor
 from legendre.tasks.balance.factors import multiplied
+from legendre.tasks.balance.file_check import check_face, check_tensor
 from legendre.tasks.balance.margins import Margins, key_of
 
 

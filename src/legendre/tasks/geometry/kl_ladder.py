@@ -24,11 +24,11 @@ from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
-from legendre.results.check import same
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_check import same
 from legendre.results.inference.counts import chi_square_p
+from legendre.results.inference.likelihood_ratio import added_parameters
 from legendre.results.inference.printout import shown
-from legendre.results.inference.ratio import added_parameters
 
 NAMED = 60
 """Characters of a basis' name in the table; longer ones lose their middle."""

@@ -15,15 +15,15 @@ from legendre.data.read import TensorLike
 from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
-from legendre.results.check import evaluated, same
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_check import evaluated, same
 from legendre.results.page.pairs import ArrayPair
 from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
-from legendre.results.report import rank_name
+from legendre.results.summary import rank_name
 from legendre.results.tensor import tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status

@@ -10,8 +10,8 @@ from typing import Any
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.text_table import Columns
+from legendre.results.inference.likelihood_ratio import LikelihoodRatio
 from legendre.results.inference.printout import shown, stars
-from legendre.results.inference.ratio import LikelihoodRatio
 from legendre.tasks.loglinear.result import LogLinear
 
 

@@ -14,8 +14,8 @@ from legendre.data.partial_table import PartialTable
 from legendre.fitting.plan import Settings
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
+from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested
 from legendre.results.inference.printout import tested
-from legendre.results.inference.ratio import LikelihoodRatio, check_nested
 from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend
 from legendre.tasks.loglinear.formula import Model
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on

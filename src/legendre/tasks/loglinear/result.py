@@ -15,8 +15,8 @@ from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 from legendre.results.file import Archive, Arrays
+from legendre.results.inference.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.printout import tested
-from legendre.results.inference.ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.result import Inference
 from legendre.results.plots.plots import FitPlots
 from legendre.solvers.status import Status

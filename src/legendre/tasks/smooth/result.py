@@ -18,15 +18,15 @@ from legendre.data.read import TensorLike
 from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
 from legendre.results.certificate import Certificate
-from legendre.results.check import same
 from legendre.results.effects import Effect
 from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
+from legendre.results.file_check import same
 from legendre.results.file_model import pack_origin, unpack_origin
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
-from legendre.results.report import modes_row
 from legendre.results.small_effects import effects_of_tensor
+from legendre.results.summary import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.smooth.penalised import Waves

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from legendre.core import limits
 from legendre.core.compiled import ParallelKernel
 from legendre.core.sums.kernels import memory_walk
+from legendre.core.sums.kernels.largest_entries import first_rows, join_blocks
 from legendre.core.sums.kernels.rectangle import BLOCKS
-from legendre.core.sums.kernels.top import first_rows, join_blocks
 from legendre.core.types import FloatArray, IntArray
 
 

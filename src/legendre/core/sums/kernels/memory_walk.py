@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legendre.core.compiled import inner
+from legendre.core.sums.kernels.largest_entries import keep_larger
 from legendre.core.sums.kernels.rectangle import U
-from legendre.core.sums.kernels.top import keep_larger
 from legendre.core.types import IntArray
 
 LANES = 1024  # entries of a row treated at once: running minima stay in first-level cache

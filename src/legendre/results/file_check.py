@@ -22,7 +22,7 @@ from legendre.model.model import Model
 from legendre.results.file import Archive
 from legendre.results.file_face import unpack_face
 from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
-from legendre.results.rounds import read_rounds
+from legendre.results.growth_path import read_rounds
 from legendre.solvers.status import Status
 
 

@@ -11,8 +11,8 @@ from legendre.basis.parse import as_basis
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
-from legendre.fitting.adaptive.ground import Ground
 from legendre.fitting.adaptive.losses import LARGE, SHARPLY, least_missed, losses, losses_about, shortened, without
+from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
 SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
