@@ -68,7 +68,6 @@ def test_ours_gets_there_and_is_judged_from_outside(discipline: Discipline, prob
         if entrant.name.startswith(OURS):
             facts = worker.work(discipline, problem, entrant, first_only=False)
             assert facts["status"] == "DONE"
-            assert facts["seconds"] <= facts["first_seconds"]
             assert facts["kl"] >= 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
@@ -14,10 +15,10 @@ from .rows import OURS
 
 RULES = """\
 Every method gets the same X and margins, and is asked for margins that are right to 1e-10 of their largest entry; the
-residual is that error, computed here from the answer. POT and ott-jax get `-log X` as cost with regularisation 1, POT
-in each of its methods (`sinkhorn`, `sinkhorn_stabilized`, `sinkhorn_log`; two thresholds), ott-jax in float64 with
-sums of logarithms and with plain sums: the fastest that gets there, or else the most exact. At most 20,000 sweeps.
-Only the package says whether there is an answer, and which cells have to vanish.
+residual is that error, computed here from the answer. POT and ott-jax get `-log X`, computed beforehand, as cost with
+regularisation 1, POT in each of its methods (`sinkhorn`, `sinkhorn_stabilized`, `sinkhorn_log`; two thresholds),
+ott-jax in float64 with sums of logarithms and with plain sums: the fastest that gets there, or else the most exact.
+At most 20,000 sweeps. Only the package says whether there is an answer, and which cells have to vanish.
 """
 SIZES = (300, 1000, 3000)
 EARLIER = (
@@ -52,32 +53,40 @@ def _matrices(given: margins.Case) -> None:
         raise Cannot("balances matrices alone")
 
 
-def _transport(given: margins.Case) -> tuple[Floats, Floats, Floats]:
-    """Return cost, row sums and column sums of the transport problem that is the same as margins."""
+@dataclass(frozen=True, eq=False)
+class Transport:
+    """The transport problem that is the same as balancing, made before the clock starts."""
+
+    given: margins.Case
+    cost: Floats
+    rows: Floats
+    columns: Floats
+    compiled: dict[str, Any]  # what one call compiles and the next one uses
+
+
+def _transport(case: Case, given: margins.Case) -> Transport:
+    del case
     _matrices(given)
     with np.errstate(divide="ignore"):
         cost = -np.log(given.X)
     rows, columns = (given.margins[(k,)] / given.margins[(k,)].sum() for k in (0, 1))
-    return cost, rows, columns
+    return Transport(given, cost, rows, columns, {})
 
 
-def _pot(case: Case, given: margins.Case, *, method: str, loose: bool) -> Fitted:
+def _pot(case: Case, problem: Transport, *, method: str, loose: bool) -> Fitted:
     """Run POT, which compares a 2-norm with its threshold: with a loose one it may stop earlier, and still be right."""
     del case
-    cost, rows, columns = _transport(given)
-    threshold = margins.TOL * float(columns.max()) * (len(columns) ** 0.5 if loose else 1.0)
-    answer, steps = margins.pot(given, cost, rows, columns, method, threshold)
+    threshold = margins.TOL * float(problem.columns.max()) * (len(problem.columns) ** 0.5 if loose else 1.0)
+    answer, steps = margins.pot(problem.given, problem.cost, problem.rows, problem.columns, method, threshold)
     return Fitted(lambda: answer, None, steps)
 
 
-def _ott(case: Case, given: Any, *, logarithms: bool) -> Fitted:
+def _ott(case: Case, problem: Transport, *, logarithms: bool) -> Fitted:
     del case
-    problem, compiled = given
-    cost, rows, columns = _transport(problem)
-    if not compiled:
-        compiled["solve"] = _compiled(logarithms, margins.TOL * float(columns.max()))
-    out = compiled["solve"](cost, rows, columns)
-    answer = np.asarray(out.matrix) * problem.margins[(0,)].sum()
+    if not problem.compiled:
+        problem.compiled["solve"] = _compiled(logarithms, margins.TOL * float(problem.columns.max()))
+    out = problem.compiled["solve"](problem.cost, problem.rows, problem.columns)
+    answer = np.asarray(out.matrix) * problem.given.margins[(0,)].sum()
     return Fitted(lambda: answer, None, int(out.n_iters))
 
 
@@ -123,11 +132,6 @@ def _judge(case: Case, given: Any, fitted: Fitted) -> dict[str, float]:
     return {"residual": margins.error_of(Q, given.margins), "kl": errors(Q, given.X)["kl"]}
 
 
-def _with_compiled(case: Case, given: margins.Case) -> Any:
-    del case
-    return given, {}
-
-
 POT = {
     method + (", loose threshold" if loose else ""): partial(_pot, method=method, loose=loose)
     for method in ("sinkhorn", "sinkhorn_stabilized", "sinkhorn_log")
@@ -150,9 +154,9 @@ DISCIPLINE = Discipline(
     ),
     (
         Entrant(OURS, "legendre", _ours, setting="balance", compiles=True),
-        Entrant("POT", "ot", POT["sinkhorn"], setting="best of six", ways=POT, distributions=("POT",)),
+        Entrant("POT", "ot", POT["sinkhorn"], _transport, "best of six", ways=POT, distributions=("POT",)),
         Entrant(
-            "ott-jax", "ott", OTT["sums of logarithms"], _with_compiled, "best of two", ways=OTT, warms=True,
+            "ott-jax", "ott", OTT["sums of logarithms"], _transport, "best of two", ways=OTT, warms=True,
             distributions=("ott-jax", "jax"),
         ),
         Entrant("sinkhorn_knopp", "sinkhorn_knopp", _sinkhorn_knopp, distributions=("sinkhorn_knopp",)),
