@@ -39,21 +39,21 @@ assert within(one_thread()) == {1}
 assert within(product_threads(10, 10, 10)) == {2}  # too small for BLAS to start threads: not worth a change
 assert within(product_threads(100, 100, 100)) == {1}
 assert within(product_threads(2000, 2000, 2000)) == {2}
-assert compiled._several_threads(1e9)
+assert compiled.available_threads() == 2
 seen = []
 with ld.threads(1):
     assert within(all_threads()) == {1}
     assert within(few_threads(limits.ONE_BLAS_THREAD)) == {1}
-    assert not compiled._several_threads(1e9)
+    assert compiled.available_threads() == 1
     assert blas() == {2}  # other code of the process is left alone
-    other = threading.Thread(target=lambda: seen.append((within(all_threads()), compiled._several_threads(1e9))))
+    other = threading.Thread(target=lambda: seen.append((within(all_threads()), compiled.available_threads())))
     other.start()
     other.join()
 with ld.threads(5):
     assert within(all_threads()) == {2}  # at most so many, not more than there are
-assert seen == [({2}, True)], seen
+assert seen == [({2}, 2)], seen
 assert blas() == {2}
-assert compiled._several_threads(1e9)
+assert compiled.available_threads() == 2
 """
 
 

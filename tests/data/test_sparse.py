@@ -300,15 +300,18 @@ def test_a_fit_of_points_is_stored_and_read(tmp_path: Path, monkeypatch: pytest.
 
 def test_progress_tells_how_the_basis_grows(capsys: pytest.CaptureFixture[str]) -> None:
     X = np.random.default_rng(2).poisson(3.0, size=(9, 8))
-    ld.decompose(X, ld.adaptive(20), progress=True)
+    ld.decompose(X, ld.adaptive(20, swaps=1), progress=True)
     capsys.readouterr()
     said: list[str] = []
     from legendre.fitting.adaptive.grow import grow
 
-    grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
+    grow(ld.adaptive(20, swaps=1), observe(X), say=said.append)  # type: ignore[arg-type]
     assert said[0].startswith("growing   1 of 20 parameters   KL = ")
     assert any(line.startswith("swapping   ") for line in said)
     assert said[-1].startswith("grown   20 of 20")
+    grow(ld.adaptive(20), observe(X), say=said.append)  # type: ignore[arg-type]
+    assert any(line.startswith("cutting back   ") for line in said)
+    assert said[-1].startswith("grown   20 of ")
 
 
 LONG = 10**12
