@@ -15,7 +15,7 @@ LOADING = ("failed to map segment", "cannot allocate memory")
 """What the errors say that the loader of shared libraries raises where there is no room left for one."""
 BLAS_ROOM = 1 << 27  # bytes that both copies of OpenBLAS, NumPy's and SciPy's, take for themselves when first called
 LEAST_ROOM = 1 << 23  # bytes (8 MiB) below which nothing is begun: a stack that cannot grow ends the process
-BLOCK = 1 << 22  # cells handled at a time where a whole extra tensor would be a waste
+BLOCK = 1 << 20  # cells handled at a time where a whole extra tensor would be a waste (of 2^18 to 2^22 the fastest)
 NO_QUESTION = 1 << 26  # bytes (64 MiB) that are taken without looking at how many are free
 CGROUPS = Path("/sys/fs/cgroup")
 

@@ -53,8 +53,10 @@ class Dense(Observation):
     def counts(self) -> bool:
         if self.values.dtype.kind != "f":
             return True
-        inside = self.values if self.support.mask is None else self.values[self.support.mask]
-        return bool((inside == np.rint(inside)).all())
+        mask = self.support.mask
+        return all(
+            _whole_numbers(self.values[r] if mask is None else self.values[r][mask[r]]) for r in rows_of(self.shape)
+        )
 
     @property
     def largest_grid(self) -> float:
@@ -219,6 +221,10 @@ def _sound(X: object, prior: bool) -> Dense | None:
     if not (divisible and 0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES):
         return None
     return Dense(Support(X.shape), None, None, total, smallest > 0, values=frozen(X.copy()))
+
+
+def _whole_numbers(values: AnyArray) -> bool:
+    return bool((values == np.rint(values)).all())
 
 
 def in_memory(data: Observation, task: str) -> Dense:
