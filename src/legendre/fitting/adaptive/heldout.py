@@ -53,7 +53,8 @@ class Curve(NamedTuple):
         """Add the scores of the folds at a size."""
         spread = math.nan
         if all(map(math.isfinite, scores)):
-            spread = math.sqrt(len(scores)) * float(np.std(scores, ddof=1))
+            unit = max(map(abs, scores)) or 1.0  # squares of extreme scores would leave the range of float64
+            spread = math.sqrt(len(scores)) * unit * float(np.std(np.divide(scores, unit), ddof=1))
         return Curve((*self.sizes, size), (*self.scores, sum(scores)), (*self.spreads, spread))
 
     def noted(self, rounds: tuple[Round, ...], unit: float) -> tuple[Round, ...]:
@@ -191,11 +192,11 @@ def _cell_score(data: Dense, cells: BoolArray, total: float) -> Callable[[State]
         log_q = zeta_at(state.ground, state.places, state.at.theta)[places] + log_base - state.at.psi
         if state.dead is not None:
             log_q = np.where(state.dead[places], -np.inf, log_q)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a prediction beyond float64 scores minus infinity
             predicted = total * np.exp(log_q)
-        if data.positive:
-            return -float((predicted - values + values * (np.log(values / total) - log_q)).sum())
-        return -float(np.square((predicted - values) / data.total).sum()) / squares * data.total
+            if data.positive:
+                return -float((predicted - values + values * (np.log(values / total) - log_q)).sum())
+            return -float(np.square((predicted - values) / data.total).sum()) / squares * data.total
 
     return score
 
