@@ -165,7 +165,7 @@ def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.Monk
 def test_the_shares_of_a_large_model_come_from_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(COUNTS, ld.full())
     usual = [effect.share for effect in fit.small_effects()]
-    monkeypatch.setattr("legendre.results.small_effects.QUICK_PAIRS", 0)
+    monkeypatch.setattr("legendre.core.limits.QUICK_PAIRS", 0)
     np.testing.assert_allclose([effect.share for effect in fit.small_effects()], usual, rtol=1e-9)
 
 

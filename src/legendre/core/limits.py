@@ -53,6 +53,7 @@ ONE_BLAS_THREAD = 2_000  # rows below which one thread factorises: on a busy mac
 TINY_PRODUCT = 1 << 16  # multiplications of a product of matrices below which OpenBLAS starts no thread by itself
 LARGE_PRODUCT = 1 << 31  # multiplications (1 s) below which one thread multiplies: in two tied fits took twice as long
 NO_BLAS_THREADS = 64  # rows below which LAPACK's Cholesky starts no thread by itself (bits compared, 8 to 96 rows)
+TIED_PAIRS = 64  # entries of a column up to which its variance is summed over pairs of them; more are swept
 # --- Which solver ----------------------------------------------------------------------------------------------------
 
 SCALING_FROM = 300  # parameters from which cycles over margins are cheaper than Cholesky factors (50^3 two-body: 10 ms)
@@ -89,6 +90,7 @@ LARGEST_BALANCE_PROGRAM = 400_000  # cells times margins of the largest linear p
 WIDE_RANGE = 1e30  # largest over smallest cell of X from which balancing anneals at once: at 1e40 a tenth of fits stall
 TEMPERED_NEWTON = 400  # entries of all margins up to which annealing takes Newton steps: a factor is a few milliseconds
 LARGEST_FLOW = 1 << 30  # the largest sum of margins, in whole numbers, for SciPy's maximum flow: it counts in 32 bits
+WHOLE_COVARIANCES = 1_000_000  # cells up to which n^2 times a covariance is known to less than a half
 # --- Reading X -------------------------------------------------------------------------------------------------------
 
 COMPILED_CELLS = 1 << 19  # cells of X from which compiled code reads it, and it is held by reference, not copied
@@ -145,3 +147,8 @@ MOST_PIXELS = (
 FEW_COUNTS = 5.0
 """Counts of a level, or of a pair, below which the picture of effects draws no factor: the logarithm of a count
 of 5 has a standard error of 0.45. (Of the flights by hour one left before 5 o'clock, and its factor was 1e-15.)"""
+LARGE_BASIS = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
+LEFT_OUT_SINGLY = 64  # cells up to which they are left out one by one, by what a fit without each loses
+FEW_BOXES = 300  # boxes below which a new factor costs next to nothing
+LONG_MODE = 256  # levels of a mode from which ascent moves one end of an interval at a time
+QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds

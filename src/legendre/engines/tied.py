@@ -15,8 +15,6 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
 from legendre.model.model import Model
 
-PAIRS = 64  # entries of a column up to which its variance is summed over pairs of them; more are swept
-
 
 @dataclass(frozen=True, eq=False)
 class TiedEngine(Engine):
@@ -84,13 +82,13 @@ class TiedEngine(Engine):
         if self._design is not None:
             q = self._probabilities(point)
             return np.asarray(q @ np.square(self._design - q @ self._design))
-        out, many = np.empty(self.n_params), np.diff(self.ties.starts) > PAIRS
+        out, many = np.empty(self.n_params), np.diff(self.ties.starts) > limits.TIED_PAIRS
         if self.model.space.form == "grid" and not many.any():
             from legendre.core.sums.kernels.tied import tied_variances
 
             ties = self.ties
             tables = self._eta_grid(point), self._corner, ties.starts, ties.values
-            tied_variances(len(ties.values) * PAIRS, len(out), *tables, point.eta, out)
+            tied_variances(len(ties.values) * limits.TIED_PAIRS, len(out), *tables, point.eta, out)
             return out
         unit = np.zeros(self.n_params)
         for j in range(self.n_params):

@@ -7,7 +7,6 @@ any size. All sums over cells go through the space.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import ClassVar, Literal
@@ -25,7 +24,7 @@ from legendre.core.ties import Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import on_grid, parts_of
-from legendre.model.cliques.graph import CliqueTree, clique_tree
+from legendre.model.cliques.graph import cliques_of
 from legendre.model.cliques.tables import Tables
 
 
@@ -281,14 +280,6 @@ def _full(quotient: Quotient, positions: IntArray) -> Space:
     carried = tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY  # on a grid G takes no more than eta
     pays = only or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n
     return Cliques(quotient, positions, tables=Tables(quotient, positions, tree)) if tree.fits and pays else grid
-
-
-def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
-    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `together`."""
-    used = (positions > 0).astype(np.float32)
-    graph = used.T @ used > 0
-    graph[np.ix_(together, together)] = True
-    return clique_tree(graph, merged_shape)
 
 
 def _of_points(quotient: Quotient, positions: IntArray, points: IntArray) -> Space:

@@ -13,8 +13,6 @@ from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import FloatArray
 from legendre.results.effects import Effect, effects_of
 
-QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds
-
 
 def effects_for_pictures(fit: Any) -> list[Effect]:
     """List effects of at most two modes; none where they would be too many.
@@ -22,7 +20,7 @@ def effects_for_pictures(fit: Any) -> list[Effect]:
     A large model has its shares from all of its effects, which takes no pass over pairs of parameters.
     """
     try:
-        quick = fit.n_params**2 * len(fit.shape) <= QUICK_PAIRS
+        quick = fit.n_params**2 * len(fit.shape) <= limits.QUICK_PAIRS
         found = effects_of(fit, "uniform", 2 if quick else None)
     except LegendreError:
         return []

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.observed_sums import above
 from legendre.fitting.adaptive.state import State, evaluated, fitted, sum_grid, zeta_at
@@ -16,7 +17,6 @@ DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether oth
 SHARPLY = 1e-6  # the decrement that is left where a loss is compared with a price, as a share of that
 CHORDS = 8  # steps with one factor
 OVER = 1.3  # cells that compete for each that is left out
-LARGE = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
 MOST_STEPS = 40  # of a fit without a cell
 
 
@@ -150,7 +150,7 @@ def losses_about(state: State, positions: IntArray, price: float) -> FloatArray:
     large basis such a cell is taken to be worth its price.
     """
     found = [_loss_by_chords(state, u, price) for u in positions.tolist()]
-    if state.size > LARGE:
+    if state.size > limits.LARGE_BASIS:
         return np.array([math.inf if loss is None else loss for loss in found])
     far = [u for u, loss in zip(positions.tolist(), found, strict=True) if loss is None]
     exact = dict(zip(far, refitted_losses(state, np.array(far, dtype=np.int64), SHARPLY * price), strict=True))

@@ -8,10 +8,11 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
-from legendre.fitting.adaptive.losses import LARGE, SHARPLY, least_missed, losses, losses_about, shortened, without
+from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, shortened, without
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
@@ -159,7 +160,7 @@ class Search:
         tried = tried[estimate[tried] < DOUBTFUL * self.least]
         loss = losses_about(now, tried, self.least)
         worst = tried[np.argsort(loss, kind="stable")][: int((loss < self.least).sum())]
-        if now.size > LARGE and len(worst) > 1:  # one after the other takes two factors each
+        if now.size > limits.LARGE_BASIS and len(worst) > 1:  # one after the other takes two factors each
             less = without(now, worst[: len(worst) // 2], SHARPLY * self.least).anchored()
             if self.cost(less) < self.cost(now):
                 return less

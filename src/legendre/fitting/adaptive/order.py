@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
+from legendre.core import limits
 from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -23,7 +24,6 @@ from legendre.fitting.adaptive.state import State, fitted
 
 SHARE = 0.1  # of the cells that is left out in one go
 ROUGH = 1e-2  # the decrement that a fit without a cell leaves, as a share of the loss
-ONE_BY_ONE = 64  # cells up to which they are left out one by one, by what a fit without each loses
 REFITTED, REFITTED_CELLS = 8, 1 << 20
 """How many cells are tried in that way, those that the estimate says are missed least; cells of the grid for each."""
 MERGED = 0.7  # of the cells left: boxes are merged anew
@@ -67,8 +67,8 @@ def _ordered(search: Search, state: State) -> IntArray:
 def _least_missed(state: State, loss: FloatArray, first: int) -> IntArray:
     """List the positions of the cells to leave out now, the least missed first."""
     loose = state.size - first
-    if loose > ONE_BY_ONE:
-        return least_missed(state, loss, min(int(SHARE * loose), loose - ONE_BY_ONE))  # one at least
+    if loose > limits.LEFT_OUT_SINGLY:
+        return least_missed(state, loss, min(int(SHARE * loose), loose - limits.LEFT_OUT_SINGLY))  # one at least
     ascending = np.argsort(loss, kind="stable")
     tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.size, loose)]
     if len(tried) > 1:

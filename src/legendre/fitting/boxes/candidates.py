@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.factor import BoxFactor, inverse_deviation
 from legendre.fitting.boxes.observed_sums import SMALLEST, BoxList, Ground
@@ -13,7 +14,6 @@ from legendre.fitting.boxes.observed_sums import SMALLEST, BoxList, Ground
 ORIENTATIONS = 4  # orthants of so many orientations are looked for in a round, in turn
 SIZES = 5  # windows of 1/2, 1/4, ... 1/32 of each mode are looked for, one size a round, in turn
 PASSES = 2  # of coordinate ascent over all modes
-LONG = 256  # levels of a mode from which ascent moves one end of an interval at a time
 ASCENTS = 800  # boxes at least that are improved by ascent in a round
 PAIRS = 1_000_000  # pairs of a candidate and a box whose correlation is looked at in a round, roughly
 NEW = 1e-3  # share of a box's variance that must be left, given the others
@@ -109,9 +109,9 @@ def _ascended(ground: Ground, model_sums: FloatArray, seeds: BoxList) -> BoxList
     from legendre.core.sums.kernels.boxes import ascend
 
     lo, hi, shape = seeds.lo.copy(), seeds.hi.copy(), np.array(ground.shape)
-    work = len(seeds) * int((np.minimum(shape, LONG) ** 2).sum())
+    work = len(seeds) * int((np.minimum(shape, limits.LONG_MODE) ** 2).sum())
     running = ground.data_sums.ravel(), model_sums.ravel()
-    ascend(work, len(lo), *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, LONG)
+    ascend(work, len(lo), *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, limits.LONG_MODE)
     return BoxList(lo, hi)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.candidates import candidates, choose
 from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
@@ -16,7 +17,6 @@ FEWEST = 128  # at least so many of them
 SHARE = 0.1  # boxes that a round adds, as a share of those there are
 DONE = 1e-4  # a round's fit ends when half the squared Newton decrement is below this share of what the round gained
 STEPS = 8  # steps of a round's fit at most
-FEW = 300  # boxes below which a new factor costs next to nothing
 SLOW = 0.3  # the decrement may fall to this share in a step; where it falls more slowly, the factor is computed anew
 FALL = 3.0  # by which log q falls at most in one step where there is data: more may end at a point that nothing leaves
 SUFFICIENT, OVERSHOT, SHORTEST = 0.1, 0.5, 1e-4  # see `solvers.linesearch`
@@ -188,7 +188,7 @@ class Growing:
             if decrement <= target:
                 return
             fresh = self.factor.anchor is point.sums
-            if not fresh and (len(self.free) < FEW or (last is not None and decrement > SLOW * last)):
+            if not fresh and (len(self.free) < limits.FEW_BOXES or (last is not None and decrement > SLOW * last)):
                 self.factor, last = BoxFactor.of(self.ground, point.sums, self._free_boxes), None
                 half = self.factor.half(gap * self.factor.scale)
                 decrement = 0.5 * float(half @ half)

@@ -80,6 +80,14 @@ class CliqueTree:
         )
 
 
+def cliques_of(positions: IntArray, merged_shape: tuple[int, ...], together: Sequence[int] = ()) -> CliqueTree:
+    """Arrange the modes that B couples in a tree of cliques, one of which holds the modes `together`."""
+    used = (positions > 0).astype(np.float32)
+    graph = used.T @ used > 0
+    graph[np.ix_(together, together)] = True
+    return clique_tree(graph, merged_shape)
+
+
 def clique_tree(graph: BoolArray, levels: Sequence[int]) -> CliqueTree:
     """Triangulate a graph of modes, True where two interact, and arrange its cliques in a tree.
 

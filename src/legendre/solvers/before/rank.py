@@ -26,7 +26,6 @@ from legendre.model.space import Cliques, Space
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)  # ranges of features, relative to their size, that are rounding errors
 EXACT = 2.0**50  # n^2 times a covariance of whole numbers up to this is known to less than a half
-WHOLE = 1_000_000  # cells up to which n^2 times a covariance is known to less than a half
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def covariance(model: Model) -> FloatArray:
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < EXACT):
         return _without_constants(g, engine, model.ties)
-    if n <= WHOLE:
+    if n <= limits.WHOLE_COVARIANCES:
         return np.rint(g * float(n) ** 2) / float(n) ** 2
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0

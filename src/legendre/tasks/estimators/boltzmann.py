@@ -120,10 +120,8 @@ class BoltzmannMachine(Estimator):
         samples = samples_of(X, "samples")
         own = samples.text_names
         names = own if self.names is None else self.names
-        if own is not None and self.names is not None:
-            listed = entries(names) or []
-            if set(map(str, listed)) == set(own):
-                samples = samples.by_name(listed, "samples")
+        if own is not None and self.names is not None and set(map(str, entries(names) or ())) == set(own):
+            samples = samples.by_name(list(names or ()), "samples")
         variables = Variables.learned(samples, names, self.levels)
         weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
         states = variables.cells(samples)
