@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from legendre.core.labels import Labels
 from legendre.core.ticks import extreme, factor_ticks, is_ordered, level_ticks, plain, spaced, tick_texts
 
+pytestmark = pytest.mark.thread_unsafe  # matplotlib draws in one thread: all share its fonts
+
 
 def of(levels: object, name: str = "mode") -> Labels:
     listed = list(levels) if not isinstance(levels, np.ndarray) else levels  # type: ignore[call-overload]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Callable
 from functools import lru_cache, singledispatch
 
@@ -16,6 +15,7 @@ from legendre.basis.boxes import boxes
 from legendre.basis.interactions import boltzmann, interactions, rbm
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
+from legendre.core.python_text import expression
 
 _EVERY: tuple[Callable[..., Basis], ...] = (
     B1,
@@ -32,8 +32,6 @@ _EVERY: tuple[Callable[..., Basis], ...] = (
 )
 _TIES: tuple[Callable[..., Basis], ...] = tuple(getattr(ties, name) for name in ties.__all__)
 BUILDERS = {builder.__name__: builder for builder in (*_EVERY, *_TIES)}
-
-_PARSING = threading.Lock()  # Python 3.11 counts the depth of all trees in one place: two threads confuse it
 
 
 @singledispatch
@@ -55,11 +53,10 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
 @lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
 def _parse(basis: str) -> Basis:
     try:
-        with _PARSING:
-            tree = ast.parse(basis.strip(), mode="eval")
+        tree = expression(basis.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidBasis(f"cannot read the basis {basis!r}. Write it like 'B1 + B2(10) + B3(10)'.") from None
-    return _build(tree.body, basis)
+    return _build(tree, basis)
 
 
 def _build(node: ast.expr, text: str) -> Basis:

@@ -22,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from legendre.core.memory import check_room
+from legendre.core.python_text import expression
 from legendre.core.types import AnyArray
 
 DAMAGED = (
@@ -144,7 +145,7 @@ def _read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, n
     (size,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
     if size > LONGEST_HEADER:
         raise ValueError(f"{name} has a header of {size:,} bytes")
-    said = ast.literal_eval(stream.read(size).decode("latin1"))
+    said = ast.literal_eval(expression(stream.read(size).decode("latin1").lstrip(" \t")))
     if not isinstance(said, dict) or said.keys() != {"descr", "fortran_order", "shape"}:
         raise ValueError(f"{name} has a header of other entries")
     shape, by_columns = said["shape"], said["fortran_order"]
