@@ -59,6 +59,9 @@ def test_show_prints_the_summary_and_writes_the_tensor(
     assert code == 0
     assert out.startswith(fit.summary())
     np.testing.assert_allclose(np.load(tmp_path / "Q.npy"), fit.tensor(), rtol=1e-14)
+    code, _, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "-t", tmp_path / "Q.csv")
+    assert (code, "is an array of NumPy; let the name end in .npy." in err) == (1, True)
+    assert not (tmp_path / "Q.csv").exists()
 
 
 def test_show_knows_results_of_every_kind(

@@ -104,6 +104,12 @@ def test_factors_are_plain_numbers() -> None:
     low, high = ax.get_ylim()
     shown = [ax.yaxis.get_major_formatter()(v) for v in ax.get_yticks() if low <= v <= high]
     assert shown == ["0.2", "0.5", "1", "2", "5"]
+    short = Figure().add_subplot()
+    short.plot([1, 2, 3], [0.55, 1, 1.6])
+    factor_ticks(short)
+    low, high = short.get_ylim()
+    shown = [ax.yaxis.get_major_formatter()(v) for v in short.get_yticks() if low <= v <= high]
+    assert shown == ["0.7", "1", "1.5"], "one number alone says nothing"
     flat = Figure().add_subplot()
     flat.plot([1, 2], [0.9, 1.1])
     factor_ticks(flat)

@@ -394,3 +394,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
             made(name).save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["result.npz"]
+
+
+def test_a_path_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidFile, match="load takes the name of a file, got 5"):
+        ld.load(5)  # type: ignore[arg-type]

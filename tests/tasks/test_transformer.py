@@ -287,3 +287,17 @@ def test_errors_of_features() -> None:
         transformer.inverse_transform([[0.1] * 4], [1.0, 2.0])
     with pytest.warns(ld.ConvergenceWarning, match=r"row 1 ended at .* \(1 rows did\)"):
         transformer.inverse_transform([[0.5, 0.5, 0.25, 0.25], [0.1, 0.1, 0.9, 0.1]])  # more above than below: no q
+
+
+def test_slices_with_other_labels_are_refused() -> None:
+    """Stations in another order gave other features without a word."""
+    xr = pytest.importorskip("xarray")
+    values = np.random.default_rng(0).gamma(1.0, size=(6, 3, 4))
+    X = xr.DataArray(values, dims=["day", "station", "hour"], coords={"station": ["a", "b", "c"], "hour": range(4)})
+    made = ld.LegendreTransformer("B1").fit(X)
+    assert_allclose(made.transform(X), ld.LegendreTransformer("B1").fit(values).transform(values))
+    with pytest.raises(InvalidSamples, match="the levels of 'station' are others, or in another order"):
+        made.transform(X[:, ::-1])
+    with pytest.raises(InvalidSamples, match="mode 'hour' of its slices is called 'time'"):
+        made.transform(X.rename(hour="time"))
+    assert_allclose(made.transform(X[:, ::-1].reindex_like(X)), made.transform(X))

@@ -142,6 +142,8 @@ def show(
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
     if tensor is not None:
+        if tensor.suffix != ".npy":
+            raise InvalidSetting(f"--tensor {tensor}: the tensor is an array of NumPy; let the name end in .npy.")
         check_output(tensor, decomposition)
     elif extend:
         raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")

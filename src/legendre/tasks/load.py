@@ -58,6 +58,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     ld.load(path).status.name
     'CONVERGED'
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidFile(f"load takes the name of a file, got {path!r}.")
     arrays = read_arrays(path, "a saved result")
     kind = str(arrays.get("format"))
     if kind not in KINDS:

@@ -12,8 +12,10 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
+from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dask.observation import is_dask
+from legendre.data.readers.labelled import opened
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +27,15 @@ class Slices:
     n: int
     names: list[str] | None = None  # of the columns of a data frame
     index: Any = None  # of the rows of a pandas data frame
+    labels: Labels | None = None  # of the modes of a slice, where X is a DataArray
 
     @classmethod
     def read(cls, X: Any, shape: Any) -> Slices:
         """Find samples and their shape, `shape` if it is given; nothing is computed, and no block is read."""
-        names, index = None, None
+        names, index, labels = None, None, None
+        if hasattr(X, "dims") and hasattr(X, "coords"):
+            X, origin = opened(X)
+            labels = None if origin.labels is None else origin.labels.part(range(1, len(origin.labels.shape)))
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             columns = list(X.columns)
             names = columns if all(isinstance(name, str) for name in columns) else None
@@ -52,7 +58,18 @@ class Slices:
         if 0 in X.shape:
             counted = f"{X.shape[0]} sample(s) and {math.prod(found)} feature(s) (shape={tuple(X.shape)})"
             raise InvalidSamples(f"Found array with {counted} while a minimum of 1 is required.")
-        return cls(X, _shape_of_a_slice(found, shape), int(X.shape[0]), names, index)
+        return cls(X, _shape_of_a_slice(found, shape), int(X.shape[0]), names, index, labels)
+
+    def unlike(self, seen: Labels | None) -> str | None:
+        """Name the first mode of the slices that is called otherwise than `seen`, or whose levels are; if any is."""
+        if seen is None or self.labels is None:
+            return None
+        for k, (one, other) in enumerate(zip(self.labels.names or (), seen.names or (), strict=False)):
+            if one != other:
+                return f"mode {other!r} of its slices is called {one!r}"
+            if not np.array_equal(self.labels.levels_of(k), seen.levels_of(k)):
+                return f"the levels of {one!r} are others, or in another order"
+        return None
 
     @property
     def n_cells(self) -> int:

@@ -114,7 +114,7 @@ class LegendreTransformer(WithParams):
             raise InvalidSamples("X has 1 feature(s): a slice of one cell has no parameter.")
         self.basis_ = self._chosen(slices, recipe)
         self.shape_, self.n_features_in_ = slices.shape, slices.n_cells
-        self._form = tuple(slices.values.shape[1:])
+        self._form, self._labels = tuple(slices.values.shape[1:]), slices.labels
         vars(self).pop("feature_names_in_", None)
         if slices.names is not None:
             self.feature_names_in_ = np.array(slices.names, dtype=object)
@@ -245,6 +245,8 @@ class LegendreTransformer(WithParams):
                 f"X has {slices.n_cells} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 f"features as input: slices of shape {self.shape_}, not {slices.shape}."
             )
+        if (trouble := slices.unlike(self._labels)) is not None:
+            raise InvalidSamples(f"X is not labelled as in fit: {trouble}. X.reindex_like(...) puts levels in order.")
         seen = getattr(self, "feature_names_in_", None)
         if seen is not None and slices.names is not None and list(seen) != slices.names:
             raise InvalidSamples(
