@@ -60,7 +60,7 @@ def test_show_prints_the_summary_and_writes_the_tensor(
     assert out.startswith(fit.summary())
     np.testing.assert_allclose(np.load(tmp_path / "Q.npy"), fit.tensor(), rtol=1e-14)
     code, _, err = run(monkeypatch, capsys, "show", tmp_path / "fit.npz", "-t", tmp_path / "Q.csv")
-    assert (code, "is an array of NumPy; let the name end in .npy." in err) == (1, True)
+    assert (code, "is an array of NumPy; let the name end in .npy." in err) == (2, True)
     assert not (tmp_path / "Q.csv").exists()
 
 

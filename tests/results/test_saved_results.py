@@ -397,5 +397,5 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_path_that_is_none_is_refused() -> None:
-    with pytest.raises(InvalidFile, match="load takes the name of a file, got 5"):
+    with pytest.raises(ld.errors.InvalidFile, match="load takes the name of a file, got 5"):
         ld.load(5)  # type: ignore[arg-type]
