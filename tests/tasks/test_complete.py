@@ -519,3 +519,13 @@ def test_cross_validation_chooses_among_ties_and_boxes_too(tmp_path: Path) -> No
     assert np.abs(np.log(done.fit.tensor(extend=True) / means)).max() < 0.2
     done.save(tmp_path / "done.npz")
     np.testing.assert_allclose(ld.load(tmp_path / "done.npz").tensor(), done.tensor())
+
+
+@pytest.mark.parametrize("seed", [2, 7])
+def test_boxes_whose_corners_are_not_in_order(seed: int) -> None:
+    """SciPy sorts the entries of a sparse matrix in place, and those of ties are read-only."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((6, 5))
+    X[rng.random((6, 5)) < 0.2] = np.nan
+    done = ld.complete(X, "boxes(4)")
+    np.testing.assert_allclose(done.tensor()[~np.isnan(X)], X[~np.isnan(X)])

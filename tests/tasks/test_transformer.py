@@ -4,6 +4,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -301,3 +302,21 @@ def test_slices_with_other_labels_are_refused() -> None:
     with pytest.raises(InvalidSamples, match="mode 'hour' of its slices is called 'time'"):
         made.transform(X.rename(hour="time"))
     assert_allclose(made.transform(X[:, ::-1].reindex_like(X)), made.transform(X))
+
+
+def test_theta_is_given_only_where_a_finite_one_exists() -> None:
+    """Near the boundary the gradient rounds to 0, and a theta of 34 passed for the answer."""
+    with pytest.raises(InvalidSamples, match="no finite theta fits it"):
+        ld.LegendreTransformer([[1], [2]], features="theta").fit_transform(np.array([[0.5, 0.0, 0.5]]))
+    rng = np.random.default_rng(4)
+    cells = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
+    found = {True: 0, False: 0}
+    for _ in range(60):
+        X = rng.poisson(0.8, size=(1, 3, 4)).astype(float)
+        if not X.any():
+            continue
+        finite = ld.decompose(X[0], cells).status is ld.Status.CONVERGED
+        found[finite] += 1
+        with nullcontext() if finite else pytest.raises(InvalidSamples, match="no finite theta fits it"):
+            ld.LegendreTransformer(cells, features="theta").fit_transform(X)
+    assert min(found.values()) > 5

@@ -171,7 +171,7 @@ def factor_ticks(ax: Axes) -> None:
         ax.set_yscale("linear")
         return
     decades = np.log10(high / low)
-    subs = (1.0, 2.0, 5.0) if decades <= 2 else (1.0, 3.0) if decades <= 3 else (1.0,)
+    subs: tuple[float, ...] = (1.0, 2.0, 5.0) if decades <= 2 else (1.0, 3.0) if decades <= 3 else (1.0,)
     if decades < 1 and sum(low <= sub * ten <= high for sub in subs for ten in (0.01, 0.1, 1.0, 10.0)) < 3:
         subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)  # so that there are three numbers to read factors by
     ax.yaxis.set_major_locator(LogLocator(subs=subs))

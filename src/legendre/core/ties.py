@@ -78,10 +78,10 @@ class Ties:
         return np.bincount(self.columns, sizes, self.n_params).astype(np.float64, copy=False)
 
     def matrix(self) -> Any:
-        """Return A as a sparse array of SciPy, k x m."""
+        """Return A as a sparse array of SciPy, k x m, of its own: SciPy sorts entries in place."""
         from scipy.sparse import csc_array
 
-        return csc_array((self.values, self.rows, self.starts), shape=(self.n_cells, self.n_params))
+        return csc_array((self.values, self.rows, self.starts), shape=(self.n_cells, self.n_params), copy=True)
 
     def of_columns(self, chosen: IntArray) -> Ties:
         """Keep some columns, in the order given; the cells stay."""

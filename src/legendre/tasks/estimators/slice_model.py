@@ -17,6 +17,7 @@ from legendre.core.sums.linalg import factorise, one_thread, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.solvers.natural import BLURS
 
 SUFFICIENT, SHORTEST, MOST_STEPS = 0.1, 2.0**-30, 100
 """The share of the predicted decrease that a step must bring (Armijo); the shortest step; steps of a slice at most."""
@@ -148,6 +149,10 @@ class SliceModel:
             if prove:
                 tilt = np.abs(self.log_sums(direction) - _dot(direction, at.eta[active][:, self.places])[:, None])
                 done = arrived & (tilt.max(axis=1) <= limits.PROOF_TILT)
+                done[done] = [
+                    own + self._blur(eta) <= limits.PROOF_TILT
+                    for own, eta in zip(tilt[done].max(axis=1), at.eta[active[done]], strict=True)
+                ]
                 proven[active[done]] = True
                 active, gradient, direction = active[~done], gradient[~done], direction[~done]
             active = self._search(at, active, gradient, direction, eta_hat)
@@ -172,6 +177,20 @@ class SliceModel:
             else:
                 direction[part] = np.linalg.solve(g, gradient[part][:, :, None])[:, :, 0]
         return direction
+
+    def _blur(self, eta: FloatArray) -> float:
+        """Estimate by how much the rounding error of eta may tilt the distribution that proves a row.
+
+        Where cells vanish in the limit their probability sinks to that error; eta then equals eta_hat in every digit,
+        though no finite theta attains the minimum. Infinite where rounding leaves parameters dependent.
+        """
+        means, cells = eta[self.places], self.quotient.n_merged
+        factor = factorise(eta[self.joins] - np.outer(means, means), cells)
+        if len(factor.columns) < len(means):
+            return np.inf
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(BLURS, len(means)))
+        moved = np.stack([factor.solve(rounding_level(len(means), cells) * means * sign) for sign in signs])
+        return float(np.abs(self.log_sums(moved) - (moved @ means)[:, None]).max(initial=0.0))
 
     def _search(
         self, at: Member, active: IntArray, gradient: FloatArray, direction: FloatArray, eta_hat: FloatArray
