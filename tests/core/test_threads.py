@@ -12,7 +12,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import legendre as ld
+from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidSetting
+from legendre.core.sums.linalg import all_threads, one_thread
 from legendre.core.threads import most_threads
 
 INSIDE = """
@@ -107,3 +109,25 @@ def test_answers_have_the_same_bits() -> None:
         held = ld.decompose(X, ld.B3(12), solver="natural"), ld.smooth(X)
     for one, other in zip(free, held, strict=True):
         assert_array_equal(one.theta, other.theta)
+
+
+def test_a_value_that_waits_for_blas_does_not_keep_others_from_theirs() -> None:
+    """Two threads waited for each other for ever: one for its turn inside a kept property, one, in turn, for it."""
+    waiting, done = threading.Event(), threading.Event()
+
+    class Kept:
+        @cached_property
+        def value(self) -> int:
+            waiting.set()
+            with all_threads():
+                return 1
+
+    def grow() -> None:
+        with one_thread():
+            threading.Thread(target=lambda: Kept().value, daemon=True).start()
+            assert waiting.wait(10)
+            assert Kept().value == 1
+            done.set()
+
+    threading.Thread(target=grow, daemon=True).start()
+    assert done.wait(10)

@@ -236,3 +236,14 @@ def test_a_loaded_fit_draws_what_needs_no_x(tmp_path: object) -> None:
     for draw in (fit.plot.slices, fit.plot.residuals, fit.plot.margins):
         with pytest.raises(ld.errors.InvalidQuery, match=r"plot\.\w+ compares Q with X, which a loaded decomposition"):
             draw()
+
+
+def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
+    """Their factors depend on the choice of theta, and the darkest colour was theirs."""
+    X = np.random.default_rng(0).poisson(20.0, size=(4, 5, 3)).astype(float)
+    X[1, 3:] = np.nan
+    figure = ld.complete(X, "interactions(2)").plot.effects()
+    assert "grey: nothing was observed there" in figure.get_suptitle()
+    maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
+    shown = maps["modes 0 and 1"].images[0].get_array()
+    assert np.argwhere(np.ma.getmaskarray(np.ma.masked_invalid(shown))).tolist() == [[1, 3], [1, 4]]

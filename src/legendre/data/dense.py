@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
+from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from legendre.core.cached import cached_property
 from legendre.core.types import FloatArray
 
 HEIGHT = 256  # rows of a panel: products of matrices, most of the work, are nearly twice as fast as triangular solves

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room

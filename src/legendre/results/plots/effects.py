@@ -51,7 +51,8 @@ def draw(fit: Decomposition, measure: Measure, most: int) -> Figure:
     notes = [f"{gone}, whatever these factors say"] if (gone := vanishing_told(fit)) else []
     if any(marked.any() for marked in scarce):
         few = f"fewer than {limits.FEW_COUNTS:g} counts, too few for a factor"
-        notes.append(f"grey: {few if fit.data is not None and fit.data.counts else 'Q is 0'}")
+        zero = few if fit.data is not None and fit.data.counts else "Q is 0"
+        notes.append(f"grey: {zero if fit.n_vanishing else 'nothing was observed there'}")
     heading(figure, "\n".join(["Factors on the fitted values, with shares of the variance of log Q", *notes]))
     return figure
 

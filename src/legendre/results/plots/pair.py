@@ -6,12 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -120,7 +120,7 @@ class FitPair(Pair):
     def table(self, modes: Modes, asked: str) -> Table:
         fit, x = self._fit, sums_of(self._data(asked), modes)
         q = np.asarray(fit.distribution.marginal(list(modes), {})) * fit.total
-        inside = _inside(fit.model.support, modes)
+        inside = inside_of(fit.model.support, modes)
         return Table(np.where(inside, x, np.nan), np.where(inside, q, np.nan))
 
     def listed(self, asked: str) -> Cells:
@@ -203,7 +203,7 @@ def sums_of(data: Observation, modes: Modes) -> FloatArray:
     return np.transpose(merged, [sorted(modes).index(k) for k in modes])
 
 
-def _inside(support: Support, modes: Modes) -> BoolArray:
+def inside_of(support: Support, modes: Modes) -> BoolArray:
     """Mark the entries of a table over some modes that a cell of the sample space adds to."""
     shape = tuple(support.shape[k] for k in modes)
     if support.full:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from legendre.core.cached import cached_property
 from legendre.core.errors import ConvergenceWarning, InvalidQuery
 from legendre.data.partial_table import PartialTable
 from legendre.fitting.plan import Settings
