@@ -245,5 +245,5 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
     figure = ld.complete(X, "interactions(2)").plot.effects()
     assert "grey: nothing was observed there" in figure.get_suptitle()
     maps = {ax.get_title().split(":")[0]: ax for ax in figure.axes if ax.images}
-    shown = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
+    shown: np.ndarray = np.ma.filled(np.ma.asarray(maps["modes 0 and 1"].images[0].get_array()), np.nan)
     assert np.argwhere(np.isnan(shown)).tolist() == [[1, 3], [1, 4]]
