@@ -266,7 +266,15 @@ def test_formulas() -> None:
     assert m.update("- a:b").df == m.df + 1
     assert m.update("+ a:b:c").df == m.df - 1
     assert m.update("a + b").formula == "a + b"
+    n = ld.loglinear(X, "a*b + b*c + `hair colour`")
+    for sign in (". ~ . + a:c", "~ . + a:c", ".~.+a:c", ". + a:c", "+ a:c", "a:c + ."):  # the dot is the model, as in R
+        assert n.update(sign).formula == "a*b + a*c + b*c + `hair colour`", sign
+    for sign in (". ~ . - a:b", "~ . - a:b", ". - a:b", "- a:b"):
+        assert n.update(sign).formula == "a + b*c + `hair colour`", sign
+    assert n.update(". ~ a + b").formula == n.update("~ a + b").formula == "a + b"
+    assert n.update("a + b").update(".^2 + c").formula == "a*b + c"
     loose = ld.loglinear(X, "a:b + c", hierarchical=False)
+    assert loose.update(". + a").formula == "a + c + a:b"
     assert loose.fit.n_params == 2
     assert loose.formula == "c + a:b"
 
@@ -360,6 +368,12 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, "hair^x"), "a power is a whole number, not 'x'"),
     (lambda: ld.loglinear(HAIR, "hair +"), "ends too early"),
     (lambda: ld.loglinear(HAIR, ""), "is empty"),
+    (lambda: ld.loglinear(HAIR, "nonsense ~ hair*eye"), "'nonsense' before ~, but a SparseTensor is read as a table"),
+    (lambda: ld.loglinear(ld.table(HAIR), ". ~ hair"), "Leave out what stands before ~"),
+    (lambda: ld.loglinear(FRAME, "log(Freq) ~ hair"), "before ~ stands the name of a column of counts, or nothing."),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~; at most one"),
+    (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "names 'n' before ~; update keeps the counts."),
     (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
     (lambda: ld.loglinear(HAIR, ". + uniform(hair, eyes)"), "unknown mode 'eyes'; did you mean 'eye'?"),

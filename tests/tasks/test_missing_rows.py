@@ -404,6 +404,8 @@ def test_what_a_file_does_not_hold_is_told(tmp_path: Path) -> None:
     loaded = ld.load(tmp_path / "m.npz")
     assert loaded.coef()["alike(y1, y2)"] == m.coef()["alike(y1, y2)"]
     assert loaded.update("y1 + y2").df == 1
+    assert loaded.update("y1 + y2").update(". ~ . + y1:y2").formula == "y1*y2"
+    assert loaded.update(". ~ .", features=own).g2 == pytest.approx(m.g2, abs=1e-9)
     with pytest.raises(InvalidQuery, match="the feature 'alike' is not in the file that this model was loaded from"):
         loaded.update("- y1")
     with pytest.raises(InvalidQuery, match="save the model itself"):
