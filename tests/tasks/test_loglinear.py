@@ -401,6 +401,10 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=np.array([[0, 9e9], [0, 0]])), "exp(offset) must be finite"),
     (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
     (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two models or more"),
+    (
+        lambda: ld.likelihood_ratio(ld.loglinear(HAIR, "."), ld.loglinear(HAIR, ".^2")),  # type: ignore[arg-type]
+        "got a LogLinear. Models of loglinear are compared by ld.anova(small, large).",
+    ),
     (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),  # type: ignore[arg-type]
     (
         lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A"), nested=False),
