@@ -231,6 +231,18 @@ def test_it_prints_as_statisticians_expect(tmp_path: Path) -> None:
         again.drop1()
 
 
+def test_a_model_draws_and_reports_as_its_fit_does(tmp_path: Path) -> None:
+    m = ld.loglinear(HAIR, "hair*eye + sex")
+    for result, name in ((m, "m"), (m.fit, "fit")):
+        result.report(tmp_path / f"{name}.html")
+    assert (tmp_path / "m.html").read_bytes() == (tmp_path / "fit.html").read_bytes()
+    m.save(tmp_path / "m.npz")
+    loaded = ld.load(tmp_path / "m.npz")
+    drawn = [model.plot.odds("hair", "eye").lines[1].get_xdata().tolist() for model in (m, loaded)]
+    assert drawn[0] == pytest.approx(m.odds("hair", "eye").shown.tolist())
+    assert drawn[1] == pytest.approx(drawn[0])
+
+
 def test_a_table_prints_and_sums() -> None:
     X = ld.table(ld.datasets.titanic())
     assert X.total == 2201
@@ -373,7 +385,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(FRAME, "log(Freq) ~ hair"), "before ~ stands the name of a column of counts, or nothing."),
     (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
     (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~; at most one"),
-    (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "names 'n' before ~; update keeps the counts."),
+    (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "'n' before ~; update keeps the counts: write '. ~'."),
     (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
     (lambda: ld.loglinear(HAIR, ". + uniform(hair, eyes)"), "unknown mode 'eyes'; did you mean 'eye'?"),

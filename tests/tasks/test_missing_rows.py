@@ -339,6 +339,27 @@ def test_it_prints_and_is_saved(tmp_path: Path) -> None:
             ask()
 
 
+def test_completed_counts_are_not_shown_as_observed(tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    m = em(SUPPLEMENTAL, "y1*y2", counts="n")
+    m.save(tmp_path / "m.npz")
+    before = plt.get_fignums()
+    for model in (m, ld.load(tmp_path / "m.npz")):
+        for name in ("mosaic", "residuals", "slices", "margins"):
+            with pytest.raises(InvalidQuery) as caught:
+                getattr(model.plot, name)()
+            assert f"plot.{name} compares observed counts with fitted ones, and rows that lack" in str(caught.value)
+            assert f"m.fit.plot.{name} takes the completed table for the observed one;" in str(caught.value)
+        with pytest.raises(InvalidQuery, match="report compares observed counts with fitted ones, and rows that lack"):
+            model.report(tmp_path / "m.html")
+        assert plt.get_fignums() == before
+        ax = model.plot.odds("y1", "y2")
+        assert ax.lines[1].get_xdata() == pytest.approx(m.odds("y1", "y2").shown)
+        plt.close(ax.figure)
+    assert not (tmp_path / "m.html").exists()
+
+
 def test_columns_with_gaps_are_read_as_columns_without() -> None:
     import pandas as pd
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from legendre.core.arguments import is_whole
@@ -90,7 +90,7 @@ class LogLinear(InferenceView, Storable):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ..."""
-        return self.fit.plot
+        return replace(self.fit.plot, tests=self.inference)
 
     def fitted(self) -> Any:
         """Return the fitted counts, in the form of the table."""
