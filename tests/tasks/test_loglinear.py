@@ -252,7 +252,10 @@ def test_a_table_prints_and_sums() -> None:
     assert str(X).splitlines()[1] == "1st    male    child    0    5"
     assert "<table" in X._repr_html_()
     assert ld.decompose(X, "B1").labels.names == X.names
-    assert ld.table(X, ["sex"]).counts.tolist() == [1731, 470]
+    frame = X.to_frame("n")
+    for one in (ld.table(X, ["sex"]), ld.table(X, "sex"), ld.table(frame, "sex", counts="n")):
+        assert sorted(one.counts.tolist()) == [470, 1731]
+    assert ld.loglinear(frame, "sex", variables="sex", counts="n").names == ("sex",)
 
 
 def test_formulas() -> None:
@@ -396,6 +399,15 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
     (lambda: ld.table(FRAME), "pass counts='Freq'"),
     (lambda: ld.loglinear(FRAME, "hair*eye"), "pass counts='Freq'"),
+    (lambda: ld.table(FRAME, ["hair", "Eye"]), "unknown column 'Eye'; did you mean 'eye'?"),
+    (lambda: ld.loglinear(FRAME, "hair*eyes"), "unknown column 'eyes'"),
+    (lambda: ld.table(FRAME, 3, counts="Freq"), "table(variables=3): pass a list of names"),  # type: ignore[arg-type]
+    (lambda: ld.table(FRAME, "Eye", counts="Freq"), "unknown column 'Eye'; did you mean 'eye'?"),
+    (
+        lambda: ld.loglinear(FRAME, "hair", counts="Freq", missing="omit"),  # type: ignore[arg-type]
+        'loglinear(missing=\'omit\'): it is "refuse", "drop" or "em".',
+    ),
+    (lambda: ld.table(HAIR, missing="omit"), "table(missing='omit'): it is \"refuse\" or"),  # type: ignore[arg-type]
     (lambda: ld.table(FRAME, counts="Frequ"), "unknown column 'Frequ'; did you mean 'Freq'?"),
     (lambda: ld.table(FRAME.assign(Freq=FRAME.Freq / 2), ["hair"], "Freq"), "column 'Freq' holds 5.5 in row 2; counts"),
     (

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
-from legendre.core.errors import InvalidBasis, InvalidSupport, InvalidTensor
+from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
 from legendre.core.types import FloatArray
 from legendre.data.checks import support_mask
 from legendre.data.contingency_table import ContingencyTable
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import read
-from legendre.data.readers.contingency import checked_table, has_rows, table
+from legendre.data.readers.contingency import checked_table, has_rows, listed_variables, table
 from legendre.data.readers.partial import partial_table
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.plan import Settings
@@ -33,7 +33,7 @@ def loglinear(
     formula: str | Sequence[Any],
     *,
     counts: ArrayLike | str | None = None,
-    variables: Sequence[Hashable] | None = None,
+    variables: str | Sequence[Hashable] | None = None,
     levels: Mapping[Any, Any] | None = None,
     names: Sequence[Hashable] | None = None,
     missing: Literal["refuse", "drop", "em"] = "refuse",
@@ -111,6 +111,9 @@ def loglinear(
     status  the maximum likelihood estimate exists, and this is it
     """
     settings = Settings.read(tol=tol)
+    variables = listed_variables(variables, "loglinear")
+    if missing not in ("refuse", "drop", "em"):
+        raise InvalidSamples(f'loglinear(missing={missing!r}): it is "refuse", "drop" or "em".')
     framed = not isinstance(data, ContingencyTable) and has_rows(data, variables, counts)
     if not framed and (left := left_side(formula)) is not None:
         raise InvalidBasis(
