@@ -243,6 +243,17 @@ def test_a_model_draws_and_reports_as_its_fit_does(tmp_path: Path) -> None:
     assert drawn[1] == pytest.approx(drawn[0])
 
 
+def test_odds_that_the_model_fixes_say_so() -> None:
+    m = ld.loglinear(HAIR, "hair*eye + sex")
+    odds = m.odds("hair", "sex")
+    assert odds.shown.tolist() == [1.0] * 3
+    assert odds.standard_error.tolist() == [0.0] * 3
+    assert "nan" not in str(odds)
+    assert str(odds).endswith("\n3 without s.e.: fixed by the model, no parameter of which enters it.")
+    assert not any(m.odds("hair", "eye").notes)
+    assert m.plot.odds("hair", "sex").lines[1].get_xdata().tolist() == [1.0] * 3
+
+
 def test_a_table_prints_and_sums() -> None:
     X = ld.table(ld.datasets.titanic())
     assert X.total == 2201

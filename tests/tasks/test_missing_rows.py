@@ -339,6 +339,12 @@ def test_it_prints_and_is_saved(tmp_path: Path) -> None:
             ask()
 
 
+def test_odds_that_the_model_fixes_say_so() -> None:
+    odds = em(SUPPLEMENTAL, "y1 + y2", counts="n").odds("y1", "y2")
+    assert odds.notes == ("fixed by the model, no parameter of which enters it",)
+    assert "nan" not in str(odds)
+
+
 def test_completed_counts_are_not_shown_as_observed(tmp_path: Path) -> None:
     import matplotlib.pyplot as plt
 
