@@ -238,7 +238,7 @@ def test_a_model_draws_and_reports_as_its_fit_does(tmp_path: Path) -> None:
     assert (tmp_path / "m.html").read_bytes() == (tmp_path / "fit.html").read_bytes()
     m.save(tmp_path / "m.npz")
     loaded = ld.load(tmp_path / "m.npz")
-    drawn = [model.plot.odds("hair", "eye").lines[1].get_xdata().tolist() for model in (m, loaded)]
+    drawn = [np.asarray(model.plot.odds("hair", "eye").lines[1].get_xdata()).tolist() for model in (m, loaded)]
     assert drawn[0] == pytest.approx(m.odds("hair", "eye").shown.tolist())
     assert drawn[1] == pytest.approx(drawn[0])
 
@@ -251,7 +251,7 @@ def test_odds_that_the_model_fixes_say_so() -> None:
     assert "nan" not in str(odds)
     assert str(odds).endswith("\n3 without s.e.: fixed by the model, no parameter of which enters it.")
     assert not any(m.odds("hair", "eye").notes)
-    assert m.plot.odds("hair", "sex").lines[1].get_xdata().tolist() == [1.0] * 3
+    assert np.asarray(m.plot.odds("hair", "sex").lines[1].get_xdata()).tolist() == [1.0] * 3
 
 
 def test_a_table_prints_and_sums() -> None:
