@@ -231,6 +231,29 @@ def test_it_prints_as_statisticians_expect(tmp_path: Path) -> None:
         again.drop1()
 
 
+def test_a_model_draws_and_reports_as_its_fit_does(tmp_path: Path) -> None:
+    m = ld.loglinear(HAIR, "hair*eye + sex")
+    for result, name in ((m, "m"), (m.fit, "fit")):
+        result.report(tmp_path / f"{name}.html")
+    assert (tmp_path / "m.html").read_bytes() == (tmp_path / "fit.html").read_bytes()
+    m.save(tmp_path / "m.npz")
+    loaded = ld.load(tmp_path / "m.npz")
+    drawn = [np.asarray(model.plot.odds("hair", "eye").lines[1].get_xdata()).tolist() for model in (m, loaded)]
+    assert drawn[0] == pytest.approx(m.odds("hair", "eye").shown.tolist())
+    assert drawn[1] == pytest.approx(drawn[0])
+
+
+def test_odds_that_the_model_fixes_say_so() -> None:
+    m = ld.loglinear(HAIR, "hair*eye + sex")
+    odds = m.odds("hair", "sex")
+    assert odds.shown.tolist() == [1.0] * 3
+    assert odds.standard_error.tolist() == [0.0] * 3
+    assert "nan" not in str(odds)
+    assert str(odds).endswith("\n3 without s.e.: fixed by the model, no parameter of which enters it.")
+    assert not any(m.odds("hair", "eye").notes)
+    assert np.asarray(m.plot.odds("hair", "sex").lines[1].get_xdata()).tolist() == [1.0] * 3
+
+
 def test_a_table_prints_and_sums() -> None:
     X = ld.table(ld.datasets.titanic())
     assert X.total == 2201
@@ -240,7 +263,10 @@ def test_a_table_prints_and_sums() -> None:
     assert str(X).splitlines()[1] == "1st    male    child    0    5"
     assert "<table" in X._repr_html_()
     assert ld.decompose(X, "B1").labels.names == X.names
-    assert ld.table(X, ["sex"]).counts.tolist() == [1731, 470]
+    frame = X.to_frame("n")
+    for one in (ld.table(X, ["sex"]), ld.table(X, "sex"), ld.table(frame, "sex", counts="n")):
+        assert sorted(one.counts.tolist()) == [470, 1731]
+    assert ld.loglinear(frame, "sex", variables="sex", counts="n").names == ("sex",)
 
 
 def test_formulas() -> None:
@@ -266,7 +292,15 @@ def test_formulas() -> None:
     assert m.update("- a:b").df == m.df + 1
     assert m.update("+ a:b:c").df == m.df - 1
     assert m.update("a + b").formula == "a + b"
+    n = ld.loglinear(X, "a*b + b*c + `hair colour`")
+    for sign in (". ~ . + a:c", "~ . + a:c", ".~.+a:c", ". + a:c", "+ a:c", "a:c + ."):  # the dot is the model, as in R
+        assert n.update(sign).formula == "a*b + a*c + b*c + `hair colour`", sign
+    for sign in (". ~ . - a:b", "~ . - a:b", ". - a:b", "- a:b"):
+        assert n.update(sign).formula == "a + b*c + `hair colour`", sign
+    assert n.update(". ~ a + b").formula == n.update("~ a + b").formula == "a + b"
+    assert n.update("a + b").update(".^2 + c").formula == "a*b + c"
     loose = ld.loglinear(X, "a:b + c", hierarchical=False)
+    assert loose.update(". + a").formula == "a + c + a:b"
     assert loose.fit.n_params == 2
     assert loose.formula == "c + a:b"
 
@@ -360,6 +394,12 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, "hair^x"), "a power is a whole number, not 'x'"),
     (lambda: ld.loglinear(HAIR, "hair +"), "ends too early"),
     (lambda: ld.loglinear(HAIR, ""), "is empty"),
+    (lambda: ld.loglinear(HAIR, "nonsense ~ hair*eye"), "'nonsense' before ~, but a SparseTensor is read as a table"),
+    (lambda: ld.loglinear(ld.table(HAIR), ". ~ hair"), "Leave out what stands before ~"),
+    (lambda: ld.loglinear(FRAME, "log(Freq) ~ hair"), "before ~ stands the name of a column of counts, or nothing."),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair", counts="n"), "names the counts 'Freq', and counts= is passed, too"),
+    (lambda: ld.loglinear(FRAME, "Freq ~ hair ~ eye"), "has 2 signs ~; at most one"),
+    (lambda: ld.loglinear(HAIR, ".").update("n ~ . + hair:eye"), "'n' before ~; update keeps the counts: write '. ~'."),
     (lambda: ld.loglinear(HAIR, 3), "a model is a formula such as"),  # type: ignore[arg-type]
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
     (lambda: ld.loglinear(HAIR, ". + uniform(hair, eyes)"), "unknown mode 'eyes'; did you mean 'eye'?"),
@@ -370,6 +410,15 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),
     (lambda: ld.table(FRAME), "pass counts='Freq'"),
     (lambda: ld.loglinear(FRAME, "hair*eye"), "pass counts='Freq'"),
+    (lambda: ld.table(FRAME, ["hair", "Eye"]), "unknown column 'Eye'; did you mean 'eye'?"),
+    (lambda: ld.loglinear(FRAME, "hair*eyes"), "unknown column 'eyes'"),
+    (lambda: ld.table(FRAME, 3, counts="Freq"), "table(variables=3): pass a list of names"),  # type: ignore[arg-type]
+    (lambda: ld.table(FRAME, "Eye", counts="Freq"), "unknown column 'Eye'; did you mean 'eye'?"),
+    (
+        lambda: ld.loglinear(FRAME, "hair", counts="Freq", missing="omit"),  # type: ignore[arg-type]
+        'loglinear(missing=\'omit\'): it is "refuse", "drop" or "em".',
+    ),
+    (lambda: ld.table(HAIR, missing="omit"), "table(missing='omit'): it is \"refuse\" or"),  # type: ignore[arg-type]
     (lambda: ld.table(FRAME, counts="Frequ"), "unknown column 'Frequ'; did you mean 'Freq'?"),
     (lambda: ld.table(FRAME.assign(Freq=FRAME.Freq / 2), ["hair"], "Freq"), "column 'Freq' holds 5.5 in row 2; counts"),
     (
@@ -387,6 +436,10 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear([[1, 2], [3, 4]], "A", offset=np.array([[0, 9e9], [0, 0]])), "exp(offset) must be finite"),
     (lambda: ld.anova(ld.loglinear(HAIR, "hair*eye + sex"), ld.loglinear(HAIR, "hair*sex + eye")), "is not nested in"),
     (lambda: ld.anova(ld.loglinear(HAIR, ".")), "two models or more"),
+    (
+        lambda: ld.likelihood_ratio(ld.loglinear(HAIR, "."), ld.loglinear(HAIR, ".^2")),  # type: ignore[arg-type]
+        "got a LogLinear. Models of loglinear are compared by ld.anova(small, large).",
+    ),
     (lambda: ld.anova(ld.loglinear(HAIR, "."), 3), "got a int"),  # type: ignore[arg-type]
     (
         lambda: ld.anova(ld.loglinear([[1, 2], [3, 4]], "A"), ld.loglinear([[1, 2], [3, 5]], "A"), nested=False),

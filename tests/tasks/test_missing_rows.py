@@ -339,6 +339,33 @@ def test_it_prints_and_is_saved(tmp_path: Path) -> None:
             ask()
 
 
+def test_odds_that_the_model_fixes_say_so() -> None:
+    odds = em(SUPPLEMENTAL, "y1 + y2", counts="n").odds("y1", "y2")
+    assert odds.notes == ("fixed by the model, no parameter of which enters it",)
+    assert "nan" not in str(odds)
+
+
+def test_completed_counts_are_not_shown_as_observed(tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    m = em(SUPPLEMENTAL, "y1*y2", counts="n")
+    m.save(tmp_path / "m.npz")
+    plt.close("all")
+    for model in (m, ld.load(tmp_path / "m.npz")):
+        for name in ("mosaic", "residuals", "slices", "margins"):
+            with pytest.raises(InvalidQuery) as caught:
+                getattr(model.plot, name)()
+            assert f"plot.{name} compares observed counts with fitted ones, and rows that lack" in str(caught.value)
+            assert f"m.fit.plot.{name} takes the completed table for the observed one;" in str(caught.value)
+        with pytest.raises(InvalidQuery, match="report compares observed counts with fitted ones, and rows that lack"):
+            model.report(tmp_path / "m.html")
+        assert not plt.get_fignums()
+        ax = model.plot.odds("y1", "y2")
+        assert ax.lines[1].get_xdata() == pytest.approx(m.odds("y1", "y2").shown)
+        plt.close("all")
+    assert not (tmp_path / "m.html").exists()
+
+
 def test_columns_with_gaps_are_read_as_columns_without() -> None:
     import pandas as pd
 
@@ -404,6 +431,8 @@ def test_what_a_file_does_not_hold_is_told(tmp_path: Path) -> None:
     loaded = ld.load(tmp_path / "m.npz")
     assert loaded.coef()["alike(y1, y2)"] == m.coef()["alike(y1, y2)"]
     assert loaded.update("y1 + y2").df == 1
+    assert loaded.update("y1 + y2").update(". ~ . + y1:y2").formula == "y1*y2"
+    assert loaded.update(". ~ .", features=own).g2 == pytest.approx(m.g2, abs=1e-9)
     with pytest.raises(InvalidQuery, match="the feature 'alike' is not in the file that this model was loaded from"):
         loaded.update("- y1")
     with pytest.raises(InvalidQuery, match="save the model itself"):

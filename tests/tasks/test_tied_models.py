@@ -89,6 +89,8 @@ def test_features_stay_known_to_their_model(tmp_path: Path) -> None:
     more = m.update("+ stays", features={"stays": np.eye(5)})
     assert more.update("- stays").g2 == pytest.approx(m.g2)
     assert more.df == m.df - 1
+    assert m.update(". ~ . + stays", features={"stays": np.eye(5)}).formula == more.formula
+    assert more.update(". - son", features={"far": lambda a, b: a + b}).features["far"] is not distance
     assert ld.anova(m, more).tests[0].df == 1
     more.save(tmp_path / "m.npz")
     loaded = ld.load(tmp_path / "m.npz")

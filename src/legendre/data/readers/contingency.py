@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from legendre.core.arguments import entries
 from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSamples, InvalidTensor, unknown_name
@@ -33,7 +34,7 @@ WHOLE = 2.0**53
 
 def table(
     data: Any,
-    variables: Sequence[Hashable] | None = None,
+    variables: str | Sequence[Hashable] | None = None,
     counts: ArrayLike | str | None = None,
     *,
     levels: Mapping[Any, Any] | None = None,
@@ -81,14 +82,15 @@ def table(
     m    1,364  367
     2,201 cases; columns: Survived
     """
+    variables = listed_variables(variables, "table")
+    if missing not in ("refuse", "drop"):
+        raise InvalidSamples(
+            f'table(missing={missing!r}): it is "refuse" or "drop". Rows that lack values have no cell of the table; '
+            'loglinear(frame, formula, missing="em") uses them.'
+        )
     if isinstance(data, ContingencyTable):
-        return data if variables is None else data.margin(list(variables))
+        return data if variables is None else data.margin(variables)
     if has_rows(data, variables, counts):
-        if missing not in ("refuse", "drop"):
-            raise InvalidSamples(
-                f'table(missing={missing!r}): it is "refuse" or "drop". Rows that lack values have no cell of the '
-                'table; loglinear(frame, formula, missing="em") uses them.'
-            )
         data, notes = without_missing(data, variables, counts) if missing == "drop" else (data, ())
         values, origin, more = _counted(data, variables, counts, levels)
         return checked_table(values, origin, (*notes, *more))
@@ -98,7 +100,16 @@ def table(
             "read as a table of counts itself."
         )
     found = checked_table(*_held(data, names, levels))
-    return found if variables is None else found.margin(list(variables))
+    return found if variables is None else found.margin(variables)
+
+
+def listed_variables(variables: Any, asked: str) -> list[Any] | None:
+    """List the variables that a caller names; a single name is one variable, ``None`` all of them."""
+    if variables is None:
+        return None
+    if (listed := [variables] if isinstance(variables, str) else entries(variables)) is None:
+        raise InvalidSamples(f"{asked}(variables={variables!r}): pass a list of names, such as ['a', 'b'].")
+    return listed
 
 
 def has_rows(data: Any, variables: Any, counts: Any) -> bool:
@@ -121,7 +132,7 @@ def _counted(data: Any, variables: Any, counts: Any, levels: Any) -> tuple[AnyAr
     """Count the rows of a frame."""
     given = opened_rows(data, variables, counts)[1]
     try:
-        found = from_rows(data, None if variables is None else list(variables), given, levels)
+        found = from_rows(data, variables, given, levels)
     except InvalidSamples as problem:
         if "is missing in row" not in str(problem):
             raise
@@ -135,14 +146,14 @@ def opened_rows(data: Any, variables: Any, counts: Any) -> tuple[Table, Any]:
     """Check the names of columns, and the counts; return the rows and the counts, ``None`` where each row is a case."""
     source = read_table(data, "frame")
     named = [str(name) for name in source.names]
+    for name in variables or ():
+        if name not in source.names:
+            raise InvalidSamples(f"table: {unknown_name('column', str(name), named)}")
     if counts is None:
         _ask_for_counts(source, named, variables)
     given = None if isinstance(counts, str) and counts == ROWS and ROWS not in named else counts
     if isinstance(given, str) and given not in named:
         raise InvalidSamples(f"table: {unknown_name('column', given, named)} It was named as counts.")
-    for name in variables or ():
-        if name not in source.names:
-            raise InvalidSamples(f"table: {unknown_name('column', str(name), named)}")
     if given is not None:
         _check_column(source.column(given).rows() if isinstance(given, str) else np.asarray(given), given)
     return source, given

@@ -29,7 +29,8 @@ class Coefficients:
         What each row is about.
     estimate, standard_error
         On the logarithmic scale. An estimate that diverges is infinite, one that the counts do not determine is NaN;
-        neither has a standard error, and `notes` says why.
+        neither has a standard error, and `notes` says why. One that the model fixes, such as the odds ratio 1 of two
+        variables that no term joins, has the standard error 0 and no test.
     z, p_value
         Wald tests of an estimate of 0.
     lower, upper

@@ -25,12 +25,13 @@ SAME = 1e-8  # what is left of a combination that is 0 along a direction, relati
 ONE_WAY = 1e-6  # what a linear program reports of a change that is 0
 ESTIMABLE = ""
 DIVERGES = "infinite: it needs cells that have mean 0 in the maximum likelihood estimate"
+FIXED = "fixed by the model, no parameter of which enters it"
 UNKNOWN = "not estimable: the cells with positive means do not determine it"
 
 
 @dataclass(frozen=True, eq=False)
 class Combined:
-    """Estimates of some combinations; infinite or NaN where `reasons` says why."""
+    """Estimates of some combinations; infinite, NaN or known beforehand where `reasons` says why."""
 
     estimates: FloatArray
     errors: FloatArray
@@ -43,7 +44,8 @@ def combined(fit: Decomposition, info: Information, weights: FloatArray, constan
     centred = (weights - constants[:, None] * fit.eta)[:, info.columns]
     variances = constants**2 / fit.total + np.einsum("ij,ij->i", centred @ info.sigma, centred)
     errors = np.sqrt(np.maximum(variances, 0.0))
-    reasons = np.full(len(weights), ESTIMABLE, dtype=object)
+    fixed = (weights == 0).all(axis=1) & (constants == 0)
+    reasons = np.where(fixed, FIXED, ESTIMABLE).astype(object)
     if not len(info.open):
         return Combined(values, errors, tuple(reasons))
     cone = _Cone.of(fit, info.open)

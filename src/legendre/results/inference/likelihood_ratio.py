@@ -107,8 +107,9 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     (187.38, 1)
     """
     for fit in (small, large):
-        if not hasattr(fit, "inference"):
-            raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.")
+        if not callable(found := getattr(fit, "inference", None)):
+            hint = "" if found is None else " Models of loglinear are compared by ld.anova(small, large)."
+            raise InvalidQuery(f"likelihood_ratio compares two results of decompose, got a {type(fit).__name__}.{hint}")
     counts, others = counts_of(small), counts_of(large)
     _check_same_table(small, large, counts, others)
     check_nested(small, large)

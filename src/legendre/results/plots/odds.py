@@ -15,7 +15,7 @@ from legendre.core.ticks import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.result import Inference
 
 MOST = 60  # odds ratios that can be read
 ROW, EDGE = 0.32, 1.6  # inches of a row, and of what is above and below all of them
@@ -23,7 +23,7 @@ WIDTH = 7.6
 
 
 def draw(
-    fit: Decomposition,
+    tests: Inference,
     first: Mode,
     second: Mode,
     given: Mapping[Any, Any] | None,
@@ -34,7 +34,7 @@ def draw(
     """Draw a dot and a line for each odds ratio; an arrow where it is infinite."""
     from matplotlib.ticker import FuncFormatter
 
-    found = fit.inference().odds(first, second, given, contrasts=contrasts, level=level)
+    found = tests.odds(first, second, given, contrasts=contrasts, level=level)
     if len(found) > MOST:
         raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most {MOST} can be read. Use given=.")
     ax = axes_for("plot.odds", ax, (WIDTH, EDGE + ROW * len(found)))
@@ -57,6 +57,7 @@ def draw(
     ax.set_yticks(rows, list(found.names))
     ax.set_ylim(len(found) - 0.4, -0.6)
     ax.set_xlabel(f"odds ratio, with its {100 * level:g} % interval")
-    a, b = (fit.labels.mode(fit.labels.find_mode(key, "odds")) for key in (first, second))
+    labels = tests.fit.labels
+    a, b = (labels.mode(labels.find_mode(key, "odds")) for key in (first, second))
     ax.set_title(f"{a} and {b}")
     return ax

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from legendre.results.base import Result
     from legendre.results.decomposition import Decomposition
+    from legendre.results.inference.result import Inference
 
 Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 
@@ -131,6 +132,7 @@ class FitPlots(Plots):
     """Pictures of a decomposition: those of every result, and ``.effects()``, ``.graph()``, ``.path()``."""
 
     fit: Decomposition
+    tests: Inference | None = None  # by default those of X
 
     def effects(self, *, measure: Measure = "uniform", most: int = 6) -> Figure:
         """Draw the effects of modes as lines and of pairs of modes as maps; see `Decomposition.effects`.
@@ -174,7 +176,8 @@ class FitPlots(Plots):
         >>> [text.get_text() for text in ax.get_yticklabels()]
         ['mode 0[1/0]:mode 1[1/0]']
         """
-        return odds.draw(self.fit, first, second, given, contrasts, level, ax)
+        tests = self.fit.inference() if self.tests is None else self.tests
+        return odds.draw(tests, first, second, given, contrasts, level, ax)
 
     def graph(self, ax: Axes | None = None, *, by: graph.By = "share", measure: Measure = "uniform") -> Axes:
         """Draw modes as circles and the joint effects of pairs as lines, the stronger the thicker.

@@ -15,7 +15,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidBasis
 from legendre.tasks.loglinear.functions import FunctionTerm, called
 from legendre.tasks.loglinear.generators import generators_of, resolved
-from legendre.tasks.loglinear.words import NAME, NUMBER, Word, words_of
+from legendre.tasks.loglinear.words import NAME, NUMBER, Word, sides_of
 
 Term = frozenset[str]
 MOST_TERMS = 100_000  # terms that a formula may stand for
@@ -55,11 +55,12 @@ def read_formula(
     names: Sequence[str],
     features: Mapping[str, Any] | None = None,
     dropped: Sequence[str] = (),
+    dot: Model | None = None,
 ) -> Model:
     """Read a formula over some variables; a list of names, or of lists of names, is one of generators.
 
     `features` are functions of one's own, by the names that they have in the formula. Variables that were `dropped`, as
-    they have a single level, may be named, and change nothing.
+    they have a single level, may be named, and change nothing. A `dot` stands for all variables, or for a model.
 
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
@@ -69,26 +70,37 @@ def read_formula(
     known = (*names, *dropped)
     if not isinstance(formula, str):
         return _listed(formula, known).without(dropped)
-    words = words_of(formula)
-    if any(word.text == "~" for word in words):
-        words = words[max(i for i, word in enumerate(words) if word.text == "~") + 1 :]
+    words = sides_of(formula)[1]
     if not words:
         raise InvalidBasis(f"the formula {formula!r} is empty. Write '1' for a model without variables.")
     if words[0].text == "[" and not words[0].quoted:
         return Model(frozenset(generators_of(words, formula, known))).without(dropped)
-    reader = _Reader(words, formula, tuple(names), features or {}, known)
+    every = Model(frozenset(frozenset([name]) for name in names))
+    reader = _Reader(words, formula, every if dot is None else dot, features or {}, known)
     found = reader.sum()
     reader.expect_end()
     return found.without(dropped)
 
 
+def updated(old: str, formula: Any, names: Sequence[str], features: Mapping[str, Any]) -> Model:
+    """Read a formula in which a dot is an old one, as in R's ``update``; before a first + or - the dot may be left out.
+
+    >>> sorted("".join(sorted(term)) for term in updated("a*b", ". ~ . + c", "abc", {}).terms)
+    ['a', 'ab', 'b', 'c']
+    """
+    if (left := left_side(formula)) not in (None, "."):
+        raise InvalidBasis(f"the formula {formula!r} names {left!r} before ~; update keeps the counts: write '. ~'.")
+    if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
+        formula = f". {formula}"
+    return read_formula(formula, names, features, dot=read_formula(old, names, features))
+
+
 def left_side(formula: Any) -> str | None:
-    """Return the name before ``~``, which a formula may have: the column of counts."""
-    if not isinstance(formula, str) or "~" not in formula:
-        return None
-    words = words_of(formula)
-    place = next((i for i, word in enumerate(words) if word.text == "~" and not word.quoted), 0)
-    return words[0].text if place == 1 and words[0].kind == NAME else None
+    """Return what stands before ``~``, which a formula may have: the name of the column of counts, or a dot."""
+    words = sides_of(formula)[0] if isinstance(formula, str) else []
+    if len(words) > 1 or any(word.kind != NAME and word.text != "." for word in words):
+        raise InvalidBasis(f"the formula {formula!r}: before ~ stands the name of a column of counts, or nothing.")
+    return words[0].text if words else None
 
 
 def names_in(formula: Any) -> list[str] | None:
@@ -96,9 +108,7 @@ def names_in(formula: Any) -> list[str] | None:
     if not isinstance(formula, str):
         listed = [[item] if isinstance(item, str) else list(item) for item in entries(formula) or []]
         return list(dict.fromkeys(str(name) for group in listed for name in group))
-    words = words_of(formula)
-    place = max((i for i, word in enumerate(words) if word.text == "~" and not word.quoted), default=-1)
-    words = words[place + 1 :]
+    words = sides_of(formula)[1]
     bracketed = bool(words) and words[0].text == "["
     if bracketed or any(word.text == "." and word.kind != NAME for word in words):
         return None
@@ -127,12 +137,12 @@ class _Reader:
         self,
         words: list[Word],
         formula: str,
-        names: tuple[str, ...],
+        dot: Model,
         features: Mapping[str, Any],
         known: tuple[str, ...],
     ) -> None:
         self.words, self.formula, self.at = words, formula, 0
-        self.names, self.features, self.known = names, features, known  # a dot stands for names
+        self.dot, self.features, self.known = dot, features, known
 
     def sign(self) -> str:
         """Return the sign that comes next; empty if it is none."""
@@ -231,7 +241,7 @@ class _Reader:
                 return Model(frozenset(), (called(word.text, (), (), self.features, self.formula),))
             return Model(frozenset([frozenset([resolved(word.text, self.known)])]))
         if word.text == ".":
-            return Model(frozenset(frozenset([name]) for name in self.names))
+            return self.dot
         if word.text == "(":
             found = self.sum()
             self.expect(")")

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
-from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
 from legendre.core.types import FloatArray
 from legendre.data.checks import support_mask
 from legendre.data.contingency_table import ContingencyTable
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import read
-from legendre.data.readers.contingency import checked_table, has_rows, table
+from legendre.data.readers.contingency import checked_table, has_rows, listed_variables, table
 from legendre.data.readers.partial import partial_table
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.plan import Settings
@@ -33,7 +33,7 @@ def loglinear(
     formula: str | Sequence[Any],
     *,
     counts: ArrayLike | str | None = None,
-    variables: Sequence[Hashable] | None = None,
+    variables: str | Sequence[Hashable] | None = None,
     levels: Mapping[Any, Any] | None = None,
     names: Sequence[Hashable] | None = None,
     missing: Literal["refuse", "drop", "em"] = "refuse",
@@ -111,7 +111,16 @@ def loglinear(
     status  the maximum likelihood estimate exists, and this is it
     """
     settings = Settings.read(tol=tol)
-    if missing == "em" and not isinstance(data, ContingencyTable) and has_rows(data, variables, counts):
+    variables = listed_variables(variables, "loglinear")
+    if missing not in ("refuse", "drop", "em"):
+        raise InvalidSamples(f'loglinear(missing={missing!r}): it is "refuse", "drop" or "em".')
+    framed = not isinstance(data, ContingencyTable) and has_rows(data, variables, counts)
+    if not framed and (left := left_side(formula)) is not None:
+        raise InvalidBasis(
+            f"the formula {formula!r} names {left!r} before ~, but a {type(data).__name__} is read as a table, which "
+            "has its counts already. Leave out what stands before ~; only of a data frame it is the column of counts."
+        )
+    if missing == "em" and framed:
         rows = partial_table(data, *_of_frame(formula, counts, variables, features), levels)
         if rows.complete < rows.total:
             return _partial(rows, formula, features, offset, support, hierarchical, settings)
@@ -139,7 +148,10 @@ def _of_frame(formula: Any, counts: Any, variables: Any, features: Any) -> tuple
     named = names_in(formula) if variables is None else variables
     if variables is None and named is not None and isinstance(features, Mapping):
         named = [name for name in named if name not in features]
-    return named, left_side(formula) if counts is None else counts
+    left = left_side(formula)
+    if left is not None and counts is not None and not (isinstance(counts, str) and counts == left):
+        raise InvalidBasis(f"the formula {formula!r} names the counts {left!r}, and counts= is passed, too. Pass one.")
+    return named, left if counts is None else counts
 
 
 def _partial(

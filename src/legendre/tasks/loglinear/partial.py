@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -11,16 +12,19 @@ import numpy as np
 from legendre.core.cached import cached_property
 from legendre.core.errors import ConvergenceWarning, InvalidQuery
 from legendre.data.partial_table import PartialTable
+from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested
 from legendre.results.inference.printout import tested
+from legendre.results.plots.plots import FitPlots
 from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend
 from legendre.tasks.loglinear.formula import Model
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
+from legendre.tasks.loglinear.partial_pair import NoPair, refuse_pair
 from legendre.tasks.loglinear.result import LogLinear, read_stored
 from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
@@ -125,6 +129,16 @@ class PartialLogLinear(LogLinear):
         df = sum(len(np.unique(margin.entry)) - 1 for margin in margins) - free_probabilities(margins)
         statistic = max(2.0 * (best - found.reference.log_likelihood), 0.0)
         return LikelihoodRatio(statistic, df, chi_square_p(statistic, df))
+
+    @property
+    def plot(self) -> FitPlots:
+        """Pictures of the fit: ``m.plot.odds()``, ``.effects()``, ``.graph()``; none that show observed counts."""
+        return FitPlots(self.fit, NoPair(self.fit.labels), fit=self.fit, tests=self.inference)
+
+    def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
+        """Refuse: the page compares observed counts with fitted ones."""
+        del path, data
+        refuse_pair("report")
 
     def refitted(self, model: Model) -> LogLinear:
         """Fit another model to the same rows."""

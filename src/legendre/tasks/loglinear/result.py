@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from legendre.core.arguments import is_whole
@@ -21,7 +21,7 @@ from legendre.results.inference.result import Inference
 from legendre.results.plots.plots import FitPlots
 from legendre.solvers.status import Status
 from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, Terms, added, dropped, stepped
-from legendre.tasks.loglinear.formula import Model, Term, read_formula
+from legendre.tasks.loglinear.formula import Model, Term, read_formula, updated
 from legendre.tasks.loglinear.functions import LOST, check_used, checked_features
 from legendre.tasks.loglinear.terms import bracketed, formula_of, generators, hierarchical_model, written_out
 from legendre.tasks.loglinear.view import InferenceView
@@ -90,7 +90,7 @@ class LogLinear(InferenceView, Storable):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``m.plot.mosaic()``, ``.odds()``, ``.residuals()``, ..."""
-        return self.fit.plot
+        return replace(self.fit.plot, tests=self.inference)
 
     def fitted(self) -> Any:
         """Return the fitted counts, in the form of the table."""
@@ -106,7 +106,7 @@ class LogLinear(InferenceView, Storable):
         return {term.name: term.feature for term in self.model.functions if term.feature is not None}
 
     def update(self, formula: str | Sequence[Any], *, features: Mapping[str, Any] | None = None) -> LogLinear:
-        """Fit another model to the same table; a formula that begins with + or - changes this one.
+        """Fit another model to the same table; a dot stands for this one, as in R, and so does nothing before + or -.
 
         Features of the caller's own that the model has are known by their names; `features` are more of them.
 
@@ -114,13 +114,11 @@ class LogLinear(InferenceView, Storable):
         --------
         >>> import legendre as ld
         >>> m = ld.loglinear(ld.datasets.drug_use(), ".^2")
-        >>> m.update("- alcohol:marijuana").df, m.update("[AC][M]").df
-        (2, 3)
+        >>> m.update("- alcohol:marijuana").df, m.update(". ~ . - alcohol:marijuana").df, m.update("[AC][M]").df
+        (2, 2, 3)
         """
-        if isinstance(formula, str) and formula.lstrip()[:1] in ("+", "-"):
-            formula = f"{self.formula} {formula}"
         more = checked_features(features, self.names)
-        model = read_formula(formula, self.names, self.features | more)
+        model = updated(self.formula, formula, self.names, self.features | more)
         check_used(more, model.functions, formula)
         return self.refitted(model)
 

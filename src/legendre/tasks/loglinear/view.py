@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.labels import Mode
+from legendre.data.read import TensorLike
 from legendre.results.inference.bootstrap import Bootstrap
 from legendre.results.inference.coding import Coding
 from legendre.results.inference.coefficients import Coefficients
@@ -107,6 +109,10 @@ class InferenceView:
     ) -> Coefficients:
         """Return odds ratios of two variables under the model, see `Inference.odds`."""
         return self.inference.odds(first, second, given, contrasts=contrasts, reference=reference, level=level)
+
+    def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
+        """Write a page that tells all of the fit, see `Decomposition.report`."""
+        self.inference.fit.report(path, data)
 
     def bootstrap(
         self,

@@ -62,3 +62,16 @@ def words_of(formula: str) -> list[Word]:
             words.append(Word(str(found.lastgroup), text, start))
         at = found.end()
     return words
+
+
+def sides_of(formula: str) -> tuple[list[Word], list[Word]]:
+    """Cut a formula into the words before ``~`` and those behind it; without one all are behind.
+
+    >>> [[word.text for word in side] for side in sides_of("n ~ a + b")]
+    [['n'], ['a', '+', 'b']]
+    """
+    words = words_of(formula)
+    places = [i for i, word in enumerate(words) if word.kind == SIGN and word.text == "~"]
+    if len(places) > 1:
+        raise InvalidBasis(f"the formula {formula!r} has {len(places)} signs ~; at most one stands before the terms.")
+    return (words[: places[0]], words[places[0] + 1 :]) if places else ([], words)
