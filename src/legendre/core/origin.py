@@ -15,7 +15,8 @@ import numpy as np
 
 from legendre.core.array_libraries import HERE, Device
 from legendre.core.errors import InvalidQuery
-from legendre.core.labels import Labels, level_text
+from legendre.core.labels import Labels
+from legendre.core.level_values import level_text
 from legendre.core.types import AnyArray, IntArray
 
 Form = Literal["array", "xarray", "series", "table", "rows"]
