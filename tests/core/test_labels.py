@@ -6,6 +6,7 @@ import datetime
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from legendre.core.errors import InvalidLabels, InvalidQuery
@@ -38,6 +39,33 @@ def test_dates_are_labels() -> None:
 
 
 @pytest.mark.parametrize(
+    ("levels", "text"),
+    [
+        ([datetime.date(2024, 5, 2), datetime.date(2024, 5, 3)], "2024-05-03"),
+        ([datetime.time(8), datetime.time(9, 30)], "09:30:00"),
+        (list(pd.period_range("2024-04", periods=2, freq="M")), "2024-05"),
+        (list(pd.interval_range(0, 2)), "(1, 2]"),
+    ],
+)
+def test_objects_are_found_by_their_texts_too(levels: list[Any], text: str) -> None:
+    labels = Labels.read((2,), ["day"], [levels])
+    assert labels.find_level(0, text) == labels.find_level(0, levels[1]) == 1
+
+
+def test_a_text_of_two_objects_means_neither_of_them() -> None:
+    labels = Labels.read((3,), ["x"], [["b", datetime.date(2024, 5, 3), "2024-05-03"]])
+    assert labels.find_level(0, "2024-05-03") == 2
+    twins = [pd.Timestamp("2024-05-03"), SameText()]
+    with pytest.raises(InvalidQuery, match=r"^x has no level '2024-05-03 00:00:00'"):
+        Labels.read((2,), ["x"], [twins]).find_level(0, "2024-05-03 00:00:00")
+
+
+class SameText:
+    def __str__(self) -> str:
+        return "2024-05-03 00:00:00"
+
+
+@pytest.mark.parametrize(
     ("ask", "text"),
     [
         (lambda: FLIGHTS.find_mode("destt", "marginal"), "marginal: unknown mode 'destt'; did you mean 'dest'?"),
@@ -48,6 +76,18 @@ def test_dates_are_labels() -> None:
         ),
         (lambda: FLIGHTS.find_level(2, 9), "hour has no level 9. The nearest is 8. Its levels: 6, 7, 8, 20."),
         (lambda: FLIGHTS.find_level(2, "noon"), "hour has no level 'noon'. Its levels: 6, 7, 8, 20."),
+        (
+            lambda: FLIGHTS.find_level(2, "20"),
+            "hour has no level '20'. The level is 20, a number, not a text. Its levels: 6, 7, 8, 20.",
+        ),
+        (
+            lambda: Labels.read((2,), ["x"], [[0.5, 2.0]]).find_level(0, "2"),
+            "x has no level '2'. The level is 2.0, a number, not a text. Its levels: 0.5, 2.0.",
+        ),
+        (
+            lambda: Labels.read((2,), ["x"], [["200", "404"]]).find_level(0, 404),
+            "x has no level 404. The level is '404', a text, not a number. Its levels: 200, 404.",
+        ),
         (lambda: Labels((2, 3)).find_level(1, 3), "mode 1 has no index 3; its indices are integers from 0 to 2."),
     ],
 )

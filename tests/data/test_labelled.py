@@ -263,6 +263,32 @@ def test_a_table_of_another_order_of_levels_is_no_base_measure() -> None:
         ld.decompose(X, "B1", base=X.rename(hour="time"))
 
 
+def test_cells_are_named_by_labels_too() -> None:
+    frame = pd.DataFrame(
+        {
+            "who": list("xyzxyzxyyz"),
+            "status": [200, 404, 500, 200, 200, 500, 404, 200, 404, 200],
+            "day": pd.to_datetime(["2024-05-03", "2024-05-04"] * 5),
+        }
+    )
+    fit = ld.decompose(ld.from_rows(frame), ld.adaptive(4), unordered=["who", "status"])
+    assert list(fit.arrangement) == ["who", "status"]
+    q = fit.marginal(["who", "status", "day"])
+    drawn = fit.sample(20, rng=0)
+    assert_allclose(np.exp(fit.log_prob(drawn)), q.loc[pd.MultiIndex.from_frame(drawn)], rtol=1e-9)
+    assert_allclose(np.exp(fit.log_prob(["y", 404, "2024-05-04"])), q["y", 404, "2024-05-04"], rtol=1e-9)
+    assert_allclose(fit.log_prob([["y", 404, "2024-05-04"]]), fit.log_prob([[1, 1, 1]]), rtol=1e-12)
+    with pytest.raises(
+        ld.errors.InvalidQuery, match=r"^log_prob: status has no level '404'\. The level is 404, a number"
+    ):
+        fit.log_prob([["y", "404", "2024-05-04"]])
+    with pytest.raises(ld.errors.InvalidBasis, match=r"^cells must be integers, k x 3; got shape \(1, 2\)"):
+        fit.log_prob([["y", 404]])
+    plain = ld.decompose(COUNTS, "B1")
+    with pytest.raises(ld.errors.InvalidBasis, match=r"dtype <U3\. They are indices, counted from 0\.$"):
+        plain.log_prob([["SFO"] * COUNTS.ndim])
+
+
 def test_questions_by_labels_that_are_not_there() -> None:
     fit = ld.decompose(MADE["series"](), "B1")
     with pytest.raises(ld.errors.InvalidQuery, match=r"^marginal: unknown mode 'dst'; did you mean 'dest'\?"):

@@ -1,5 +1,6 @@
 """Levels without an order: arranged by the data, undone in every answer."""
 
+import datetime
 import itertools
 import re
 from itertools import pairwise
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import xarray as xr
 from numpy.testing import assert_allclose, assert_array_equal
@@ -153,12 +155,18 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
         (["may", "maypole"], True),
         (["1st", "2nd", "crew"], True),
         ([("a", 1), ("b", 2)], True),
+        (["a", 1], True),
+        ([datetime.date(2024, 5, 3), datetime.date(2024, 5, 4)], False),
+        ([datetime.time(8), datetime.time(9)], False),
+        (list(pd.period_range("2024Q1", periods=3, freq="Q")), False),
+        (list(pd.interval_range(0, 3)), False),
     ],
 )
 def test_texts_that_are_numbers_or_times_have_an_order(labels: list[Any], names: bool) -> None:
     array = np.empty(len(labels), dtype=object)
     array[:] = labels
-    assert not_ordered(array if isinstance(labels[0], tuple) else np.array(labels)) is names
+    texts = all(isinstance(label, str) for label in labels)
+    assert not_ordered(np.array(labels) if texts else array) is names
 
 
 def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
@@ -166,6 +174,69 @@ def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
     names = pd.Index(["w", "x", "y", "z"], name="who")
     table = pd.DataFrame(X[:4, :3, 0], index=names, columns=sizes)
     assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
+
+
+@pytest.fixture
+def events(rng: np.random.Generator) -> pd.DataFrame:
+    amount = rng.uniform(0, 100, 300)
+    days = [datetime.date(2024, 4, 28) + datetime.timedelta(days=int(k)) for k in rng.integers(0, 5, 300)]
+    severities = ["low", "mid", "high", "worst"]
+    return pd.DataFrame(
+        {
+            "sev": pd.Categorical(rng.choice(severities[:3], 300), severities, ordered=True),
+            "amount": pd.cut(amount, [0, 5, 10, 50, 100]),
+            "day": days,
+            "month": pd.PeriodIndex(rng.choice(["2024-01", "2023-11", "2024-02"], 300), freq="M"),
+            "who": rng.choice(["w", "x", "y", "z"], 300),
+        }
+    )
+
+
+ORDERS = {
+    "sev": ["low", "mid", "high", "worst"],
+    "amount": ["(0, 5]", "(5, 10]", "(10, 50]", "(50, 100]"],
+    "day": ["2024-04-28", "2024-04-29", "2024-04-30", "2024-05-01", "2024-05-02"],
+    "month": ["2023-11", "2024-01", "2024-02"],
+}
+
+
+def _texts(x: ld.SparseTensor) -> list[str]:
+    """List the levels of the first mode."""
+    assert x.levels is not None
+    assert x.levels[0] is not None
+    return [str(level) for level in x.levels[0]]
+
+
+@pytest.mark.parametrize("column", ORDERS)
+def test_columns_of_events_keep_their_order(events: pd.DataFrame, column: str, tmp_path: Path) -> None:
+    x = ld.from_rows(events, [column, "who"])
+    assert _texts(x) == ORDERS[column]
+    fit = ld.decompose(x, ld.adaptive(3))
+    assert list(fit.arrangement) == ["who"]
+    fit.save(tmp_path / "fit.npz")
+    assert ld.load(tmp_path / "fit.npz").origin.ranked == fit.origin.ranked == x.ranked
+    table = ld.decompose(pd.crosstab(events["who"], events[column]), ld.adaptive(3))
+    assert list(table.arrangement) == ["who"]
+    parts = ld.from_batches([events[:100], events[100:]], [column, "who"])
+    assert parts.ranked == x.ranked
+    assert_array_equal(parts.toarray(), x.toarray())
+
+
+def test_batches_whose_categories_differ_keep_an_order_that_they_share(events: pd.DataFrame) -> None:
+    whole = events[["sev", "who"]]
+    part = whole[whole["sev"] != "mid"].assign(sev=lambda f: f["sev"].cat.remove_unused_categories())  # low, high
+    x = ld.from_batches([part, whole])
+    assert (x.ranked, _texts(x)) == ((0,), ORDERS["sev"])
+    assert_array_equal(x.toarray(), ld.from_rows(pd.concat([part.astype(whole.dtypes), whole])).toarray())
+    other = part.assign(sev=part["sev"].cat.reorder_categories(["high", "low"], ordered=True))
+    mixed = ld.from_batches([other, whole])
+    assert (mixed.ranked, _texts(mixed)) == ((), sorted(ORDERS["sev"]))
+
+
+def test_enums_of_polars_keep_their_order(events: pd.DataFrame) -> None:
+    kind = pl.Enum(ORDERS["sev"])
+    frame = pl.DataFrame({"sev": pl.Series(list(events["sev"]), dtype=kind), "who": list(events["who"])})
+    assert list(ld.decompose(ld.from_rows(frame), ld.adaptive(3)).arrangement) == ["who"]
 
 
 def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) -> None:

@@ -344,6 +344,20 @@ def test_fibre_folds_rule_out_bases_that_cannot_fill_fibres() -> None:
         ld.complete(noisy(), ["interactions(2)", "full"], folds=3, hold_out=2)
 
 
+@pytest.mark.parametrize("hold_out", ["cells", "hour", ("cells",), ["hour", "cells"]])
+def test_fibres_are_named_like_their_modes(hold_out: str | list[str]) -> None:
+    names = ["day", "cells", "hour"]  # a mode called cells is told from single cells by its list
+    numbers: str | list[int] = "cells" if hold_out == "cells" else [names.index(n) for n in np.atleast_1d(hold_out)]
+    bases = ["empty", "interactions(1)"]
+    table = ld.complete(noisy(), bases, names=names, folds=3, hold_out=hold_out).cv
+    same = ld.complete(noisy(), bases, folds=3, hold_out=numbers).cv
+    assert table is not None
+    assert same is not None
+    assert table.scores == same.scores
+    along = ", ".join(name for name in names if name in np.atleast_1d(hold_out))
+    assert table.folds == ("cells" if hold_out == "cells" else f"fibres along mode {along}")
+
+
 def test_the_size_of_an_adaptive_basis_is_chosen() -> None:
     rng = np.random.default_rng(4)
     mean = np.full((10, 10), 20.0)
@@ -400,7 +414,14 @@ def test_bad_input_is_refused() -> None:
         ({"folds": 4}, "folds=4 needs at least as many observed cells; X has 3"),
         ({"folds": 2, "rng": -1}, "rng must be None, an integer >= 0 or a numpy.random.Generator, got -1"),
         ({"folds": 2, "hold_out": "fibres"}, "hold_out must be 'cells', a mode or several modes; got 'fibres'"),
-        ({"folds": 2, "hold_out": 2}, "hold_out names the mode 2; X has 2 modes, 0 to 1"),
+        (
+            {"folds": 2, "hold_out": "fibres"},
+            "got 'fibres'. Modes of X have no names: count them from 0, or pass names=",
+        ),
+        ({"folds": 2, "hold_out": None}, "hold_out must be 'cells', a mode or several modes; got None"),
+        ({"folds": 2, "hold_out": 2}, "hold_out: 2 is no mode of X, which has 2, counted from 0 to 1"),
+        ({"folds": 2, "hold_out": "da", "names": ["day", "hour"]}, "hold_out: unknown mode 'da'; did you mean 'day'"),
+        ({"hold_out": 1}, "hold_out=1 is of use with folds only: pass folds=5, or leave it out"),
         ({"folds": 2, "hold_out": (0, 1)}, "fibres run along at least one mode and not along all 2"),
         ({"folds": 3, "hold_out": 1}, "folds=3 needs at least as many fibres with an observed cell; X has 2"),
         ({"tol": -1}, "tol must be a number >= 0"),

@@ -170,6 +170,14 @@ def test_whole_slices_can_be_missing() -> None:
     assert done.n_folds == 5
 
 
+def test_modes_go_by_their_names() -> None:
+    _, X = ramp()
+    done = ld.smooth(X, names=["day", "hour"], hold_out="hour")
+    assert done.error == ld.smooth(X, hold_out=1).error
+    largest = max(done.variances, key=lambda name: done.variances[name])
+    assert f"term {largest.replace('0', 'day').replace('1', 'hour')} " in done.summary()
+
+
 def test_zeros_base_and_support() -> None:
     rng = np.random.default_rng(3)
     exposure = rng.uniform(1.0, 20.0, (8, 9))
@@ -214,7 +222,7 @@ def test_an_unfinished_fit_says_so() -> None:
         ({"criterion": "rmsd"}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
         ({"folds": 1}, "folds must be an integer >= 2"),
         ({"folds": 4}, "folds=4 needs at least as many observed cells; X has 3"),
-        ({"folds": 2, "hold_out": 2}, "hold_out names the mode 2; X has 2 modes, 0 to 1"),
+        ({"folds": 2, "hold_out": 2}, "hold_out: 2 is no mode of X, which has 2, counted from 0 to 1"),
         ({"tol": -1}, "tol must be a number >= 0"),
         ({"max_iter": -1}, "max_iter must be an integer >= 0"),
     ],

@@ -13,6 +13,7 @@ from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
 from legendre.core.level_order import along_modes, inverse, mapped, taken
+from legendre.core.level_values import as_date, comparable, level_text, of_another_type, places
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
@@ -128,7 +129,7 @@ class Labels:
 
     def values_at(self, cell: Sequence[int] | IntArray) -> tuple[Any, ...]:
         """Return the labels of a cell; indices where there are none."""
-        return tuple(_key(self._label(k, int(i))) for k, i in enumerate(cell))
+        return tuple(comparable(self._label(k, int(i))) for k, i in enumerate(cell))
 
     def part(self, modes: Sequence[int]) -> Labels:
         """Return the labels of some modes, in the order given."""
@@ -182,16 +183,16 @@ class Labels:
 
         A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
         """
-        places, size, start = self._places[k], self.shape[k], f"{door}: " if door else ""
-        if places is None:
+        known, size, start = self._places[k], self.shape[k], f"{door}: " if door else ""
+        if known is None:
             if is_whole(value, 0) and value < size:
                 return self._place(k, int(value))
             name = f"mode {k}" if self.names is None else f"mode {self.names[k]!r}"
             raise error(f"{start}{name} has no index {value!r}; its indices are integers from 0 to {size - 1}.")
-        key = _date(value, self.levels_of(k)) if self.levels_of(k).dtype.kind == "M" else _key(value)
-        if isinstance(key, Hashable) and (found := places.get(key)) is not None:
+        key = as_date(value, self.levels_of(k)) if self.levels_of(k).dtype.kind == "M" else comparable(value)
+        if isinstance(key, Hashable) and (found := known.get(key)) is not None:
             return found
-        numbers = any(isinstance(label, (int, float)) for label in places)
+        numbers = any(isinstance(label, (int, float)) for label in known)
         if is_whole(value, 0) and value < size and not numbers:
             return self._place(k, int(value))
         raise error(f"{start}{self._no_such_level(k, value)}")
@@ -203,10 +204,7 @@ class Labels:
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
         """The place of each label of each mode."""
-        return tuple(
-            None if own is None else {_key(label): i for i, label in enumerate(own.tolist())}
-            for own in self.levels or (None,) * len(self.shape)
-        )
+        return tuple(None if own is None else places(own) for own in self.levels or (None,) * len(self.shape))
 
     def _no_such_level(self, k: int, value: Any) -> str:
         own = self.levels_of(k)
@@ -214,33 +212,12 @@ class Labels:
         if isinstance(value, (int, float)) and own.dtype.kind in "iuf":
             nearest = level_text(own[int(np.abs(own.astype(np.float64) - float(value)).argmin())])
             hint = f"the nearest is {nearest}"
-        else:
+        elif not (hint := of_another_type(value, own)):
             said = unknown_name("level", str(value), texts[:10_000])
             hint = said.partition("; ")[2].partition("?")[0] if "did you mean" in said else ""
         some = ", ".join(texts[:MOST_NAMED]) + (", ..." if len(texts) > MOST_NAMED else "")
         ask = f" {hint[0].upper()}{hint[1:]}{'?' if hint.startswith('did') else '.'}" if hint else ""
         return f"{self.mode(k)} has no level {value!r}.{ask} Its levels: {some}."
-
-
-def level_text(label: Any) -> str:
-    """Write a label: dates without the time of day where that is midnight, numbers in full, texts as they are."""
-    if isinstance(label, np.datetime64):
-        day = label.astype("datetime64[D]")
-        return str(day if day == label else np.datetime_as_string(label, unit="auto"))
-    return str(label)
-
-
-def _key(value: Any) -> Any:
-    """Make labels comparable: NumPy's scalars as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _date(value: Any, own: AnyArray) -> Any:
-    """Read a date, be it NumPy's, Python's or a text, as the labels of a mode have it."""
-    try:
-        return np.asarray(value, dtype=own.dtype).item()
-    except (ValueError, TypeError):
-        return None
 
 
 def _checked_names(names: Sequence[Hashable] | None, order: int) -> tuple[str, ...] | None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from legendre.core.array_libraries import HERE, Device
 from legendre.core.errors import InvalidQuery
-from legendre.core.labels import Labels, level_text
+from legendre.core.labels import Labels
+from legendre.core.level_values import level_text
 from legendre.core.types import AnyArray, IntArray
 
 Form = Literal["array", "xarray", "series", "table", "rows"]
@@ -44,7 +45,7 @@ class Origin:
     notes
         Sentences about how X was read, for summaries.
     ranked
-        Modes whose labels have an order of their own: ordered categories of pandas.
+        Modes whose labels have an order of their own: ordered categories.
     """
 
     labels: Labels | None = None
@@ -66,7 +67,8 @@ class Origin:
             return self
         names = None if self.own_names is None else tuple(self.own_names[k] for k in modes)
         inside = sum(k < self.index for k in modes)
-        return replace(self, labels=self.labels.part(modes), own_names=names, index=inside)
+        ranked = tuple(i for i, k in enumerate(modes) if k in self.ranked)
+        return replace(self, labels=self.labels.part(modes), own_names=names, index=inside, ranked=ranked)
 
     def unlabelled(self) -> Origin:
         """Return the origin of an array of NumPy with the same arrangement of levels."""
@@ -159,6 +161,7 @@ class Origin:
             return {"about": json.dumps(about)}
         own = [None if level is None else _stored(level) for level in self.labels.levels or ()]
         about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
+        about["ranked"] = list(self.ranked)
         about["levels"] = [None if level is None else _group(level) for level in own]
         order = self.labels.order or ()
         about["arranged"] = [k for k, by in enumerate(order) if by is not None]
@@ -204,7 +207,14 @@ def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArra
         library=str(found["library"]),
         own_names=None if own is None else tuple(own),
         notes=tuple(map(str, found["notes"])),
+        ranked=_read_ranked(found.get("ranked") or [], len(shape)),
     )
+
+
+def _read_ranked(modes: list[int], order: int) -> tuple[int, ...]:
+    if not all(isinstance(k, int) and 0 <= k < order for k in modes):
+        raise ValueError(f"{modes} are no modes")
+    return tuple(modes)
 
 
 def _read_order(modes: list[int], shape: tuple[int, ...], stored: IntArray) -> tuple[IntArray | None, ...] | None:

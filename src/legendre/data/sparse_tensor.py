@@ -117,6 +117,9 @@ class SparseTensor:
         For each mode the values that its indices 0, 1, ... stand for; ``None`` for modes that came as indices.
     library
         The library of the data frame that it was counted from, where there was one: answers go back there.
+    ranked
+        Modes whose levels have an order of their own: ordered categories. Others that are names are arranged where a
+        basis grows.
 
     See Also
     --------
@@ -140,6 +143,7 @@ class SparseTensor:
     names: tuple[str, ...] | None = None
     levels: tuple[AnyArray | None, ...] | None = None
     library: str | None = None
+    ranked: tuple[int, ...] = ()
 
     @property
     def origin(self) -> Origin:
@@ -149,9 +153,9 @@ class SparseTensor:
         labels = Labels(self.shape, self.names, self.levels)
         notes = self._rarely_repeated()
         if self.library is None:
-            return Origin(labels, notes=notes)
+            return Origin(labels, notes=notes, ranked=self.ranked)
         form: Form = "series" if self.library == "pandas" else "rows"
-        return Origin(labels, form=form, library=self.library, notes=notes)
+        return Origin(labels, form=form, library=self.library, notes=notes, ranked=self.ranked)
 
     def _rarely_repeated(self) -> tuple[str, ...]:
         """Name modes of events that have nearly a level for each of them, such as times to the second."""

@@ -13,6 +13,8 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date, time, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ square root of 2 for slices that share no cell. KL of 300 parameters on taxi tri
 0: 0.0369, 0.0232, 0.565; 0.05: 0.0369, 0.0231, 0.537; 0.1: 0.0369, 0.0223, 0.525; 0.2: 0.0366, 0.0237, 0.532."""
 NUMBER = re.compile(r"[<>]?=? ?[-+]?\d+(\.\d+)?([eE][-+]?\d+)?( ?(-|–|to) ?\d+(\.\d+)?)?[%+]?")
 TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
+ORDERED = (date, time, timedelta, Number)  # objects that have an order; those of pandas are known by their names
 CALENDAR = (
     "monday tuesday wednesday thursday friday saturday sunday",
     "january february march april may june july august september october november december",
@@ -82,11 +85,15 @@ def _named(data: Observation) -> list[int]:
 def not_ordered(labels: AnyArray) -> bool:
     """Whether labels are names: texts that are neither numbers nor dates, times, days of the week or months.
 
+    Of objects those are names that are no dates, times, numbers, nor periods and intervals of pandas.
+
     >>> [not_ordered(np.array(texts)) for texts in (["BOS", "LAX"], ["7", "10"], ["18-24", "65+"], ["Mon", "Tue"])]
     [True, False, False, False]
     """
     if labels.dtype.kind not in "UO" or not all(isinstance(label, str) for label in labels.tolist()):
-        return labels.dtype.kind == "O"
+        return labels.dtype.kind == "O" and not all(
+            isinstance(label, ORDERED) or type(label).__name__ in ("Period", "Interval") for label in labels.tolist()
+        )
     texts = [text.strip() for text in labels.tolist()]
     if all(NUMBER.fullmatch(text) or TIME.fullmatch(text) for text in texts):
         return False

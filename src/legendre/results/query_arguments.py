@@ -100,6 +100,20 @@ def event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
     return at
 
 
+def cells_by_labels(labels: Labels, cells: Any, read: AnyArray) -> IntArray | None:
+    """Find cells that a caller names by labels; ``None`` where `read`, the array made of them, holds only numbers."""
+    if labels.levels is None or read.dtype.kind in "biufc":
+        return None
+    rows = np.atleast_2d(np.array(cells, dtype=object))  # as NumPy reads it, numbers beside texts are texts
+    if rows.ndim != 2 or rows.shape[1] != len(labels.shape):
+        return None
+    found = np.empty(rows.shape, dtype=np.int64)
+    for k, column in enumerate(rows.T.tolist()):
+        place = {value: labels.find_level(k, value, "log_prob") for value in dict.fromkeys(column)}
+        found[:, k] = [place[value] for value in column]
+    return found
+
+
 def impossible(at: Mapping[int, int], labels: Labels | None = None) -> ImpossibleEvent:
     """Make the error for an event of probability 0."""
     if labels is None or not labels.given:

@@ -54,10 +54,28 @@ class Questions(ModelResult):
     def distribution(self) -> OnGrid | OnCliques:
         """Q in the form in which it answers questions."""
 
-    def log_prob(self, cells: ArrayLike) -> FloatArray:
-        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support."""
-        index = tensors.checked_cells(rectangular(cells, "cells", InvalidBasis), self.shape)
-        return self.distribution.log_prob(self.labels.places(index))
+    def log_prob(self, cells: ArrayLike | Sequence[Any]) -> FloatArray:
+        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support.
+
+        Parameters
+        ----------
+        cells
+            Indices counted from 0. Where some are texts or dates, all are read as labels of levels, integers too.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose([[1, 2], [3, 4]], ld.full(), levels=[["no", "yes"], [200, 404]])
+        >>> np.exp(fit.log_prob([["yes", 200], ["no", 404]])).round(12).tolist()
+        [0.3, 0.2]
+        >>> np.exp(fit.log_prob([[1, 0], [0, 1]])).round(12).tolist()
+        [0.3, 0.2]
+        """
+        given = rectangular(cells, "cells", InvalidBasis)
+        named = query.cells_by_labels(self.labels, cells, given)
+        if named is not None:
+            return self.distribution.log_prob(named)
+        return self.distribution.log_prob(self.labels.places(tensors.checked_cells(given, self.shape)))
 
     def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
         """Return Q summed over all other modes: probabilities over some modes, in the order given.

@@ -114,7 +114,9 @@ def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     """Read a caller's cells (k x N, or one cell)."""
     index = np.atleast_2d(np.asarray(cells))
     if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
-        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; got shape {index.shape}, dtype {index.dtype}.")
+        hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
+        got = f"got shape {index.shape}, dtype {index.dtype}"
+        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; {got}.{hint}")
     outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
     if len(outside):
         raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,15 +83,18 @@ def from_rows(
         raise InvalidSamples(f"the table has {size}: there is nothing to count.")
     modes = _chosen(source, columns, counts if isinstance(counts, str) else None)
     given = levels_by_column(levels, modes)
-    read = [coded_mode(source.column(name), f"column {name!r}", given[name]) for name in modes]
-    indices, found, shape = zip(*read, strict=True)
+    read = [
+        (*coded_mode(column := source.column(name), f"column {name!r}", given[name]), column.ordered) for name in modes
+    ]
+    indices, found, shape, ordered = zip(*read, strict=True)
     names = None if source.array is not None else tuple(map(str, modes))
 
     def place(row: int, mode: int) -> str:
         return f"row {row} of column {modes[mode]!r}"
 
     library = next((name for name in LIBRARIES if type(table).__module__.partition(".")[0] == name), None)
-    return assemble(indices, _counts(source, counts), shape, place, InvalidSamples, names, found, library)
+    x = assemble(indices, _counts(source, counts), shape, place, InvalidSamples, names, found, library)
+    return replace(x, ranked=tuple(k for k, has in enumerate(ordered) if has))
 
 
 def _chosen(source: Table, columns: Sequence[Hashable] | None, counts: str | None) -> list[Hashable]:
@@ -255,30 +259,36 @@ def _joined(parts: list[SparseTensor]) -> SparseTensor:
                 f"the tables have different columns: {first.names or len(first.shape)} first, then "
                 f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
             )
-    columns, shape, levels = zip(*(_joined_mode(parts, k) for k in range(len(first.shape))), strict=True)
+    columns, shape, levels, ordered = zip(*(_joined_mode(parts, k) for k in range(len(first.shape))), strict=True)
     values = np.concatenate([part.values for part in parts])
-    return assemble(
-        columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels, first.library
-    )
+    x = assemble(columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels, first.library)
+    return replace(x, ranked=tuple(k for k, has in enumerate(ordered) if has))
 
 
-def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None]:
-    """Return the indices of one mode in all parts, its size and its levels."""
+def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None, bool]:
+    """Return the indices of one mode in all parts, its size, its levels, and whether these are ordered categories."""
     known = [None if part.levels is None else part.levels[k] for part in parts]
     columns = [part.cells[:, k].astype(np.int64) for part in parts]
     named = [level for level in known if level is not None]
     if not named:
-        return np.concatenate(columns), max(part.shape[k] for part in parts), None
+        return np.concatenate(columns), max(part.shape[k] for part in parts), None, False
     label = f"mode {k}" if parts[0].names is None else f"column {parts[0].names[k]!r}"
     if len(named) < len(parts):
         text = f"{label} holds indices in some tables and names in others. Give its levels: levels={{...}}."
         raise InvalidSamples(text)
+    ranked = all(k in part.ranked for part in parts)
     if all(np.array_equal(level, named[0]) for level in named):
-        return np.concatenate(columns), len(named[0]), named[0]
+        return np.concatenate(columns), len(named[0]), named[0], ranked
+    if ranked:  # the longest list, where it has all others in their order
+        longest = max(named, key=len)
+        places = [Column(level, np.arange(len(level))).codes_in(longest) for level in named]
+        if all((np.diff(own, prepend=-1) > 0).all() for own in places):
+            moved = [own[column] for own, column in zip(places, columns, strict=True)]
+            return np.concatenate(moved), len(longest), longest, True
     try:
         union = np.unique(np.concatenate(named))
     except TypeError:
         text = f"{label} holds values of different kinds in different tables. Convert them first."
         raise InvalidSamples(text) from None
     moved = [np.searchsorted(union, level)[column] for level, column in zip(named, columns, strict=True)]
-    return np.concatenate(moved), len(union), union
+    return np.concatenate(moved), len(union), union, False

@@ -31,7 +31,7 @@ from legendre.results.decomposition import Decomposition
 from legendre.results.on_grid import box_values, grid_rows, merged_log_density
 from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
-from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, select
+from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
 from legendre.tasks.complete.result import Completion
 
 UNDETERMINED = ("nan", "theta0")
@@ -47,7 +47,7 @@ def complete(
     levels: Levels = None,
     undetermined: str = "nan",
     folds: int | None = None,
-    hold_out: str | int | Sequence[int] = "cells",
+    hold_out: HoldOut = "cells",
     criterion: str = "deviance",
     rng: Rng = 0,
     solver: str | Solver = "auto",
@@ -81,7 +81,8 @@ def complete(
         The number of folds of observed cells that are held out in turn; ``None``: no cross-validation. With an
         ``adaptive(n)`` basis the size is chosen too, out of several up to n.
     hold_out
-        ``"cells"``: single cells are held out. A mode or several: whole fibres along it are, as when a sensor fails.
+        ``"cells"``: single cells are held out. A mode or several, by name or counted from 0: whole fibres along it are,
+        as when a sensor fails.
     criterion
         ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all that was observed.
     rng
@@ -118,13 +119,15 @@ def complete(
             raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
         if criterion not in CRITERIA:
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+        if folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
+            raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
         settings = Settings.read(solver, tol, max_iter)
         recipes = read_bases(basis, folds)
         with shown(None) if progress else nullcontext((None, None)) as (step, say):
             data, seen = read_gaps(X, support, base, "complete", names, levels)
             recipe, table = recipes[0], None
             if folds is not None:
-                folding = Folding.read(folds, hold_out, rng, len(data.shape))
+                folding = Folding.read(folds, hold_out, rng, data.labels)
                 recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
             fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
         warned(fit, stacklevel=3)

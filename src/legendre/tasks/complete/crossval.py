@@ -11,8 +11,9 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import generator_from, is_whole
+from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
+from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
 from legendre.core.text_table import Columns, Table, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -27,6 +28,7 @@ CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
 ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
 SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the largest
+HoldOut = Mode | Sequence[Mode]  # "cells", or the modes of the fibres that are held out
 Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
 
 
@@ -129,20 +131,19 @@ class Folding:
     n_folds: int
     along: tuple[int, ...] = ()  # the modes of the fibres that stay together; none for single cells
     rng: Rng = 0
+    name: str = "cells"  # what is held out
 
     @classmethod
-    def read(cls, folds: int, hold_out: str | int | Sequence[int], rng: Rng, order: int) -> Folding:
+    def read(cls, folds: int, hold_out: HoldOut, rng: Rng, labels: Labels) -> Folding:
         """Check a caller's arguments."""
         if not is_whole(folds, 2):
             raise InvalidSetting(
                 f"folds must be an integer >= 2 (complete also takes None: no cross-validation); got {folds!r}."
             )
-        return cls(int(folds), _modes(hold_out, order), generator_from(rng, InvalidSetting))
-
-    @property
-    def name(self) -> str:
-        """What is held out."""
-        return f"fibres along mode {', '.join(map(str, self.along))}" if self.along else "cells"
+        along = _modes(hold_out, labels)
+        called = ", ".join(map(str, along) if labels.names is None else map(labels.mode, along))
+        name = f"fibres along mode {called}" if along else "cells"
+        return cls(int(folds), along, generator_from(rng, InvalidSetting), name)
 
     def deal(self, seen: BoolArray) -> IntArray:
         """Give each observed cell a fold, the same one to all cells of a fibre; -1 elsewhere.
@@ -163,18 +164,17 @@ class Folding:
         return np.where(seen, turn[groups], -1)
 
 
-def _modes(hold_out: str | int | Sequence[int], order: int) -> tuple[int, ...]:
-    if isinstance(hold_out, str):
-        if hold_out != "cells":
-            raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.")
+def _modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
+    if isinstance(hold_out, str) and hold_out == "cells":
         return ()
-    modes = [hold_out] if isinstance(hold_out, (int, np.integer)) else list(hold_out)
-    for k in modes:
-        if not is_whole(k, 0) or k >= order:
-            raise InvalidSetting(f"hold_out names the mode {k!r}; X has {order} modes, 0 to {order - 1}.")
-    if not modes or len(set(modes)) == order:
+    listed = [hold_out] if isinstance(hold_out, (str, int, np.integer)) else entries(hold_out)
+    if listed is None or (labels.names is None and any(isinstance(mode, str) for mode in listed)):
+        named = "" if labels.names else " Modes of X have no names: count them from 0, or pass names=."
+        raise InvalidSetting(f"hold_out must be 'cells', a mode or several modes; got {hold_out!r}.{named}")
+    order, modes = len(labels.shape), {labels.find_mode(mode, "hold_out", InvalidSetting) for mode in listed}
+    if not modes or len(modes) == order:
         raise InvalidSetting(f"hold_out={hold_out!r}: fibres run along at least one mode and not along all {order}.")
-    return tuple(sorted({int(k) for k in modes}))
+    return tuple(sorted(modes))
 
 
 def _sizes(recipe: Basis, data: Dense) -> dict[int, Basis]:

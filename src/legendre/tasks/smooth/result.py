@@ -163,9 +163,19 @@ class Smoothed(Result):
             *modes_row(self.labels),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
             ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
-            *((f"term {name}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}") for name in largest),
+            *(
+                (f"term {self._term(name)}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}")
+                for name in largest
+            ),
         ]
         return [NamedValues("Smoothing", [*rows, *(("note", note) for note in self.origin.notes)])]
+
+    def _term(self, name: str) -> str:
+        """Name a term by the names of its modes, where they have names."""
+        if self.labels.names is None:
+            return name
+        modes = ((part.rstrip("~"), "~" * part.count("~")) for part in name.split(" x "))
+        return " x ".join(f"{self.labels.mode(int(k))}{walk}" for k, walk in modes)
 
     def to_arrays(self) -> Arrays:
         """List the filled tensor, the model and how it was found."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,7 @@ from legendre.fitting.plan import Settings
 from legendre.results.on_grid import in_units
 from legendre.solvers.status import Status
 from legendre.tasks.complete.complete import read_gaps
-from legendre.tasks.complete.crossval import CRITERIA, Folding, Rng, cells_left, poisson_deviance
+from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, cells_left, poisson_deviance
 from legendre.tasks.smooth.penalised import STEPS, Observed, PenalisedPoint, Waves, fit
 from legendre.tasks.smooth.result import Smoothed
 
@@ -50,7 +49,7 @@ def smooth(
     names: Names = None,
     levels: Levels = None,
     folds: int = 5,
-    hold_out: str | int | Sequence[int] = "cells",
+    hold_out: HoldOut = "cells",
     criterion: str = "deviance",
     rng: Rng = 0,
     tol: float = 1e-10,
@@ -109,7 +108,7 @@ def smooth(
         measure = np.ones(data.shape) if data.base is None else data.base
         omega, entries = seen & (measure > 0), np.asarray(data.values, dtype=np.float64)
         values: FloatArray = np.where(omega, entries, 0.0)
-        folding = Folding.read(folds, hold_out, rng, len(data.shape))
+        folding = Folding.read(folds, hold_out, rng, data.labels)
         together = math.prod(data.shape[k] for k in folding.along)
         limit = STEPS if settings.max_iter is None else settings.max_iter
         with one_thread():  # products with the short matrices of waves: two threads were 20 times slower
