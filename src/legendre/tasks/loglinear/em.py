@@ -109,7 +109,7 @@ def _ascended(
         q = observed.at(fit.theta)
         path.append(observed.value(q))
         residual = observed.residual(q)
-        idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + _blur(path[-1]) else 0
+        idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + blur(path[-1]) else 0
         best = min(best, residual)
         if residual <= settings.tol or idle == PATIENCE or observed.total * q.min() < gone:
             break
@@ -131,7 +131,7 @@ def _on_boundary(data: Incomplete, basis: Basis, found: Ascent, settings: Settin
     if fit.n_vanishing == found.fit.n_vanishing:
         return None
     limit = _ascended(data, basis, fit, settings, exact, gone=GONE)
-    if not limit.path[-1] >= found.path[-1] - _blur(found.path[-1]):
+    if not limit.path[-1] >= found.path[-1] - blur(found.path[-1]):
         return None
     return replace(limit, path=(*found.path, limit.path[-1]))
 
@@ -158,11 +158,11 @@ def _newton(observed: Observed, theta: FloatArray, q: FloatArray, columns: IntAr
             continue
         rise = observed.value(there) - height
         # near the top only the gradient tells better from worse
-        if rise > _blur(height) or (rise >= -_blur(height) and observed.residual(there) < residual):
+        if rise > blur(height) or (rise >= -blur(height) and observed.residual(there) < residual):
             return following, there
     return theta, q
 
 
-def _blur(log_likelihood: float) -> float:
+def blur(log_likelihood: float) -> float:
     """Return by how much two sums for the same log-likelihood may differ by rounding."""
     return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)

@@ -16,12 +16,13 @@ from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested
 from legendre.results.inference.printout import tested
-from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend
+from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend, blur
 from legendre.tasks.loglinear.formula import Model
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
 from legendre.tasks.loglinear.result import LogLinear, read_stored
+from legendre.tasks.loglinear.saturated import close
 from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
 LOWER = 1e-6  # a larger model whose log-likelihood is lower by more than this ended at another maximum
@@ -112,9 +113,14 @@ class PartialLogLinear(LogLinear):
 
     @property
     def global_maximum(self) -> bool:
-        """Whether no probabilities have a higher likelihood, of whatever model: True where this one is saturated."""
-        reference = self._found.reference
-        return reference.log_likelihood + reference.gap - self.log_likelihoods[-1] <= LOWER * max(1.0, self.fit.total)
+        """Whether no probabilities have a higher likelihood, of whatever model: True where this one is saturated.
+
+        The saturated maximum is known to within its gap. A model with degrees of freedom left reaches it only where
+        the two likelihoods differ by no more than rounding errors of their sums.
+        """
+        reference, reached = self._found.reference, self.log_likelihoods[-1]
+        known = 0.0 if self._found.df else 2.0 * close(self.fit.total)
+        return reference.log_likelihood + reference.gap - reached <= known + blur(reached)
 
     @cached_property
     def mcar(self) -> LikelihoodRatio:
