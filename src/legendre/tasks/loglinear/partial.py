@@ -103,7 +103,7 @@ class PartialLogLinear(LogLinear):
 
     @property
     def missing_information(self) -> float:
-        """The largest share of information that the missing values took away."""
+        """The largest share of information that the missing values took away; NaN where fitted counts tend to 0."""
         return float(self._found.missing_shares.max(initial=0.0))
 
     @property
@@ -167,7 +167,7 @@ class PartialLogLinear(LogLinear):
             ("G2", tested(found.g2, found.df, found.g2_p_value)),
             ("AIC", f"{found.aic:.3f}"),
             ("BIC", f"{found.bic:.3f}"),
-            ("missing information", f"at most {self.missing_information:.1%} in any direction"),
+            ("missing information", _share(self.missing_information)),
         ]
         if mcar.df > 0:
             said.append(("MCAR", tested(mcar.statistic, mcar.df, mcar.p_value)))
@@ -180,6 +180,8 @@ class PartialLogLinear(LogLinear):
         limit = f"; {gone:,} fitted {'count is' if gone == 1 else 'counts are'} 0 in the limit" if gone else ""
         if self.global_maximum:
             return f"no probabilities have a higher likelihood of what was observed{limit}"
+        if np.isnan(self.missing_information):
+            return f"a stationary point of the likelihood of what was observed; some fitted counts tend to 0{limit}"
         if not self.local_maximum:
             return f"a stationary point of the likelihood of what was observed, flat in some direction{limit}"
         return f"a local maximum of the likelihood of what was observed; there may be others{limit}"
@@ -232,6 +234,10 @@ def _apart(margin: Margin) -> float:
     """Return the largest log-likelihood of one pattern on its own."""
     seen = margin.counts[margin.counts > 0]
     return float(seen @ np.log(seen / seen.sum()))
+
+
+def _share(missing: float) -> str:
+    return "not known: some fitted counts tend to 0" if np.isnan(missing) else f"at most {missing:.1%} in any direction"
 
 
 def _rows(table: PartialTable) -> str:
