@@ -79,3 +79,15 @@ def test_a_limit_that_was_not_found_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert "a stationary point of the likelihood of what was observed; some fitted counts tend to 0" in m._status()
     with pytest.raises(InvalidQuery, match=r"some fitted counts tend to 0, the smallest is .*no standard errors"):
         m.coef()
+
+
+def test_models_of_other_offsets_or_supports_are_not_compared() -> None:
+    apart = em(CROSSED, "a + b", counts="n")
+    weighted = em(CROSSED, "a*b", counts="n", offset=[[0.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(InvalidQuery, match=r"the base measures differ, first at \[1, 1\]: 1.0 and 2.7"):
+        ld.anova(apart, weighted)
+    holed = em(CROSSED, "a*b", counts="n", support=np.array([[True, True], [True, False]]))
+    with pytest.raises(InvalidQuery, match=r"the supports differ, first at \[1, 1\]: True and False"):
+        apart.against(holed)
+    both = em(CROSSED, "a + b", counts="n", offset=[[0.0, 0.0], [0.0, 1.0]])
+    assert ld.anova(both, weighted).tests[0].df == 1

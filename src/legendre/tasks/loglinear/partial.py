@@ -14,7 +14,7 @@ from legendre.data.partial_table import PartialTable
 from legendre.fitting.plan import Settings
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
-from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested
+from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested, check_same_space
 from legendre.results.inference.printout import tested
 from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend, blur
 from legendre.tasks.loglinear.formula import Model
@@ -141,6 +141,7 @@ class PartialLogLinear(LogLinear):
         self.check_alike(large)
         if not isinstance(large, PartialLogLinear) or not self.same_table(large):
             raise InvalidQuery(f"{self.formula} and {large.formula} are models of different rows.")
+        check_same_space(self.fit, large.fit)
         check_nested(self.fit, large.fit)
         gain = large.log_likelihoods[-1] - self.log_likelihoods[-1]
         if gain < -LOWER:

@@ -34,7 +34,7 @@ def saturated(margins: tuple[Margin, ...]) -> Saturated:
     ``D = sum of n / (N q_entry)`` over the entries of a cell is at most 1 everywhere, this is the maximum; the gap is
     at most ``N (max D - 1)``.
     """
-    matrix = np.vstack([margin.matrix.toarray()[margin.counts > 0] for margin in margins])
+    matrix = np.vstack([margin.matrix[margin.counts > 0].toarray() for margin in margins])
     n = np.concatenate([margin.counts[margin.counts > 0] for margin in margins])
     total = float(n.sum())
     q = np.full(matrix.shape[1], 1.0 / matrix.shape[1])
