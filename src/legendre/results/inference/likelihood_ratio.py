@@ -190,9 +190,15 @@ def _check_same_table(small: Decomposition, large: Decomposition, counts: Counts
         for i in np.flatnonzero(n != m)[:1]:
             raise InvalidQuery(f"the tables differ, first at {cell_name(every[i])}: {n[i]:.0f} and {m[i]:.0f}. {SAME}")
         return
+    check_same_space(small, large)
+    omega = small.model.support.on_grid()
+    _refuse_difference("tables", omega, counts.grid(small.shape), others.grid(large.shape), ".0f")
+
+
+def check_same_space(small: Decomposition, large: Decomposition) -> None:
+    """Refuse two models whose sample spaces or base measures differ."""
     omega, other = small.model.support.on_grid(), large.model.support.on_grid()
     _refuse_difference("supports", omega != other, omega, other)
-    _refuse_difference("tables", omega, counts.grid(small.shape), others.grid(large.shape), ".0f")
     if small.model.base is not None or large.model.base is not None:
         r, s = (np.ones(fit.shape) if fit.model.base is None else fit.model.base for fit in (small, large))
         _refuse_difference("base measures", omega, r, s)

@@ -31,6 +31,9 @@ BETTER = 0.9  # a gradient that is smaller by less than this factor is no better
 NOTHING = 1e-4  # fitted counts below this are tried as 0 in the end
 GONE = 1e-12  # and at once below this
 SMALLEST = 4 * float(np.finfo(np.float64).tiny)  # shares of all rows below this would lose their digits
+WIDEST = 1.0 / float(
+    np.finfo(np.float64).eps
+)  # ratio of two factors exp(offset); at exp(40) fits stall, at exp(36) none
 SHARE = 0.1  # of tol to which each exact fit is taken
 
 
@@ -50,11 +53,12 @@ class Incomplete:
         return replace(found, origin=self.table.origin)
 
     def start(self) -> tuple[IntArray, FloatArray]:
-        """List the cells of the sample space, with the rows shared out evenly, or by the base measure."""
+        """List the cells of the sample space, with the rows shared out evenly, whatever the base measure is."""
         inside = np.ones(self.table.shape, dtype=np.bool_) if self.mask is None else self.mask
         cells = np.argwhere(inside)
-        even = np.ones(len(cells)) if self.base is None else self.base[inside]
-        even = even / even.sum()
+        if self.base is not None:
+            _check_spread(self.base[inside])
+        even = np.full(len(cells), 1.0 / len(cells))
         margins = margins_on(self.table, cells)
         for margin, pattern in zip(margins, self.table.patterns, strict=True):
             for entry in np.flatnonzero((margin.counts > 0) & (margin.sums(even) == 0))[:1]:
@@ -67,6 +71,17 @@ class Incomplete:
         named = ", ".join(f"{labels.mode(k)} {labels.level(k, int(i))}" for k, i in places)
         n = int(pattern.counts.ravel()[entry])
         return f"{n:,} {'row has' if n == 1 else 'rows have'} {named}, which support says cannot occur."
+
+
+def _check_spread(base: FloatArray) -> None:
+    """Refuse factors of which the smallest are lost beside the largest."""
+    if base.max() / WIDEST > base.min():
+        spread = float(np.log(base.max()) - np.log(base.min()))
+        raise InvalidSupport(
+            f"the offsets differ by up to {spread:.1f}, their factors exp(offset) by exp({spread:.1f}); missing='em' "
+            f"takes differences of at most {np.log(WIDEST):.1f}, beyond which the smallest factors are lost to "
+            "rounding. Bring the offsets closer together, or say by support= which cells cannot occur."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +105,22 @@ def ascend(data: Incomplete, basis: Basis, settings: Settings) -> Ascent:
     exact = replace(settings, tol=SHARE * settings.tol)
     fit = fit_on(data.observation(*data.start()), basis, exact)
     # A cell without a row that could be its own gets none of them, ever: such cells vanish from the start.
-    found = _ascended(data, basis, fit, settings, exact, gone=GONE)
+    found = _at_limit(data, basis, _ascended(data, basis, fit, settings, exact, gone=GONE), settings, exact)
+    if found.residual > settings.tol and _least(found.observed, found.q) < GONE:
+        found = _at_limit(data, basis, _ascended(data, basis, found.fit, settings, exact), settings, exact)
+    return found
+
+
+def _at_limit(data: Incomplete, basis: Basis, found: Ascent, settings: Settings, exact: Settings) -> Ascent:
+    """Take fitted counts that went to 0 as 0, as long as there are any."""
     while (limit := _on_boundary(data, basis, found, settings, exact)) is not None:
         found = limit
-    if found.residual > settings.tol and found.observed.total * found.q.min() < GONE:
-        found = _ascended(data, basis, found.fit, settings, exact)
     return found
+
+
+def _least(observed: Observed, q: FloatArray) -> float:
+    """Return the smallest fitted count, relative to the base measure: what an offset made small did not go to 0."""
+    return float((observed.total * q / np.exp(observed.log_base - observed.log_base.max())).min())
 
 
 def _ascended(
@@ -109,9 +134,9 @@ def _ascended(
         q = observed.at(fit.theta)
         path.append(observed.value(q))
         residual = observed.residual(q)
-        idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + _blur(path[-1]) else 0
+        idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + blur(path[-1]) else 0
         best = min(best, residual)
-        if residual <= settings.tol or idle == PATIENCE or observed.total * q.min() < gone:
+        if residual <= settings.tol or idle == PATIENCE or _least(observed, q) < gone:
             break
         theta, q = _newton(observed, fit.theta, q, columns)
         fit = fit_on(data.observation(observed.cells, observed.completed(q)), basis, exact, start=theta)
@@ -131,7 +156,7 @@ def _on_boundary(data: Incomplete, basis: Basis, found: Ascent, settings: Settin
     if fit.n_vanishing == found.fit.n_vanishing:
         return None
     limit = _ascended(data, basis, fit, settings, exact, gone=GONE)
-    if not limit.path[-1] >= found.path[-1] - _blur(found.path[-1]):
+    if not limit.path[-1] >= found.path[-1] - blur(found.path[-1]):
         return None
     return replace(limit, path=(*found.path, limit.path[-1]))
 
@@ -158,11 +183,11 @@ def _newton(observed: Observed, theta: FloatArray, q: FloatArray, columns: IntAr
             continue
         rise = observed.value(there) - height
         # near the top only the gradient tells better from worse
-        if rise > _blur(height) or (rise >= -_blur(height) and observed.residual(there) < residual):
+        if rise > blur(height) or (rise >= -blur(height) and observed.residual(there) < residual):
             return following, there
     return theta, q
 
 
-def _blur(log_likelihood: float) -> float:
+def blur(log_likelihood: float) -> float:
     """Return by how much two sums for the same log-likelihood may differ by rounding."""
     return 8 * float(np.finfo(np.float64).eps) * abs(log_likelihood)

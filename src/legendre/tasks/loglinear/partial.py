@@ -16,16 +16,17 @@ from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
 from legendre.results.file import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
-from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested
+from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested, check_same_space
 from legendre.results.inference.printout import tested
 from legendre.results.plots.plots import FitPlots
-from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend
+from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend, blur
 from legendre.tasks.loglinear.formula import Model
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
 from legendre.tasks.loglinear.partial_pair import NoPair, refuse_pair
 from legendre.tasks.loglinear.result import LogLinear, read_stored
+from legendre.tasks.loglinear.saturated import close
 from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
 LOWER = 1e-6  # a larger model whose log-likelihood is lower by more than this ended at another maximum
@@ -106,7 +107,7 @@ class PartialLogLinear(LogLinear):
 
     @property
     def missing_information(self) -> float:
-        """The largest share of information that the missing values took away."""
+        """The largest share of information that the missing values took away; NaN where fitted counts tend to 0."""
         return float(self._found.missing_shares.max(initial=0.0))
 
     @property
@@ -116,9 +117,14 @@ class PartialLogLinear(LogLinear):
 
     @property
     def global_maximum(self) -> bool:
-        """Whether no probabilities have a higher likelihood, of whatever model: True where this one is saturated."""
-        reference = self._found.reference
-        return reference.log_likelihood + reference.gap - self.log_likelihoods[-1] <= LOWER * max(1.0, self.fit.total)
+        """Whether no probabilities have a higher likelihood, of whatever model: True where this one is saturated.
+
+        The saturated maximum is known to within its gap. A model with degrees of freedom left reaches it only where
+        the two likelihoods differ by no more than rounding errors of their sums.
+        """
+        reference, reached = self._found.reference, self.log_likelihoods[-1]
+        known = 0.0 if self._found.df else 2.0 * close(self.fit.total)
+        return reference.log_likelihood + reference.gap - reached <= known + blur(reached)
 
     @cached_property
     def mcar(self) -> LikelihoodRatio:
@@ -149,6 +155,7 @@ class PartialLogLinear(LogLinear):
         self.check_alike(large)
         if not isinstance(large, PartialLogLinear) or not self.same_table(large):
             raise InvalidQuery(f"{self.formula} and {large.formula} are models of different rows.")
+        check_same_space(self.fit, large.fit)
         check_nested(self.fit, large.fit)
         gain = large.log_likelihoods[-1] - self.log_likelihoods[-1]
         if gain < -LOWER:
@@ -175,7 +182,7 @@ class PartialLogLinear(LogLinear):
             ("G2", tested(found.g2, found.df, found.g2_p_value)),
             ("AIC", f"{found.aic:.3f}"),
             ("BIC", f"{found.bic:.3f}"),
-            ("missing information", f"at most {self.missing_information:.1%} in any direction"),
+            ("missing information", _share(self.missing_information)),
         ]
         if mcar.df > 0:
             said.append(("MCAR", tested(mcar.statistic, mcar.df, mcar.p_value)))
@@ -188,6 +195,8 @@ class PartialLogLinear(LogLinear):
         limit = f"; {gone:,} fitted {'count is' if gone == 1 else 'counts are'} 0 in the limit" if gone else ""
         if self.global_maximum:
             return f"no probabilities have a higher likelihood of what was observed{limit}"
+        if np.isnan(self.missing_information):
+            return f"a stationary point of the likelihood of what was observed; some fitted counts tend to 0{limit}"
         if not self.local_maximum:
             return f"a stationary point of the likelihood of what was observed, flat in some direction{limit}"
         return f"a local maximum of the likelihood of what was observed; there may be others{limit}"
@@ -240,6 +249,10 @@ def _apart(margin: Margin) -> float:
     """Return the largest log-likelihood of one pattern on its own."""
     seen = margin.counts[margin.counts > 0]
     return float(seen @ np.log(seen / seen.sum()))
+
+
+def _share(missing: float) -> str:
+    return "not known: some fitted counts tend to 0" if np.isnan(missing) else f"at most {missing:.1%} in any direction"
 
 
 def _rows(table: PartialTable) -> str:

@@ -49,19 +49,31 @@ class PartialInference(Inference):
 
     @cached_property
     def missing_shares(self) -> FloatArray:
-        """What share of the information of complete rows is missing, along each axis of theta, the largest first."""
+        """What share of the information of complete rows is missing, along each axis of theta, the largest first.
+
+        NaN where the information of complete rows is singular to rounding: fitted counts so small that they are 0.
+        """
         from scipy.linalg import eigh
 
         observed, columns = self.ascent.observed, self.ascent.columns
         own = np.ix_(columns, columns)
         complete = observed.complete_information(self.ascent.q)[own]
-        shares: FloatArray = eigh(observed.missing_information(self.ascent.q)[own], complete, eigvals_only=True)
+        try:
+            shares: FloatArray = eigh(observed.missing_information(self.ascent.q)[own], complete, eigvals_only=True)
+        except np.linalg.LinAlgError:
+            return np.full(len(columns), np.nan)
         return shares[::-1]
 
     @cached_property
     def information(self) -> Information:
         """The covariance from the information in what was observed (Louis 1982)."""
         lost = float(self.missing_shares.max(initial=0.0))
+        if np.isnan(lost):
+            least = self.ascent.observed.total * self.ascent.q.min()
+            raise InvalidQuery(
+                f"some fitted counts tend to 0, the smallest is {least:.1e}: there is no information about some "
+                "parameters beyond rounding, and so no standard errors. Fitted counts and tests of fit do not need it."
+            )
         if lost > 1.0 - IDENTIFIED:
             raise InvalidQuery(
                 "the rows do not determine all parameters: along some direction no information was observed, as where "

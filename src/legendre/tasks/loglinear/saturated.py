@@ -34,7 +34,7 @@ def saturated(margins: tuple[Margin, ...]) -> Saturated:
     ``D = sum of n / (N q_entry)`` over the entries of a cell is at most 1 everywhere, this is the maximum; the gap is
     at most ``N (max D - 1)``.
     """
-    matrix = np.vstack([margin.matrix.toarray()[margin.counts > 0] for margin in margins])
+    matrix = np.vstack([margin.matrix[margin.counts > 0].toarray() for margin in margins])
     n = np.concatenate([margin.counts[margin.counts > 0] for margin in margins])
     total = float(n.sum())
     q = np.full(matrix.shape[1], 1.0 / matrix.shape[1])
@@ -45,7 +45,7 @@ def saturated(margins: tuple[Margin, ...]) -> Saturated:
         entry = matrix @ best.q
         slopes = matrix.T @ (n / entry) / total
         best = Saturated(best.log_likelihood, best.q, total * max(float(slopes.max()) - 1.0, 0.0))
-        if best.gap <= CLOSE * min(total, 1e3):
+        if best.gap <= close(total):
             break
         following = _stepped(matrix, n, best, _proposed(matrix / entry[:, None], n / total))
         if following is None:
@@ -54,6 +54,11 @@ def saturated(margins: tuple[Margin, ...]) -> Saturated:
             break
         best = following
     return best
+
+
+def close(total: float) -> float:
+    """Return by how much the maximum may exceed what is reported, for this number of rows."""
+    return CLOSE * min(total, 1e3)
 
 
 def _proposed(ratios: FloatArray, weights: FloatArray) -> FloatArray | None:

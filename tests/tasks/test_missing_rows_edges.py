@@ -1,0 +1,93 @@
+"""Rows that lack values, where the arithmetic or the rows leave little room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import legendre as ld
+from legendre.core.errors import InvalidQuery, InvalidSupport
+from legendre.tasks.loglinear import em as ascent
+
+Rows = dict[str, list[Any]]
+CROSSED: Rows = {
+    "a": ["x", "x", "y", "x", "y", None, None],
+    "b": ["u", "v", "u", None, None, "u", "v"],
+    "n": [20, 20, 20, 5, 60, 5, 60],
+}
+# a chain of five variables of which most rows know two; its maximum leaves two of 32 cells
+CHAIN = "uu... .vvv. ..u.. uuuu. u.... ..uu. u.... ....u ..v.. uu..u ..v.v ..uu. ...uu .u... uuuuu"
+
+
+def em(rows: Any, formula: str, **settings: Any) -> ld.PartialLogLinear:
+    found = ld.loglinear(rows, formula, missing="em", **settings)
+    assert isinstance(found, ld.PartialLogLinear)
+    return found
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_only_the_best_probabilities_are_called_so_however_many_rows_there_are(scale: int) -> None:
+    n = [2503 * scale, 2497 * scale, 2497 * scale, 2503 * scale, 7]
+    rows: Rows = {"a": ["x", "x", "y", "y", "x"], "b": ["u", "v", "u", "v", None], "n": n}
+    apart, saturated = em(rows, "a + b", counts="n"), em(rows, "a*b", counts="n")
+    assert apart.g2 == pytest.approx(0.0144 * scale, rel=1e-3)
+    assert not apart.global_maximum
+    assert "a local maximum" in repr(apart)
+    assert saturated.global_maximum
+    assert "no probabilities have a higher likelihood" in repr(saturated)
+
+
+@pytest.mark.parametrize("last", [-36.0, -30.0, 30.0, 36.0])
+def test_a_saturated_fit_does_not_depend_on_its_offset(last: float) -> None:
+    plain = em(CROSSED, "a*b", counts="n")
+    shifted = em(CROSSED, "a*b", counts="n", offset=[[0.0, 0.0], [0.0, last]])
+    np.testing.assert_allclose(shifted.fitted(), plain.fitted(), rtol=1e-7)
+    assert shifted.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-9)
+    assert shifted.global_maximum
+
+
+@pytest.mark.parametrize("last", [-300.0, -40.0, 40.0, 690.0])
+def test_offsets_beyond_the_arithmetic_are_refused(last: float) -> None:
+    with pytest.raises(InvalidSupport, match=rf"differ by up to {abs(last):.1f}.* at most 36\.0, .* support="):
+        em(CROSSED, "a*b", counts="n", offset=[[0.0, 0.0], [0.0, last]])
+
+
+def chain() -> ld.PartialLogLinear:
+    rows = {c: [None if row[k] == "." else row[k] for row in CHAIN.split()] for k, c in enumerate("abcde")}
+    return em(rows, "a*b + b*c + c*d + d*e", counts="rows", levels={c: ["u", "v"] for c in "abcde"})
+
+
+def test_counts_that_go_to_zero_late_are_zero_exactly() -> None:
+    """The way there is interrupted by counts that are no limit yet; the limit is looked for at its end again."""
+    m = chain()
+    fitted = np.sort(np.asarray(m.fitted()).ravel())
+    assert (fitted[:-2] == 0).all()
+    np.testing.assert_allclose(fitted[-2:], [45 / 13, 150 / 13], rtol=1e-8)
+    assert m.fit.n_vanishing == 30
+    assert m.global_maximum
+    assert "30 fitted counts are 0 in the limit" in repr(m)
+
+
+def test_a_limit_that_was_not_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ascent, "_on_boundary", lambda *_: None)
+    m = chain()
+    assert np.isnan(m.missing_information)
+    assert not m.local_maximum
+    assert "not known: some fitted counts tend to 0" in repr(m)
+    assert "a stationary point of the likelihood of what was observed; some fitted counts tend to 0" in m._status()
+    with pytest.raises(InvalidQuery, match=r"some fitted counts tend to 0, the smallest is .*no standard errors"):
+        m.coef()
+
+
+def test_models_of_other_offsets_or_supports_are_not_compared() -> None:
+    apart = em(CROSSED, "a + b", counts="n")
+    weighted = em(CROSSED, "a*b", counts="n", offset=[[0.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(InvalidQuery, match=r"the base measures differ, first at \[1, 1\]: 1.0 and 2.7"):
+        ld.anova(apart, weighted)
+    holed = em(CROSSED, "a*b", counts="n", support=np.array([[True, True], [True, False]]))
+    with pytest.raises(InvalidQuery, match=r"the supports differ, first at \[1, 1\]: True and False"):
+        apart.against(holed)
+    both = em(CROSSED, "a + b", counts="n", offset=[[0.0, 0.0], [0.0, 1.0]])
+    assert ld.anova(both, weighted).tests[0].df == 1
