@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import legendre as ld
+from legendre.core import limits
 from legendre.core.errors import InvalidQuery, InvalidSupport
 from legendre.tasks.loglinear import em as ascent
+from legendre.tasks.loglinear.observed import Margin
+from legendre.tasks.loglinear.saturated import saturated
 
 Rows = dict[str, list[Any]]
 CROSSED: Rows = {
@@ -91,3 +95,45 @@ def test_models_of_other_offsets_or_supports_are_not_compared() -> None:
         apart.against(holed)
     both = em(CROSSED, "a + b", counts="n", offset=[[0.0, 0.0], [0.0, 1.0]])
     assert ld.anova(both, weighted).tests[0].df == 1
+
+
+def test_the_saturated_model_forms_only_kinds_of_rows_that_occur() -> None:
+    n = 2000
+    complete = Margin(np.bincount([3, 500, 1999], minlength=n).astype(np.float64), np.arange(n), complete=True)
+    half = Margin(np.array([2.0, 1.0]), np.arange(n) // (n // 2), complete=False)
+    tracemalloc.start()
+    try:
+        found = saturated((complete, half))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * n * n / 4
+    np.testing.assert_allclose(found.q[[3, 500, 1999]], [1 / 3, 1 / 3, 1 / 3], atol=1e-8)
+
+
+def test_cells_that_vanish_count_for_the_size_of_the_saturated_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: Rows = {"a": ["x", "y", None], "b": ["u", "u", "u"]}
+    levels = {"a": ["x", "y"], "b": ["u", *"klmnopqrst"]}
+    assert em(rows, "a + b", levels=levels).fit.n_vanishing == 20
+    monkeypatch.setattr(limits, "LARGEST_FEATURES", 60)
+    with pytest.raises(ld.LegendreError, match=r"22 cells by 11 parameters and by 3 kinds of rows; at most 60"):
+        em(rows, "a + b", levels=levels)
+
+
+@pytest.mark.parametrize("n", [[10, 5, 8, 4], [10, 0, 8, 4]])
+def test_models_that_rows_cannot_tell_apart_have_one_aic(n: list[int]) -> None:
+    rows: Rows = {"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": n}
+    both, apart = (em(rows, f, counts="n", levels={"a": ["x", "y"]}) for f in ("a*b", "a + b"))
+    assert both.log_likelihood == pytest.approx(apart.log_likelihood, abs=1e-9)
+    assert both.inference.rank == apart.inference.rank == 2
+    assert (both.aic, both.bic) == pytest.approx((apart.aic, apart.bic), abs=1e-8)
+    assert both.inference.aic_on_face == pytest.approx(apart.inference.aic_on_face, abs=1e-8)
+    assert ld.anova(both, apart).tests[0].df == ld.anova(apart, both).tests[0].df == 0
+
+
+def test_small_counts_are_told_without_what_such_models_lack() -> None:
+    rows: Rows = {"a": [*"xxyy", "x"], "b": [*"uvuv", None], "n": [2, 1, 1, 3, 2]}
+    text = " ".join(repr(em(rows, "a + b", counts="n")).split())
+    assert "the chi-square distribution of G2 is rough; differences of G2" in text
+    assert "bootstrap" not in text
+    assert "X2" not in text

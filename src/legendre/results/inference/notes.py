@@ -66,10 +66,13 @@ def small_counts(tests: Inference) -> str:
     least = float(f"{min(float(mu.min(initial=np.inf)), mean):.9g}")  # 1.25 whatever rounding made of it
     if below <= SHARE * n and least >= TINY:
         return ""
+    firmer = "differences of G2 between two models with few parameters are on firmer ground."
+    few = f"{below:,} of {n:,} fitted counts are below {SMALL:g}, the smallest {least:.2g}: the chi-square distribution"
+    if np.isnan(tests.x2):  # rows lack values: there is no X2, and no bootstrap
+        return f"{few} of G2 is rough; {firmer}"
     return (
-        f"{below:,} of {n:,} fitted counts are below {SMALL:g}, the smallest {least:.2g}: the chi-square distribution "
-        "of G2 and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap() gives p-values "
-        "without it; differences of G2 between two models with few parameters are on firmer ground."
+        f"{few} of G2 and X2 is rough, and where they disagree neither p-value can be trusted. bootstrap() gives "
+        f"p-values without it; {firmer}"
     )
 
 

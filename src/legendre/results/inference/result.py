@@ -94,12 +94,16 @@ class Inference(Estimates, Storable):
     @property
     def aic_on_face(self) -> float:
         """AIC with the parameters that are independent on the cells that do not vanish."""
-        return self.aic - 2.0 * (self.rank - self.fit.rank)
+        return self.aic - 2.0 * (self.rank - self._face_rank)
 
     @property
     def bic_on_face(self) -> float:
         """BIC with the same."""
-        return self.bic - float(np.log(self.fit.total)) * (self.rank - self.fit.rank)
+        return self.bic - float(np.log(self.fit.total)) * (self.rank - self._face_rank)
+
+    @property
+    def _face_rank(self) -> int:
+        return self.fit.rank
 
     @property
     def notes(self) -> tuple[str, ...]:

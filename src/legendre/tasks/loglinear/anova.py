@@ -107,7 +107,8 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
     for model in models:
         if not isinstance(model, LogLinear):
             raise InvalidQuery(f"anova compares models made by loglinear, got a {type(model).__name__}.")
-    ordered = models if models[0].inference.rank <= models[-1].inference.rank else models[::-1]
+    first, last = ((m.inference.rank, m.fit.n_params) for m in (models[0], models[-1]))
+    ordered = models if first <= last else models[::-1]
     if not nested:
         for other in ordered[1:]:
             _check_same_table(ordered[0], other)

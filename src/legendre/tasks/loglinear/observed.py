@@ -75,15 +75,9 @@ class Observed:
         cells = model.support.cells()
         boxes = model.quotient.boxes(cells)
         inside = model.carries(boxes, alive)
+        _check_size(table, len(cells), int(inside.sum()), model.n_params)
         cells, boxes = cells[inside], boxes[inside]
         margins = margins_on(table, cells)
-        seen = sum(int((margin.counts > 0).sum()) for margin in margins)
-        if len(cells) * max(model.n_params, seen) > limits.LARGEST_FEATURES:
-            raise InvalidSetting(
-                f"missing='em' forms tables of {len(cells):,} cells by {model.n_params:,} parameters and by {seen:,} "
-                f"kinds of rows; at most {limits.LARGEST_FEATURES:,} entries are allowed. Name fewer variables, or "
-                "leave rows that lack values out: missing='drop'."
-            )
         base = np.zeros(len(cells)) if model.base is None else np.log(model.base[tuple(cells.T)])
         return cls(margins, cells, feature_rows(model, boxes), base, float(table.total))
 
@@ -141,6 +135,17 @@ class Observed:
             return len(columns)
         centred = q[:, None] * (self.features - q @ self.features)[:, columns]
         return _rank(np.vstack([margin.matrix @ centred for margin in self.margins]))
+
+
+def _check_size(table: PartialTable, n_cells: int, n_alive: int, n_params: int) -> None:
+    """Refuse too large tables: the model's, of cells with probability, and the saturated one's, of all cells."""
+    seen = sum(int((pattern.counts > 0).sum()) for pattern in table.patterns)
+    if max(n_alive * n_params, n_cells * seen) > limits.LARGEST_FEATURES:
+        raise InvalidSetting(
+            f"missing='em' forms tables of {n_cells:,} cells by {n_params:,} parameters and by {seen:,} "
+            f"kinds of rows; at most {limits.LARGEST_FEATURES:,} entries are allowed. Name fewer variables, or "
+            "leave rows that lack values out: missing='drop'."
+        )
 
 
 def free_probabilities(margins: tuple[Margin, ...]) -> int:

@@ -123,7 +123,7 @@ class PartialLogLinear(LogLinear):
         the two likelihoods differ by no more than rounding errors of their sums.
         """
         reference, reached = self._found.reference, self.log_likelihoods[-1]
-        known = 0.0 if self._found.df else 2.0 * close(self.fit.total)
+        known = 0.0 if self._found.df else 10.0 * close(self.fit.total)
         return reference.log_likelihood + reference.gap - reached <= known + blur(reached)
 
     @cached_property

@@ -16,7 +16,7 @@ from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.result import Inference
 from legendre.results.inference.wald import Information, information
 from legendre.tasks.loglinear.em import Ascent, Incomplete
-from legendre.tasks.loglinear.observed import Observed, free_probabilities, margins_on
+from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
 from legendre.tasks.loglinear.saturated import Saturated, saturated
 
 IDENTIFIED = 1e-7  # shares of the information of complete rows below this are rounding errors of 0
@@ -36,7 +36,8 @@ class PartialInference(Inference):
     x2, x2_p_value
         NaN: Pearson's statistic has no counterpart.
     log_likelihood, aic, bic
-        Of what was observed; the rows of each pattern of missing values are a multinomial sample of their own.
+        Of what was observed; the rows of each pattern of missing values are a multinomial sample of their own. AIC and
+        BIC charge for parameters that the rows can tell apart.
     reference
         The maximum of the saturated model, with a bound of its error.
     """
@@ -87,6 +88,15 @@ class PartialInference(Inference):
         """How many independent parameters the rows can tell apart."""
         return self.ascent.observed.identified(self.ascent.q, self.ascent.columns)
 
+    @property
+    def rank(self) -> float:
+        """The number of parameters that AIC and BIC charge for: those on the support that the rows can tell apart."""
+        return _charged(self.ascent, margins_on(self.rows.table, self.fit.model.support.cells()))
+
+    @property
+    def _face_rank(self) -> int:
+        return self.identified
+
     def bootstrap(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: tables that are drawn from Q lack nothing."""
         _refuse("bootstrap")
@@ -117,16 +127,26 @@ def inferred(rows: Incomplete, ascent: Ascent) -> PartialInference:
     alive = np.zeros(fit.shape, dtype=np.bool_)
     alive[tuple(observed.cells.T)] = True
     counts = Counts(observed.completed(ascent.q), observed.total * ascent.q, alive=alive)
-    reference = saturated(margins_on(rows.table, fit.model.support.cells()))
+    margins = margins_on(rows.table, fit.model.support.cells())
+    reference = saturated(margins)
     value = observed.value(ascent.q)
     g2 = max(2.0 * (reference.log_likelihood - value), 0.0)
     df = free_probabilities(observed.margins) - observed.identified(ascent.q, ascent.columns)
-    aic, bic = criteria(value + _constants(observed, poisson=True), support_rank(fit), fit.total)
+    aic, bic = criteria(value + _constants(observed, poisson=True), _charged(ascent, margins), fit.total)
     log_likelihood = value + _constants(observed, poisson=False)
     none = float("nan")
     return PartialInference(
         fit, counts, g2, none, df, chi_square_p(g2, df), none, log_likelihood, aic, bic, ascent, rows, reference
     )
+
+
+def _charged(ascent: Ascent, margins: tuple[Margin, ...]) -> float:
+    """Count the parameters on the whole support, less those that the rows cannot tell apart from others.
+
+    Parameters that run to infinity are counted, as for complete rows, but never more than margins have free values.
+    """
+    hidden = len(ascent.columns) - ascent.observed.identified(ascent.q, ascent.columns)
+    return min(support_rank(ascent.fit) - hidden, float(free_probabilities(margins)))
 
 
 def _constants(observed: Observed, *, poisson: bool) -> float:
