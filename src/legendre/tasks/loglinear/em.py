@@ -106,21 +106,23 @@ def ascend(data: Incomplete, basis: Basis, settings: Settings) -> Ascent:
     fit = fit_on(data.observation(*data.start()), basis, exact)
     # A cell without a row that could be its own gets none of them, ever: such cells vanish from the start.
     found = _at_limit(data, basis, _ascended(data, basis, fit, settings, exact, gone=GONE), settings, exact)
-    if found.residual > settings.tol and _least(found.observed, found.q) < GONE:
-        found = _at_limit(data, basis, _ascended(data, basis, found.fit, settings, exact), settings, exact)
+    if found.residual > settings.tol and _relative(found.observed, found.q).min() < GONE:
+        found = _at_limit(data, basis, _ascended(data, basis, found.fit, settings, exact), settings, exact, ended=True)
     return found
 
 
-def _at_limit(data: Incomplete, basis: Basis, found: Ascent, settings: Settings, exact: Settings) -> Ascent:
-    """Take fitted counts that went to 0 as 0, as long as there are any."""
-    while (limit := _on_boundary(data, basis, found, settings, exact)) is not None:
+def _at_limit(
+    data: Incomplete, basis: Basis, found: Ascent, settings: Settings, exact: Settings, ended: bool = False
+) -> Ascent:
+    """Take fitted counts that went to 0 as 0, as long as there are any; `ended` where nothing rises any more."""
+    while (limit := _on_boundary(data, basis, found, settings, exact, ended)) is not None:
         found = limit
     return found
 
 
-def _least(observed: Observed, q: FloatArray) -> float:
-    """Return the smallest fitted count, relative to the base measure: what an offset made small did not go to 0."""
-    return float((observed.total * q / np.exp(observed.log_base - observed.log_base.max())).min())
+def _relative(observed: Observed, q: FloatArray) -> FloatArray:
+    """Return fitted counts relative to the base measure: what an offset made small did not go to 0."""
+    return np.asarray(observed.total * q / np.exp(observed.log_base - observed.log_base.max()))
 
 
 def _ascended(
@@ -136,19 +138,22 @@ def _ascended(
         residual = observed.residual(q)
         idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + blur(path[-1]) else 0
         best = min(best, residual)
-        if residual <= settings.tol or idle == PATIENCE or _least(observed, q) < gone:
+        if residual <= settings.tol or idle == PATIENCE or _relative(observed, q).min() < gone:
             break
         theta, q = _newton(observed, fit.theta, q, columns)
         fit = fit_on(data.observation(observed.cells, observed.completed(q)), basis, exact, start=theta)
     return Ascent(fit, observed, q, residual, tuple(path))
 
 
-def _on_boundary(data: Incomplete, basis: Basis, found: Ascent, settings: Settings, exact: Settings) -> Ascent | None:
+def _on_boundary(
+    data: Incomplete, basis: Basis, found: Ascent, settings: Settings, exact: Settings, ended: bool
+) -> Ascent | None:
     """Take fitted counts that went to 0 as 0, so that the limit is exact; ``None`` where none do.
 
     It is the limit if cells vanish from the fit without them, and the likelihood is no lower there.
     """
-    small = found.observed.total * found.q < NOTHING
+    ended = ended or found.residual <= settings.tol  # on the way, counts that are small may rise again
+    small = found.observed.total * found.q < NOTHING if ended else _relative(found.observed, found.q) < GONE
     if not small.any():
         return None
     expected = np.where(small, 0.0, found.observed.completed(found.q))
