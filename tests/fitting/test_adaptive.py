@@ -107,7 +107,7 @@ def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) ->
     X = p.tensor() * (1 + 1e-4 * rng.normal(size=(4, 4)))
     larger = np.concatenate([cells, [[2, 2]]])
     null, without = ld.decompose(X, larger), ld.decompose(X, cells)
-    assert losses(state_of(X, larger, null.theta))[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
+    assert losses(state_of(X, larger, null.theta)).each[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
 
 
 @pytest.mark.parametrize("strength", [-9.0, -4.0, 4.0, 9.0])
@@ -118,7 +118,7 @@ def test_the_loss_of_a_large_parameter_is_large(strength: float) -> None:
     X, cells = ld.dual.from_theta(theta), np.array([[3, 2], [1, 4]])
     fit = ld.decompose(X, cells)
     exact = ld.decompose(X, cells[1:]).kl - fit.kl
-    assert 0.5 * exact < losses(state_of(X, cells, fit.theta))[0] < 2.0 * exact
+    assert 0.5 * exact < losses(state_of(X, cells, fit.theta)).each[0] < 2.0 * exact
 
 
 def test_the_loss_of_a_cell_that_keeps_others_empty_is_what_comes_back() -> None:
@@ -126,9 +126,9 @@ def test_the_loss_of_a_cell_that_keeps_others_empty_is_what_comes_back() -> None
     X[4:] = 0
     cells = np.array([[4, 0], [2, 3], [0, 5]])
     state = fitted(state_of(X, cells, np.zeros(3)), 1e-12, 30)[0]
-    assert losses(state.anchored())[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
+    assert losses(state.anchored()).each[0] == pytest.approx(ld.decompose(X, cells[1:]).kl, rel=0.05)
     both = np.array([[4, 0], [2, 3], [5, 0]])  # [5, 0] is of no use beside [4, 0]
-    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30)[0].anchored())
+    found = losses(fitted(state_of(X, both, np.zeros(3)), 1e-12, 30)[0].anchored()).each
     assert found[2] == pytest.approx(0.0, abs=1e-9)
     assert found[0] == pytest.approx(np.log(5 / 4), rel=0.05)
 
@@ -138,7 +138,7 @@ def test_a_dependent_parameter_is_not_missed() -> None:
     X, cells = [[1.0, 2.0], [0.0, 3.0]], np.array([[0, 1], [1, 0], [1, 1]])
     fit = ld.decompose(X, cells, support=mask)
     assert fit.rank == 2
-    assert sorted(losses(state_of(X, cells, fit.theta, mask)) > 1e-9) == [False, False, True]
+    assert sorted(losses(state_of(X, cells, fit.theta, mask)).each > 1e-9) == [False, False, True]
 
 
 def test_a_fit_on_the_path_is_a_fresh_fit(rng: np.random.Generator) -> None:

@@ -42,7 +42,7 @@ def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monk
     covariance = (centred * q) @ centred.T
     correlation = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
     eta = ld.dual.to_eta(q.reshape(SHAPE)).ravel()
-    found = explained_by_nearest(eta, others, SHAPE, Features.of(eta, basis, SHAPE))
+    found = explained_by_nearest(eta, Features.of(eta, others, SHAPE), Features.of(eta, basis, SHAPE))
     for row, share in zip(correlation[k:, :k], found, strict=True):
         near = np.argsort(-np.abs(row))[:NEAREST]
         assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)

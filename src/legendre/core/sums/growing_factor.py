@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from legendre.core.cached import cached_property
-from legendre.core.types import FloatArray
+from legendre.core.types import FloatArray, IntArray
 
 HEIGHT = 256  # rows of a panel: products of matrices, most of the work, are nearly twice as fast as triangular solves
 
@@ -93,6 +93,27 @@ class GrowingFactor:
     def solve(self, right: FloatArray) -> FloatArray:
         """Solve ``A x = right`` for a vector."""
         return self.back(self.half(right))
+
+    def inverse_columns(self, positions: IntArray) -> FloatArray:
+        """Return some columns, in ascending order, of the inverse of L, whose rows above a column's 1 are 0.
+
+        >>> GrowingFactor.of(np.array([[4.0, 0.0], [2.0, 5.0]])).inverse_columns(np.array([0])).tolist()
+        [[0.5], [-0.25]]
+        """
+        out = np.zeros((self.size, len(positions)))
+        out[positions, np.arange(len(positions))] = 1.0
+        starts = [*(panel.start for panel in self.panels), self.size]
+        columns = [slice(*pair) for pair in pairwise(np.searchsorted(positions, starts).tolist())]
+        for number, panel in enumerate(self.panels):
+            rows, begun = out[panel.start : panel.stop], columns[number].stop
+            for some, start in zip(columns[:number], starts, strict=False):
+                if some.stop > some.start:
+                    rows[:, some] -= panel.left[:, start:] @ out[start : panel.start, some]
+            if begun:
+                part = np.ascontiguousarray(rows[:, :begun])
+                blas.dtrsm(1.0, panel.block, part.T, side=1, lower=0, overwrite_b=1)
+                rows[:, :begun] = part
+        return out
 
     @cached_property
     def inverse(self) -> FloatArray:

@@ -85,16 +85,17 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     return out
 
 
-def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ...], columns: Features) -> FloatArray:
-    """Return which share of the variance of each cell's feature is explained by the few of `columns` nearest to it.
+def explained_by_nearest(eta: FloatArray, rows: Features, columns: Features) -> FloatArray:
+    """Return which share of the variance of each of `rows` is explained by the few of `columns` nearest to it.
+
+    No feature explains itself.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
-    >>> first = Features.of(eta, np.array([1]), (3,))
-    >>> explained_by_nearest(eta, np.array([2]), (3,), first).round(4).tolist()  # the square of the only correlation
-    [0.3333]
+    >>> both = Features.of(eta, np.array([1, 2]), (3,))
+    >>> explained_by_nearest(eta, both, both).round(4).tolist()  # the square of the only correlation
+    [0.3333, 0.3333]
     """
-    rows = Features.of(eta, places, shape)
-    m, k = len(places), len(columns.mean)
+    m, k = len(rows.mean), len(columns.mean)
     near = min(NEAREST, k)
     if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import explain_by_nearest
@@ -106,6 +107,7 @@ def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ..
     if not k:
         return np.zeros(m)
     own = correlations(eta, rows, columns)
+    own[(rows.offsets[:, :, None] == columns.offsets[:, None, :]).all(axis=0)] = 0.0
     which = np.argpartition(-np.abs(own), near - 1, axis=1)[:, :near]
     some = np.take_along_axis(own, which, axis=1)
     offsets, mean, scale = columns.offsets[:, which], columns.mean[which], columns.scale[which]

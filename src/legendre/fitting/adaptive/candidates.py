@@ -40,7 +40,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     given = factor.half(correlations(anchor.eta, anchor.features, features), overwrite=True)
     here = eta[listed]
     gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
-    gradient -= factor.half(state.slope) @ given  # the basis's own residual is no candidate's gain
+    gradient -= state.whitened @ given  # the basis's own residual is no candidate's gain
     left = correlations(anchor.eta, features, features)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
@@ -122,7 +122,8 @@ def _given_the_nearest(state: State, listed: IntArray, score: FloatArray, most: 
         rough = score * np.sqrt(mean * (1.0 - mean))  # g^2 / sd: nearer to the order to come than g^2 / var is
         some = np.argpartition(rough, -room)[-room:]
         listed, score = listed[some], score[some]
-    explained = explained_by_nearest(anchor.eta, listed, state.ground.shape, anchor.features)
+    rows = Features.of(anchor.eta, listed, state.ground.shape)
+    explained = explained_by_nearest(anchor.eta, rows, anchor.features)
     return listed, score / np.maximum(1.0 - explained, NEW)
 
 

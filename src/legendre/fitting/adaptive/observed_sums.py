@@ -108,15 +108,17 @@ class Ground:
         new = np.arange(len(corners)) > known
         empty = np.flatnonzero(new & (counts == 0))
         regions: list[tuple[IntArray, IntArray | None]] = [(corners[i], None) for i in empty.tolist()]
-        some = np.flatnonzero((counts > 0) & np.isin(counts, counts[new]))
+        some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
-        same = np.diff(counts[some]) == 0
-        paired = np.append(same, [False]) | np.append([False], same)
-        some = some[paired[: len(some)]]
-        for group in np.split(some, np.flatnonzero(np.diff(counts[some])) + 1) if len(some) else ():
-            below = (corners[group][:, None] <= corners[group]).all(axis=2) & (new[group][:, None] | new[group])
-            np.fill_diagonal(below, val=False)
-            regions += [(corners[group[i]], corners[group[j]]) for i, j in np.argwhere(below).tolist()]
+        for apart in range(1, len(some)):  # pairs of equal counts stand next to each other, or in a run of equal ones
+            first, second = some[:-apart], some[apart:]
+            equal = counts[first] == counts[second]
+            if not equal.any():
+                break
+            equal &= new[first] | new[second]
+            for one, other in ((first[equal], second[equal]), (second[equal], first[equal])):
+                below = (corners[one] <= corners[other]).all(axis=1)
+                regions += zip(corners[one[below]], corners[other[below]], strict=True)
         return regions
 
 

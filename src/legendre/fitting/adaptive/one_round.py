@@ -12,7 +12,15 @@ from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
-from legendre.fitting.adaptive.losses import SHARPLY, least_missed, losses, losses_about, shortened, without
+from legendre.fitting.adaptive.losses import (
+    SHARPLY,
+    Losses,
+    least_missed,
+    losses,
+    losses_about,
+    shortened,
+    without,
+)
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
@@ -92,27 +100,31 @@ class Search:
         ``None`` where without any of them KL would be several times what it is, or without all of them is several times
         what was estimated: a step of that length led nowhere.
         """
-        count, loss = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start)), self.losses(state)
+        count = min(max(1, int(SWAPPED * state.size)), state.size - len(self.start))
+        loss = self.losses(state, count)
         gone = least_missed(state, loss, count, MUCH_MISSED * state.kl + NOTHING)
         less = self.shorter(state, gone, loss) if len(gone) else None
-        return None if less is None or less.kl > MUCH_MISSED * (state.kl + float(loss[gone].sum())) + NOTHING else less
+        if less is None or less.kl > MUCH_MISSED * (state.kl + float(loss.each[gone].sum())) + NOTHING:
+            return None
+        return less
 
     def nearer(self, state: State) -> State:
         """Give back a share of the cells, those that are missed least, but no more than exceed the size."""
         size = len(state.places)
-        loss = self.losses(state)
-        gone = least_missed(state, loss, min(max(1, int(SWAPPED * size)), size - self.most))
+        count = min(max(1, int(SWAPPED * size)), size - self.most)
+        loss = self.losses(state, count)
+        gone = least_missed(state, loss, count)
         return self.shorter(state, gone if len(gone) else np.arange(self.most, size), loss)
 
-    def losses(self, state: State) -> FloatArray:
-        """Estimate what each cell is worth; those of the start are never given back."""
-        loss = losses(state)
-        loss[: len(self.start)] = np.inf
+    def losses(self, state: State, count: int | None = None) -> Losses:
+        """Estimate what each cell is worth, or those `count` least missed; those of the start are never given back."""
+        loss = losses(state, None if count is None else count + len(self.start))
+        loss.each[: len(self.start)] = np.inf
         return loss
 
-    def shorter(self, state: State, gone: IntArray, loss: FloatArray) -> State:
+    def shorter(self, state: State, gone: IntArray, loss: Losses) -> State:
         """Give cells back and fit the others."""
-        lost = max(float(np.minimum(loss[gone], state.kl).sum()), 1e-12)
+        lost = max(float(np.minimum(loss.each[gone], state.kl).sum()), 1e-12)
         return renewed(*fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
@@ -120,7 +132,7 @@ class Search:
         share, wrong, stay = LIGHTER, 0, np.zeros(0, dtype=np.int64)
         while state.size > len(self.start) and wrong <= MOST_WRONG:
             loss = self.losses(state)
-            loss[np.isin(state.places, stay)] = np.inf
+            loss.each[np.isin(state.places, stay)] = np.inf
             worst = least_missed(state, loss, max(1, int(share * state.size)), self.least)
             if not len(worst):
                 break
@@ -154,7 +166,7 @@ class Search:
         return State.of(state.ground, state.places[kept], now.at.theta).anchored()
 
     def _one_pass(self, now: State) -> State:
-        estimate = self.losses(now)
+        estimate = self.losses(now).each
         room = max(LEAST_TRIED, int(PASS_TIME / (factor_time(now) + 8.0 * step_time(now))))
         tried = np.argsort(estimate, kind="stable")[:room]
         tried = tried[estimate[tried] < DOUBTFUL * self.least]

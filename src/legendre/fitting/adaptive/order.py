@@ -18,7 +18,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import coarsen, too_large
-from legendre.fitting.adaptive.losses import least_missed, refitted_losses
+from legendre.fitting.adaptive.losses import Losses, least_missed, refitted_losses
 from legendre.fitting.adaptive.one_round import END_STEPS, Search
 from legendre.fitting.adaptive.state import State, fitted
 
@@ -54,8 +54,10 @@ def _ordered(search: Search, state: State) -> IntArray:
         if state.size <= MERGED * merged_at:  # fewer cells cut the grid into fewer boxes
             merged_at = state.size
             state = State.of(*state.ground.merged(state.places), state.at.theta).anchored()
-        loss = search.losses(state)
-        gone = _least_missed(state, loss, first)
+        loose = state.size - first
+        count = min(int(SHARE * loose), loose - limits.LEFT_OUT_SINGLY) if loose > limits.LEFT_OUT_SINGLY else None
+        loss = search.losses(state, count)
+        gone = _least_missed(state, loss, loose) if count is None else least_missed(state, loss, count)
         dropped.append(left[gone])
         left = np.delete(left, gone)
         state = search.shorter(state, gone, loss).anchored()
@@ -64,15 +66,12 @@ def _ordered(search: Search, state: State) -> IntArray:
     return np.concatenate([left, *(gone[::-1] for gone in reversed(dropped))])
 
 
-def _least_missed(state: State, loss: FloatArray, first: int) -> IntArray:
-    """List the positions of the cells to leave out now, the least missed first."""
-    loose = state.size - first
-    if loose > limits.LEFT_OUT_SINGLY:
-        return least_missed(state, loss, min(int(SHARE * loose), loose - limits.LEFT_OUT_SINGLY))  # one at least
-    ascending = np.argsort(loss, kind="stable")
+def _least_missed(state: State, loss: Losses, loose: int) -> IntArray:
+    """List the position of the one of the `loose` cells to leave out now, by fits without some of them."""
+    ascending = np.argsort(loss.each, kind="stable")
     tried = ascending[: min(REFITTED, REFITTED_CELLS // state.ground.size, loose)]
     if len(tried) > 1:
-        goal = max(ROUGH * float(loss[tried].max()), 1e-13)
+        goal = max(ROUGH * float(loss.each[tried].max()), 1e-13)
         tried = tried[np.argsort(refitted_losses(state, tried, goal), kind="stable")]
     return tried[:1] if len(tried) else ascending[:1]
 

@@ -99,6 +99,12 @@ class State:
         return self.gradient * self.scale
 
     @cached_property
+    def whitened(self) -> FloatArray:
+        """The slope in coordinates in which the correlations are the identity: its square is the Newton decrement."""
+        assert self.anchor is not None
+        return self.anchor.factor.half(self.slope)
+
+    @cached_property
     def keepers(self) -> set[int]:
         """The places of cells that keep others empty, see `Ground.vanishing`."""
         corners = [u for region in self.ground.empty_regions(self.places) for u in region if u is not None]
@@ -201,16 +207,15 @@ def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tu
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while True:
             assert state.anchor is not None
-            factor = state.anchor.factor
-            half = factor.half(state.slope)
-            decrement = float(half @ half) / 2.0
+            decrement = float(state.whitened @ state.whitened) / 2.0
             arrived = decrement <= goal if tol is None else float(np.abs(state.gradient).max()) <= tol
             if arrived or done >= most or not math.isfinite(decrement):
                 break
             if not state.fresh and _factor_pays(state, decrement, last, goal):
                 state, last = state.anchored(), math.inf
                 continue
-            member = _searched(state, factor.back(half) * state.scale, -2.0 * decrement)
+            direction = state.anchor.factor.back(state.whitened) * state.scale
+            member = _searched(state, direction, -2.0 * decrement)
             if member is None:
                 if state.fresh:
                     break

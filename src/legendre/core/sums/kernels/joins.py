@@ -27,8 +27,12 @@ def fill_correlations(eta, rows, row_mean, row_scale, columns, column_mean, colu
 
 @compiled
 def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, column_scale, near, damping, out):
-    """Squared multiple correlation of each of `rows` with the `near` of `columns` that it is most correlated with."""
+    """Squared multiple correlation of each of `rows` with the `near` other `columns` it is most correlated with."""
     k = columns.shape[1]
+    column_place = np.zeros(k, np.int32)
+    for d in range(columns.shape[0]):
+        for j in range(k):
+            column_place[j] += columns[d, j]
     at, own, size, which = np.empty(k, np.int32), np.empty(k), np.empty(near), np.empty(near, np.int64)
     lower, half = np.empty((near, near)), np.empty(near)
     for i in range(rows.shape[1]):
@@ -37,13 +41,15 @@ def explain_by_nearest(eta, rows, row_mean, row_scale, columns, column_mean, col
             place, others = rows[d, i], columns[d]
             for j in range(k):
                 at[j] += max(place, others[j])
-        mean, scale = row_mean[i], row_scale[i]
+        mean, scale, row_place = row_mean[i], row_scale[i], 0
+        for d in range(rows.shape[0]):
+            row_place += rows[d, i]
         for j in range(k):
             own[j] = (eta[at[j]] - mean * column_mean[j]) * (scale * column_scale[j])
         found, least = 0, -1.0
         for j in range(k):
             here = abs(own[j])
-            if here > least:
+            if here > least and column_place[j] != row_place:
                 a = min(found, near - 1)
                 while a > 0 and size[a - 1] < here:
                     size[a], which[a] = size[a - 1], which[a - 1]
