@@ -15,11 +15,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import bernoulli_divergence, chosen
 from legendre.fitting.adaptive.heldout import deal, deal_cells, scored_path
-from legendre.fitting.adaptive.losses import losses
+from legendre.fitting.adaptive.losses import least_missed, losses
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State, fitted
@@ -108,6 +109,24 @@ def test_the_loss_of_a_parameter_is_that_of_a_refit(rng: np.random.Generator) ->
     larger = np.concatenate([cells, [[2, 2]]])
     null, without = ld.decompose(X, larger), ld.decompose(X, cells)
     assert losses(state_of(X, larger, null.theta)).each[4] == pytest.approx(without.kl - null.kl, rel=1e-2)
+
+
+def test_of_a_large_basis_those_cells_are_weighed_that_may_be_missed_least(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a cell is looked at its loss is the same as if all were; of the five least missed most are looked at."""
+    X = rng.gamma(0.5, size=(6, 7, 8))
+    fit = ld.decompose(X, ld.adaptive(60, swaps=0, overshoot=1.0))
+    state = state_of(X, fit.basis, fit.theta)
+    every = losses(state, 5)
+    assert_array_equal(every.looked_at, np.arange(60))
+    monkeypatch.setattr(limits, "EVERY_LOSS", 0)
+    some = losses(state, 5)
+    assert len(some.looked_at) == 16
+    assert_allclose(some.each[some.looked_at], every.each[some.looked_at], rtol=1e-9)
+    assert np.isinf(np.delete(some.each, some.looked_at)).all()
+    assert np.isin(np.argsort(every.each)[:5], some.looked_at).sum() >= 4
+    assert set(least_missed(state, some, 5).tolist()) <= set(some.looked_at.tolist())
 
 
 @pytest.mark.parametrize("strength", [-9.0, -4.0, 4.0, 9.0])

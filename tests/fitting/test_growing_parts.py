@@ -48,6 +48,19 @@ def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monk
         assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)
 
 
+def test_no_feature_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list against itself each row is what the others alone explain."""
+    rng = np.random.default_rng(0)
+    eta = ld.dual.to_eta(rng.dirichlet(np.ones(60)).reshape(SHAPE)).ravel()
+    places = rng.permutation(np.arange(1, 60))[:12]
+    every = Features.of(eta, places, SHAPE)
+    each = [(Features.of(eta, places[[i]], SHAPE), Features.of(eta, np.delete(places, i), SHAPE)) for i in range(12)]
+    expected = [explained_by_nearest(eta, one, others)[0] for one, others in each]
+    assert_allclose(explained_by_nearest(eta, every, every), expected, rtol=1e-9)
+    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    assert_allclose(explained_by_nearest(eta, every, every), expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])
 def test_peaks_are_those_of_the_definition(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """No neighbour along a mode is larger, none before it equal."""
@@ -104,4 +117,6 @@ def test_the_inverse_of_a_factor_in_panels() -> None:
     grown = first.appended(left.T, lower)
     assert_allclose(grown.inverse.T @ grown.inverse, np.linalg.inv(A), rtol=1e-8)
     assert_allclose(grown.inverse, np.linalg.inv(np.linalg.cholesky(A)), atol=1e-9)
+    for positions in ([0, 2, 3, 5, 8], [1], [6, 7], list(range(9)), []):
+        assert_allclose(grown.inverse_columns(np.array(positions, dtype=int)), grown.inverse[:, positions], atol=1e-9)
     assert GrowingFactor().inverse.shape == (0, 0)

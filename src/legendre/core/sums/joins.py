@@ -107,12 +107,14 @@ def explained_by_nearest(eta: FloatArray, rows: Features, columns: Features) -> 
     if not k:
         return np.zeros(m)
     own = correlations(eta, rows, columns)
-    own[(rows.offsets[:, :, None] == columns.offsets[:, None, :]).all(axis=0)] = 0.0
+    other = (rows.offsets[:, :, None] != columns.offsets[:, None, :]).any(axis=0)
+    own *= other
     which = np.argpartition(-np.abs(own), near - 1, axis=1)[:, :near]
     some = np.take_along_axis(own, which, axis=1)
     offsets, mean, scale = columns.offsets[:, which], columns.mean[which], columns.scale[which]
     at = np.maximum(offsets[:, :, :, None], offsets[:, :, None, :]).sum(axis=0)
     between = eta[at] - mean[:, :, None] * mean[:, None, :]
     between *= scale[:, :, None] * scale[:, None, :]
+    between *= np.take_along_axis(other, which, axis=1)[:, :, None]  # a feature itself is correlated with nothing
     between[:, range(near), range(near)] = 1.0 + NEAR_DAMPING
     return np.asarray((some * np.linalg.solve(between, some[:, :, None])[:, :, 0]).sum(axis=1))

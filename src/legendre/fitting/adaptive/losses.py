@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from legendre.core import limits
 from legendre.core.sums.joins import explained_by_nearest
 from legendre.core.types import FloatArray, IntArray
-from legendre.fitting.adaptive.observed_sums import above
 from legendre.fitting.adaptive.candidates import NEW
+from legendre.fitting.adaptive.observed_sums import above
 from legendre.fitting.adaptive.state import State, evaluated, fitted, sum_grid, zeta_at
 
 DOUBTFUL = 0.05  # a rise, as a share of KL, from which it is looked whether other parameters rather stay as they are

@@ -9,7 +9,7 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import BoolArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.adaptive.candidates import NOTHING, chosen
 from legendre.fitting.adaptive.losses import (

@@ -104,6 +104,12 @@ class State:
         assert self.anchor is not None
         return self.anchor.factor.half(self.slope)
 
+    @property
+    def newton_step(self) -> FloatArray:
+        """The change of theta that the factor proposes."""
+        assert self.anchor is not None
+        return self.anchor.factor.back(self.whitened) * self.scale
+
     @cached_property
     def keepers(self) -> set[int]:
         """The places of cells that keep others empty, see `Ground.vanishing`."""
@@ -206,7 +212,6 @@ def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tu
     last, done = math.inf, 0
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         while True:
-            assert state.anchor is not None
             decrement = float(state.whitened @ state.whitened) / 2.0
             arrived = decrement <= goal if tol is None else float(np.abs(state.gradient).max()) <= tol
             if arrived or done >= most or not math.isfinite(decrement):
@@ -214,8 +219,7 @@ def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tu
             if not state.fresh and _factor_pays(state, decrement, last, goal):
                 state, last = state.anchored(), math.inf
                 continue
-            direction = state.anchor.factor.back(state.whitened) * state.scale
-            member = _searched(state, direction, -2.0 * decrement)
+            member = _searched(state, state.newton_step, -2.0 * decrement)
             if member is None:
                 if state.fresh:
                     break
