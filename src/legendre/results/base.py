@@ -23,7 +23,7 @@ from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
+from legendre.results.file_format import CHECKSUM, VERSION, Archive, Arrays, nested
 from legendre.results.page.subject import Subject
 from legendre.results.page.write import write_page
 from legendre.results.small_effects import effects_for_pictures

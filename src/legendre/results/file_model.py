@@ -15,8 +15,8 @@ from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.file_face import pack_face
+from legendre.results.file_format import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.growth_path import pack_rounds
 
 if TYPE_CHECKING:

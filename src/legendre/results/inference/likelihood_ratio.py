@@ -20,8 +20,8 @@ from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import saturated
 from legendre.model.model import Model
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, pack_plain, read_plain
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
 from legendre.results.summary import count_name
