@@ -16,7 +16,7 @@ from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.npz import checksum
 from legendre.core.text_table import Table
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point

@@ -9,7 +9,7 @@ import numpy as np
 from legendre.basis.basis import inside_grid
 from legendre.core.cells import cell_keys, frozen
 from legendre.core.origin import PLAIN, Origin, read_origin
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for

@@ -12,7 +12,7 @@ from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text_table import NamedValues, Table
-from legendre.core.ties import Terms, joined
+from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import n_free, parts_of, with_parts
