@@ -98,11 +98,11 @@ def test_no_import_goes_round_in_a_circle() -> None:
 def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text(
-        "from typing import TYPE_CHECKING\nimport numpy\nfrom legendre.results import file\n"
+        "from typing import TYPE_CHECKING\nimport numpy\nfrom legendre.results import file_format\n"
         "if TYPE_CHECKING:\n    from legendre.fitting.decompose import decompose\n"
         "def late():\n    from legendre.solvers.loop import run\n"
     )
-    assert list(imports(file)) == ["legendre.results.file", "legendre.solvers.loop"]
+    assert list(imports(file)) == ["legendre.results.file_format", "legendre.solvers.loop"]
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -18,7 +18,8 @@ from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
 from legendre.core.sums.kernels.largest_entries import NOWHERE, keep_largest, largest_rows
 from legendre.core.sums.kernels.memory_walk import plan_walk
 from legendre.core.sums.kernels.suffix_sums import suffix_sums
-from legendre.data.dense import _largest, observe
+from legendre.data.dense import observe
+from legendre.data.largest_entries import largest_of_each
 from oracles import FloatArray, IntArray
 
 pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.uncompiled]
@@ -280,7 +281,7 @@ def test_the_largest_entry_of_each_slice(axis: int) -> None:
     for values in layouts(x.astype(np.float64)):
         if not values.dtype.isnative:
             continue
-        cells = _largest(values, axis)
+        cells = largest_of_each(values, axis)
         assert_array_equal(cells[:, axis], np.arange(x.shape[axis]))
         for j, cell in enumerate(cells):
             in_slice = np.delete(cell, axis)

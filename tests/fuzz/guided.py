@@ -120,7 +120,7 @@ def fuzz(name: str, minutes: float) -> None:
         import legendre.basis.parse
         import legendre.cli.read
         import legendre.data.readers.tns
-        import legendre.results.file
+        import legendre.results.file_format
         import legendre.tasks.balance.margins
         import legendre.tasks.load  # noqa: F401
     FAILURES.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ from legendre.core.npz import checksum
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.sparse import observe_rows
 from legendre.results.decomposition import Decomposition
-from legendre.results.file import CHECKSUM
+from legendre.results.file_format import CHECKSUM
 
 SOLVERS = ["auto", "auto", "auto", "closed", "natural", "natural-cg"]
 

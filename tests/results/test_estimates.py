@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 import legendre as ld
 from legendre.core import limits
-from legendre.results.inference.conditional import tables_with_margins
+from legendre.results.inference.same_margins import tables_with_margins
 from oracles import FloatArray, coded_design
 
 FOLDER = Path(__file__).parents[1] / "oracles"

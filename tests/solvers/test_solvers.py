@@ -19,7 +19,7 @@ from legendre.data.dense import observe
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.problem import Problem
-from legendre.solvers.choose import SOLVERS, read_solver
+from legendre.solvers.choose import METHODS, PROPERTIES, SOLVERS, read_solver
 from legendre.solvers.loop import Outcome, run
 from legendre.solvers.protocol import Solver, State, Target
 from oracles import FloatArray
@@ -331,11 +331,17 @@ def test_a_solver_of_ones_own_is_checked_whole_before_X_is_read() -> None:
         start, advance, finish = ld.solvers.Natural().start, ld.solvers.Natural().advance, ld.solvers.Natural().finish
 
     half: Any = Half()
-    lacking = r"the solver Half lacks pack, unpack, patience, exact, forms_fisher, .* Derive it from legendre\.solvers"
-    with pytest.raises(ld.errors.InvalidSetting, match=lacking):
+    lacking = r"lacks pack, unpack, patience, exact, convex, forms_fisher, .* Derive it from legendre\.solvers"
+    with pytest.raises(ld.errors.InvalidSetting, match=f"the solver Half {lacking}"):
         ld.decompose("no tensor at all", "B1", solver=half)
     with pytest.raises(ld.errors.InvalidSetting, match="must be a name or a solver object"):
         ld.decompose(SOME, "B1", solver=ld.solvers.Natural)  # type: ignore[arg-type]
+
+
+def test_the_check_of_a_solver_knows_every_property_that_one_has() -> None:
+    """What the loop reads of a solver is asked for beforehand, or a fit that stalls ends in an AttributeError."""
+    assert set(PROPERTIES) == {name for name in Solver.__annotations__ if not name.startswith("_")}
+    assert set(METHODS) == {name for name, part in vars(Solver).items() if callable(part) and not name.startswith("_")}
 
 
 def test_the_solver_brings_its_own_budget() -> None:

@@ -15,7 +15,7 @@ from legendre.basis.interactions import found_modes
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
-from legendre.core.ties import Terms, column_terms
+from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 

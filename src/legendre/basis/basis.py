@@ -14,7 +14,7 @@ from legendre.core import limits
 from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.ties import Terms, joined
+from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 

@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.sums.zeta import moebius
-from legendre.core.ties import Terms, column_terms
+from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 

@@ -115,10 +115,10 @@ class B2(_Sliced):
 
 @dataclass(frozen=True)
 class B3(_Sliced):
-    """The l largest entries of each slice. Ties: the larger value first, then the smaller index (in C order).
+    """The l largest entries of each slice. Of equal entries the one first in C order.
 
-    Each kind of X ranks its own (`Observation.largest`). Only cells of the support compete; the bottom competes but is
-    then left out, as in the paper.
+    Each kind of X ranks its own (`Observation.largest`), by the rule of `data.largest_entries`. Only cells of the
+    support compete; the bottom competes but is then left out, as in the paper.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from legendre.core.ties import Terms
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 
 

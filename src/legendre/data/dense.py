@@ -6,7 +6,6 @@ import math
 import operator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +17,7 @@ from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
 from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import (
     base_measure,
     checked_total,
@@ -27,6 +26,7 @@ from legendre.data.checks import (
     scan,
     support_mask,
 )
+from legendre.data.largest_entries import cells_of, largest_of_each, top
 from legendre.data.observation import Comparable, Observation, Orders, Rankings, beyond_memory
 from legendre.data.support import Support
 
@@ -126,7 +126,7 @@ class Dense(Observation):
             return cells_of(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
         compiled = self.values.size >= limits.COMPILED_CELLS and self.values.dtype.str in COMPILED
         if count == 1 and mask is None and compiled:
-            return _largest(self.values, axis)
+            return largest_of_each(self.values, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
         for start in range(0, len(table), TOGETHER):  # a slice alone may lie scattered over memory
@@ -235,37 +235,6 @@ def in_memory(data: Observation, task: str) -> Dense:
         f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
         f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."
     )
-
-
-def _largest(values: AnyArray, slices: int) -> IntArray:
-    """Find the largest entry of each slice in one pass: slices side by side as columns, in the order of memory."""
-    from legendre.core.sums.kernels.largest_entries import largest_rows
-
-    table = np.moveaxis(values, slices, -1)
-    columns = table.shape[-1]
-    where = largest_rows(np.ascontiguousarray(table).reshape(-1, columns))
-    return cells_of(where, np.arange(columns), values.shape, slices)
-
-
-def cells_of(place: AnyArray, number: AnyArray, shape: tuple[int, ...], slices: int) -> IntArray:
-    """Turn places within slices, and the slices' numbers, into cells."""
-    in_slice = shape[:slices] + shape[slices + 1 :]
-    columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
-    columns.insert(slices, number)
-    return np.stack(columns, axis=1).astype(np.int64)
-
-
-def top(rows: AnyArray, count: int) -> BoolArray:
-    """Mark the `count` largest entries of each row; of equal ones at the cut, those of smaller index."""
-    length = rows.shape[1]
-    if count >= length:
-        return np.ones(rows.shape, dtype=np.bool_)
-    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
-    chosen: BoolArray = rows > cut
-    ties = rows == cut
-    ties &= np.cumsum(ties, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
-    chosen |= ties
-    return chosen
 
 
 def _smaller_half(shape: tuple[int, ...]) -> list[int]:

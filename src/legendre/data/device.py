@@ -16,7 +16,8 @@ from legendre.core.cells import frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.dense import Dense, cells_of, observe
+from legendre.data.dense import Dense, observe
+from legendre.data.largest_entries import cells_of, ranked_there
 from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
 
@@ -104,7 +105,7 @@ class Remote(Observation):
         xp, length, places = self.there.xp, self.shape[axis], []
         for i in range(length):
             entries = xp.reshape(self.array[(slice(None),) * axis + (i, ...)], (-1,))
-            places.append(self.there.host(xp.argsort(entries, descending=True, stable=True)[:count]))
+            places.append(self.there.host(ranked_there(xp, entries, count)))
         numbers = np.repeat(np.arange(length), [len(place) for place in places])
         return cells_of(np.concatenate(places), numbers, self.shape, axis)
 

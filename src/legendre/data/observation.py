@@ -139,7 +139,7 @@ class Observation(ABC):
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the `count` largest entries on Omega of each slice; of equal ones those first in C order."""
+        """List the `count` largest entries on Omega of each slice; which of equal ones, `largest_entries` decides."""
 
     @abstractmethod
     def negentropy(self) -> float:

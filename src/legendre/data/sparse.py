@@ -18,6 +18,7 @@ from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, sound_total
 from legendre.data.dense import Dense
+from legendre.data.largest_entries import ranked_list
 from legendre.data.observation import Comparable, Entries, Observation, Orders, beyond_memory
 from legendre.data.support import Support
 
@@ -94,16 +95,13 @@ class Sparse(Observation):
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
         slices = self.cells[:, axis]
-        # the cells are in C order, and lexsort is stable: of equal entries the first in C order comes first
-        order = np.lexsort((-self.values, slices))
-        by_slice = slices[order]
-        rank = np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
+        order, rank = ranked_list(self.values, slices)
         chosen = self.cells[order[rank < count]].astype(np.int64)
         if not self.support.full:
             return chosen
         n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
         check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
-        first = np.searchsorted(by_slice, np.arange(n_slices + 1))
+        first = np.searchsorted(slices[order], np.arange(n_slices + 1))
         corner = _first_cells((*self.shape[:axis], 1, *self.shape[axis + 1 :]), min(count, size))
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):

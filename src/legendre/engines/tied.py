@@ -10,7 +10,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import product_threads
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
 from legendre.model.model import Model

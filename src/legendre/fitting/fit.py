@@ -18,7 +18,7 @@ from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
-from legendre.core.ties import Terms
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.resampled import with_counts

@@ -16,7 +16,7 @@ from legendre.core.array_libraries import Device
 from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.sums.quotient import Quotient
-from legendre.core.ties import Terms, Ties
+from legendre.core.tied_parameters import Terms, Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.space import Grid, Space, space_for

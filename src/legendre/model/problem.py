@@ -11,7 +11,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.model.cliques.tables import clique_sums, mode_margins, mode_tables

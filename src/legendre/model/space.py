@@ -21,7 +21,7 @@ from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above, sums_below
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import zeta, zeta_adjoint
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import on_grid, parts_of

@@ -16,14 +16,14 @@ from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.npz import checksum
 from legendre.core.text_table import Table
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file import CHECKSUM, VERSION, Archive, Arrays, nested
+from legendre.results.file_format import CHECKSUM, VERSION, Archive, Arrays, nested
 from legendre.results.page.subject import Subject
 from legendre.results.page.write import write_page
 from legendre.results.small_effects import effects_for_pictures

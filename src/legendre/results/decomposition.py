@@ -20,7 +20,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import engine_for
 from legendre.model.cliques.face import parts_of
-from legendre.results import file, summary
+from legendre.results import file_format, summary
 from legendre.results import tensor as tensors
 from legendre.results.certificate import Certificate, certificate_of
 from legendre.results.effect_tables import Measure
@@ -277,12 +277,12 @@ class Decomposition(Refits):
     def __repr__(self) -> str:
         return summary.one_line(self)
 
-    def to_arrays(self) -> file.Arrays:
+    def to_arrays(self) -> file_format.Arrays:
         """List what cannot be computed again without X."""
         return pack_fit(self)
 
     @classmethod
-    def from_arrays(cls, arrays: file.Archive) -> Self:
+    def from_arrays(cls, arrays: file_format.Archive) -> Self:
         """Rebuild the decomposition."""
-        plain = file.read_plain(cls, arrays.renamed(newton_gap="gap"))
+        plain = file_format.read_plain(cls, arrays.renamed(newton_gap="gap"))
         return cls(**plain | fit_fields(arrays, plain["status"]))

@@ -19,8 +19,8 @@ from legendre.engines.reference import ReferenceEngine
 from legendre.engines.rounding import apart, rounding
 from legendre.engines.tied import TiedEngine
 from legendre.model.model import Model
-from legendre.results.file import Archive
 from legendre.results.file_face import unpack_face
+from legendre.results.file_format import Archive
 from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
 from legendre.results.growth_path import read_rounds
 from legendre.solvers.status import Status

@@ -8,7 +8,7 @@ from legendre.core import limits
 from legendre.core.types import BoolArray
 from legendre.model.cliques.face import Part, on_grid, parts_of, with_parts
 from legendre.model.model import Model
-from legendre.results.file import Archive, Arrays, nested, packed_mask
+from legendre.results.file_format import Archive, Arrays, nested, packed_mask
 
 
 def pack_face(model: Model, alive: BoolArray | None) -> Arrays:

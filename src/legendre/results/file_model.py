@@ -9,14 +9,14 @@ import numpy as np
 from legendre.basis.basis import inside_grid
 from legendre.core.cells import cell_keys, frozen
 from legendre.core.origin import PLAIN, Origin, read_origin
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
-from legendre.results.file import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.file_face import pack_face
+from legendre.results.file_format import ROUNDING, Archive, Arrays, nested, pack_plain, packed_mask
 from legendre.results.growth_path import pack_rounds
 
 if TYPE_CHECKING:

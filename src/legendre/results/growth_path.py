@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from legendre.core.types import AnyArray, FloatArray
-from legendre.results.file import Archive
+from legendre.results.file_format import Archive
 
 PLAIN, FULL = 5, 7  # columns of rounds in a file, without and with held-out losses
 

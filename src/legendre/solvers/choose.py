@@ -22,7 +22,7 @@ from legendre.solvers.scaling import Scaling
 _EVERY: tuple[type[Solver], ...] = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
 SOLVERS: dict[str, Callable[[], Solver]] = {kind.name: kind for kind in _EVERY}
 METHODS = ("start", "advance", "finish", "pack", "unpack")
-FLAGS = ("exact", "forms_fisher", "needs_products", "accepts_dependent", "needs_mass", "needs_matrix")
+FLAGS = ("exact", "convex", "forms_fisher", "needs_products", "accepts_dependent", "needs_mass", "needs_matrix")
 PROPERTIES = {"name": str, "max_iter": int, "patience": int, **dict.fromkeys(FLAGS, bool)}
 
 

@@ -1,4 +1,8 @@
-"""How far to go along a descent direction of a convex function."""
+"""The line search: how far to go along a descent direction of a convex function.
+
+`natural`, `natural_cg`, `gradient` and the Newton steps of `matrix_scaling` call it. What moves something other than
+theta, or many fits at once, has a search of its own; CONTRIBUTING lists them.
+"""
 
 from __future__ import annotations
 

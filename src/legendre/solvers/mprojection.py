@@ -110,7 +110,10 @@ def _plane(target: Target, q: FloatArray) -> Plane:
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
-    """Stay positive, then halve until the entropy objective's slope no longer points back hard."""
+    """Stay positive, then halve until the entropy objective's slope no longer points back hard.
+
+    It does not call `solvers.linesearch`, which moves theta: here the probabilities move.
+    """
     falling, slope = move < 0, float(move @ plane.score(plane.q))
     step = min(1.0, 0.95 * float((plane.q[falling] / -move[falling]).min(initial=np.inf)))
     while step > 2.0**-50:

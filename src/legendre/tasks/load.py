@@ -9,7 +9,7 @@ from typing import Any
 from legendre.core.errors import InvalidFile, TooLarge
 from legendre.core.files import read_arrays
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Unreadable
+from legendre.results.file_format import Archive, Unreadable
 
 KINDS = {
     "legendre-balanced": ("legendre.tasks.balance.result", "Balanced"),

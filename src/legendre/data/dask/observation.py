@@ -25,7 +25,8 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entries, numeric, sound_total
 from legendre.data.dask import per_block as pieces
 from legendre.data.dask.per_block import Ranking, Survey, rank, survey
-from legendre.data.dense import Dense, cells_of
+from legendre.data.dense import Dense
+from legendre.data.largest_entries import cells_of
 from legendre.data.observation import Comparable, Observation, beyond_memory
 from legendre.data.support import Support
 

@@ -10,6 +10,7 @@ from legendre.core.memory import BLOCK
 from legendre.core.sums.quotient import Quotient
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.largest_entries import best_first
 
 Cell = tuple[int, ...]  # an index vector of the whole grid, or the sides of a rectangle
 
@@ -144,7 +145,7 @@ class Ranking(NamedTuple):
             rows = slice(part.start - start, part.start - start + len(part.values))
             values[rows, i * count : (i + 1) * count] = part.values
             places[rows, i * count : (i + 1) * count] = part.places
-        return Ranking(start, *_best_first(values, places, count))
+        return Ranking(start, *best_first(values, places, count))
 
 
 class Found(NamedTuple):
@@ -226,7 +227,7 @@ def rank(block: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ra
         block_sides, corner, sides = (v[:axis] + v[axis + 1 :] for v in (x.shape, start, shape))
         local = np.unravel_index(places[found], block_sides)
         places[found] = np.ravel_multi_index([a + o for a, o in zip(local, corner, strict=True)], sides)
-    return Ranking(start[axis], *_best_first(values, places, count))
+    return Ranking(start[axis], *best_first(values, places, count))
 
 
 def _nothing(shape: Cell, dtype: np.dtype[Any]) -> tuple[AnyArray, IntArray]:
@@ -235,12 +236,6 @@ def _nothing(shape: Cell, dtype: np.dtype[Any]) -> tuple[AnyArray, IntArray]:
 
     least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     return np.full(shape, least, dtype=dtype), np.full(shape, NOWHERE, dtype=np.int64)
-
-
-def _best_first(values: AnyArray, places: IntArray, count: int) -> tuple[AnyArray, IntArray]:
-    """Sort each row: larger values first, then smaller places."""
-    order = np.lexsort((-places, values), axis=-1)[:, ::-1][:, :count]
-    return np.take_along_axis(values, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
 def _place(marks: AnyArray, start: Cell) -> Cell:

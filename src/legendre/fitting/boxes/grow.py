@@ -18,7 +18,7 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import few_threads
-from legendre.core.ties import Terms, column_terms
+from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation

@@ -198,7 +198,11 @@ class Growing:
             self.point, last = moved, decrement
 
     def _moved(self, direction: FloatArray, gap: FloatArray) -> Point | None:
-        """Go along a direction, less far where the objective does not fall enough or the step overshoots."""
+        """Go along a direction, less far where the objective does not fall enough or the step overshoots.
+
+        The rule is that of `solvers.linesearch`, which evaluates by an engine; here the change of log q on the grid is
+        computed once for all lengths, and bounds the first of them.
+        """
         point, ground = self.point, self.ground
         change = ground.on_grid(self._free_boxes, direction)
         fall = float(direction @ point.means) - float(change[ground.p > 0].min())

@@ -17,10 +17,10 @@ from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
 from legendre.results.inference.coding import Coding, Combinations, coefficients_of
-from legendre.results.inference.conditional import fixed_margins, tables_with_margins
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.estimates import check_level
 from legendre.results.inference.printout import shown
+from legendre.results.inference.same_margins import fixed_margins, tables_with_margins
 from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:

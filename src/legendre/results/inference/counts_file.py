@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.results.file import Archive
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive
 from legendre.results.inference.counts import Counts
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.core.text_table import NamedValues, Table
-from legendre.core.ties import Terms, joined
+from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import n_free, parts_of, with_parts
@@ -20,8 +20,8 @@ from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import saturated
 from legendre.model.model import Model
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, pack_plain, read_plain
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
 from legendre.results.summary import count_name

@@ -13,8 +13,8 @@ from legendre.core.cells import frozen
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.bootstrap import Bootstrap, bootstrapped
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.counts_file import read_counts

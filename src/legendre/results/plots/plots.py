@@ -24,7 +24,7 @@ Quantity = Literal["kl", "rmse", "aic", "bic", "held_out"]
 
 @dataclass(frozen=True, eq=False)
 class Plots:
-    """Pictures of a result beside its X: ``.slices()``, ``.residuals()``, ``.margins()``, ``.history()``.
+    """Pictures of a result: ``.slices()``, ``.residuals()``, ``.margins()``, ``.mosaic()``, ``.history()``.
 
     A picture of one part draws into ``ax=`` where that is given, else into a new figure, and returns the axes; one of
     several parts returns its figure. Modes and levels are named by their labels.
@@ -129,7 +129,10 @@ class Plots:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FitPlots(Plots):
-    """Pictures of a decomposition: those of every result, and ``.effects()``, ``.graph()``, ``.path()``."""
+    """Pictures of a decomposition: those of `Plots`, and what needs its parameters.
+
+    ``.effects()``, ``.graph()``, ``.odds()``, ``.boxes()`` and ``.path()``.
+    """
 
     fit: Decomposition
     tests: Inference | None = None  # by default those of X

@@ -14,7 +14,7 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above, zeta_rows
 from legendre.core.sums.linalg import all_threads, factorise, independent_columns
-from legendre.core.ties import Ties
+from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine

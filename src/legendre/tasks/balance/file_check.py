@@ -10,8 +10,8 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray
 from legendre.engines.rounding import EPS
 from legendre.model.model import Model
-from legendre.results.file import Archive
 from legendre.results.file_check import check_point
+from legendre.results.file_format import Archive
 from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, other_modes
 

@@ -17,7 +17,7 @@ from legendre.data.read import TensorLike
 from legendre.model.margins import Modes
 from legendre.results.base import ModelResult
 from legendre.results.certificate import Certificate
-from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair

@@ -122,7 +122,11 @@ def _cycle(cells: Cells, heat: float, factors: FloatArray) -> FloatArray:
 
 
 def _step(cells: Cells, q: FloatArray, off: FloatArray) -> FloatArray:
-    """Take Newton's step for the convex ``sum of q - factors . wanted``, as far as that falls; 0 if it does not."""
+    """Take Newton's step for the convex ``sum of q - factors . wanted``, as far as that falls; 0 if it does not.
+
+    It does not call `solvers.linesearch`, which compares values of the objective: where cells differ by hundreds of
+    powers of ten these are lost in rounding, and the slope behind the step alone decides.
+    """
     count = len(cells.wanted)
     hessian = np.zeros((count, count))
     for one in cells.columns.T:

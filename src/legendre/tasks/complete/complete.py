@@ -17,7 +17,7 @@ from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.memory import memory_told
-from legendre.core.ties import Terms
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation

@@ -22,7 +22,7 @@ from legendre.fitting.fit import fit_recipe
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 
 CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate

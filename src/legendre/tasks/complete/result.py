@@ -16,8 +16,8 @@ from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
-from legendre.results.file import Archive, Arrays, packed_mask
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, packed_mask
 from legendre.results.page.subject import Subject, own_pair, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots

@@ -195,7 +195,11 @@ class SliceModel:
     def _search(
         self, at: Member, active: IntArray, gradient: FloatArray, direction: FloatArray, eta_hat: FloatArray
     ) -> IntArray:
-        """Go along each direction, by a shorter step where the full one is not good; return the rows that moved."""
+        """Go along each direction, by a shorter step where the full one is not good; return the rows that moved.
+
+        It does not call `solvers.linesearch`, which takes one fit at a time: here many rows are evaluated together, and
+        each has a length of its own.
+        """
         slope, length = -_dot(gradient, direction), np.ones(len(active))
         left = np.flatnonzero(np.isfinite(direction).all(axis=1) & (slope < 0))
         moved = np.zeros(len(active), dtype=np.bool_)

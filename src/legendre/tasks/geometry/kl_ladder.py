@@ -19,13 +19,13 @@ from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.text_table import Columns, Table, shape_name, shortened
-from legendre.core.ties import Terms
+from legendre.core.tied_parameters import Terms
 from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
-from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import added_parameters
 from legendre.results.inference.printout import shown

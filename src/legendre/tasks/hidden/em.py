@@ -138,6 +138,8 @@ class HiddenModel(Solver):
         The Hessian is G less the information that the hidden modes keep to themselves: the covariance of the features
         given the visible cell, averaged over the data (Louis 1982). A step of expectation-maximisation leaves that out.
         Where KL is not convex, the step goes down the axes of negative curvature, as far as their curvature allows.
+        Three lengths are tried here, not by `solvers.linesearch`: that is for convex objectives, and the visible KL is
+        not convex.
         """
         zeta_matrix = self._features
         if zeta_matrix is None:

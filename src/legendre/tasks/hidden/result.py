@@ -17,8 +17,8 @@ from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
-from legendre.results.file import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.file_check import evaluated, same
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.page.pairs import ArrayPair
 from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
 from legendre.results.plots.pair import TensorPair

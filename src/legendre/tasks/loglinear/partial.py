@@ -14,7 +14,7 @@ from legendre.core.errors import ConvergenceWarning, InvalidQuery
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
-from legendre.results.file import Archive, Arrays
+from legendre.results.file_format import Archive, Arrays
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested, check_same_space
 from legendre.results.inference.printout import tested

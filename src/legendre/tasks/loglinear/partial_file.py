@@ -9,8 +9,8 @@ import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.data.partial_table import PartialTable, Pattern
-from legendre.results.file import Archive, Arrays
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -10,7 +10,7 @@ import numpy as np
 from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray
-from legendre.results.file import Arrays
+from legendre.results.file_format import Arrays
 from legendre.results.inference.counts import Counts, chi_square_p
 from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.result import Inference

@@ -14,7 +14,7 @@ from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.file import Archive, Arrays
+from legendre.results.file_format import Archive, Arrays
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.printout import tested
 from legendre.results.inference.result import Inference

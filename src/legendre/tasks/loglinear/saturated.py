@@ -74,7 +74,10 @@ def _proposed(ratios: FloatArray, weights: FloatArray) -> FloatArray | None:
 
 
 def _stepped(matrix: FloatArray, n: FloatArray, now: Saturated, aim: FloatArray | None) -> Saturated | None:
-    """Go towards some probabilities as far as the likelihood rises; ``None`` where it does not."""
+    """Go towards some probabilities as far as the likelihood rises; ``None`` where it does not.
+
+    It does not call `solvers.linesearch`, which moves theta: here the probabilities move, and there is no basis.
+    """
     if aim is None:
         return None
     length = 1.0

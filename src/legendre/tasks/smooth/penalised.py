@@ -228,6 +228,11 @@ def _recorded(place: PenalisedPoint, iteration: int, length: float) -> Step:
 
 
 def _line_search(place: PenalisedPoint, direction: FloatArray) -> tuple[PenalisedPoint, float]:
+    """Halve the step until the objective has fallen enough; return where it ends, and its length.
+
+    It does not call `solvers.linesearch`, which moves theta of a model with a basis: here the coefficients of waves
+    move, and the objective has a penalty.
+    """
     slope, length = float(np.vdot(place.gradient, direction)), 1.0
     while True:
         there = place.observed.at(place.b + length * direction, place.spread)

@@ -19,8 +19,8 @@ from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.results.file_check import same
+from legendre.results.file_format import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.results.file_model import pack_origin, unpack_origin
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair

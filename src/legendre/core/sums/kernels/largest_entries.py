@@ -1,4 +1,7 @@
-"""The largest entries of each slice, in one compiled pass in the order of memory."""
+"""The largest entries of each slice, in one compiled pass in the order of memory; equal ones as in B3's tie rule.
+
+The rule stands in `data.largest_entries`: of equal entries the one first in C order.
+"""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class Archive:
     >>> Archive({"theta": np.ones(2)}, "a saved completion").floats("theta", 3)
     Traceback (most recent call last):
         ...
-    legendre.results.file.Unreadable: a saved completion, but its parts do not fit together: theta has shape (2,), \
-where (3) is expected.
+    legendre.results.file_format.Unreadable: a saved completion, but its parts do not fit together: theta has shape \
+(2,), where (3) is expected.
     """
 
     arrays: Mapping[str, AnyArray]
