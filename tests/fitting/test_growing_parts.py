@@ -42,7 +42,7 @@ def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monk
     covariance = (centred * q) @ centred.T
     correlation = covariance / np.sqrt(np.outer(covariance.diagonal(), covariance.diagonal()))
     eta = ld.dual.to_eta(q.reshape(SHAPE)).ravel()
-    found = explained_by_nearest(eta, Features.of(eta, others, SHAPE), Features.of(eta, basis, SHAPE))
+    found = explained_by_nearest(eta, others, SHAPE, Features.of(eta, basis, SHAPE))
     for row, share in zip(correlation[k:, :k], found, strict=True):
         near = np.argsort(-np.abs(row))[:NEAREST]
         assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)
@@ -54,11 +54,11 @@ def test_no_feature_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     eta = ld.dual.to_eta(rng.dirichlet(np.ones(60)).reshape(SHAPE)).ravel()
     places = rng.permutation(np.arange(1, 60))[:12]
     every = Features.of(eta, places, SHAPE)
-    each = [(Features.of(eta, places[[i]], SHAPE), Features.of(eta, np.delete(places, i), SHAPE)) for i in range(12)]
-    expected = [explained_by_nearest(eta, one, others)[0] for one, others in each]
-    assert_allclose(explained_by_nearest(eta, every, every), expected, rtol=1e-9)
+    each = [(places[[i]], Features.of(eta, np.delete(places, i), SHAPE)) for i in range(12)]
+    expected = [explained_by_nearest(eta, one, SHAPE, others)[0] for one, others in each]
+    assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
     monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
-    assert_allclose(explained_by_nearest(eta, every, every), expected, rtol=1e-9)
+    assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])

@@ -161,3 +161,11 @@ def _changes(words: list[IntArray]) -> BoolArray:
     for word in words:
         new[1:] |= word[1:] != word[:-1]
     return new
+
+
+def cells_in_slices(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:
+    """Turn places within slices of a mode, and the slices' numbers, into cells."""
+    in_slice = shape[:axis] + shape[axis + 1 :]
+    columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
+    columns.insert(axis, number)
+    return np.stack(columns, axis=1).astype(np.int64)

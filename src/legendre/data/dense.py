@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.cached import cached_property
-from legendre.core.cells import frozen
+from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
 from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
     base_measure,
     checked_total,
@@ -26,7 +26,7 @@ from legendre.data.checks import (
     scan,
     support_mask,
 )
-from legendre.data.largest_entries import cells_of, largest_of_each, top
+from legendre.data.largest_entries import largest_of_each
 from legendre.data.observation import Comparable, Observation, Orders, Rankings, beyond_memory
 from legendre.data.support import Support
 
@@ -123,7 +123,7 @@ class Dense(Observation):
         """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
         mask = self.support.mask
         if count == 1 and self.last_ranking is not None and axis == len(self.support.shape) - 1:
-            return cells_of(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
+            return cells_in_slices(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
         compiled = self.values.size >= limits.COMPILED_CELLS and self.values.dtype.str in COMPILED
         if count == 1 and mask is None and compiled:
             return largest_of_each(self.values, axis)
@@ -142,7 +142,7 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_of(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
+        return cells_in_slices(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
 
     def negentropy(self) -> float:
         return self._negentropy
@@ -241,3 +241,20 @@ def _smaller_half(shape: tuple[int, ...]) -> list[int]:
     """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
     most = math.isqrt(math.prod(shape))
     return list(range(max(1, sum(size <= most for size in accumulate(shape, operator.mul)))))
+
+
+def top(rows: AnyArray, count: int) -> BoolArray:
+    """Mark the `count` largest entries of each row of a table; of equal ones the first (`largest_entries`).
+
+    >>> top(np.array([[7, 5, 7, 7], [1, 2, 2, 2]]), 2).astype(int).tolist()
+    [[1, 0, 1, 0], [0, 1, 1, 0]]
+    """
+    length = rows.shape[1]
+    if count >= length:
+        return np.ones(rows.shape, dtype=np.bool_)
+    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
+    chosen: BoolArray = rows > cut
+    equal = rows == cut
+    equal &= np.cumsum(equal, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
+    chosen |= equal
+    return chosen

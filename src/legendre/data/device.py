@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from legendre.core import limits
 from legendre.core.array_libraries import Device, host
 from legendre.core.cached import cached_property
-from legendre.core.cells import frozen
+from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.sums.device_sums import merged, rows_of, suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense, observe
-from legendre.data.largest_entries import cells_of, ranked_there
+from legendre.data.largest_entries import ranked_there
 from legendre.data.observation import Comparable, Observation
 from legendre.data.support import Support
 
@@ -107,7 +107,7 @@ class Remote(Observation):
             entries = xp.reshape(self.array[(slice(None),) * axis + (i, ...)], (-1,))
             places.append(self.there.host(ranked_there(xp, entries, count)))
         numbers = np.repeat(np.arange(length), [len(place) for place in places])
-        return cells_of(np.concatenate(places), numbers, self.shape, axis)
+        return cells_in_slices(np.concatenate(places), numbers, self.shape, axis)
 
     def negentropy(self) -> float:
         xp, own = self.there.xp, 0.0

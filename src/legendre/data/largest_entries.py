@@ -1,7 +1,7 @@
 """The largest entries of each slice, which B3 takes. The tie rule: of equal entries the one first in C order.
 
-Each kind of X ranks its slices by a function of this file; the loops of `core.sums.kernels.largest_entries`, which
-some of them call, keep to the same rule.
+Each kind of X ranks its slices by a function of this file; an array in memory by `dense.top`, or by the loops of
+`core.sums.kernels.largest_entries`, which keep to the same rule.
 """
 
 from __future__ import annotations
@@ -10,24 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.types import AnyArray, BoolArray, IntArray
-
-
-def top(rows: AnyArray, count: int) -> BoolArray:
-    """Mark the `count` largest entries of each row of a table.
-
-    >>> top(np.array([[7, 5, 7, 7], [1, 2, 2, 2]]), 2).astype(int).tolist()
-    [[1, 0, 1, 0], [0, 1, 1, 0]]
-    """
-    length = rows.shape[1]
-    if count >= length:
-        return np.ones(rows.shape, dtype=np.bool_)
-    cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
-    chosen: BoolArray = rows > cut
-    equal = rows == cut
-    equal &= np.cumsum(equal, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
-    chosen |= equal
-    return chosen
+from legendre.core.cells import cells_in_slices
+from legendre.core.types import AnyArray, IntArray
 
 
 def largest_of_each(values: AnyArray, axis: int) -> IntArray:
@@ -37,7 +21,7 @@ def largest_of_each(values: AnyArray, axis: int) -> IntArray:
     table = np.moveaxis(values, axis, -1)
     columns = table.shape[-1]
     where = largest_rows(np.ascontiguousarray(table).reshape(-1, columns))
-    return cells_of(where, np.arange(columns), values.shape, axis)
+    return cells_in_slices(where, np.arange(columns), values.shape, axis)
 
 
 def ranked_list(values: AnyArray, slices: IntArray) -> tuple[IntArray, IntArray]:
@@ -64,11 +48,3 @@ def best_first(values: AnyArray, places: IntArray, count: int) -> tuple[AnyArray
     """
     order = np.lexsort((-places, values), axis=-1)[:, ::-1][:, :count]
     return np.take_along_axis(values, order, axis=1), np.take_along_axis(places, order, axis=1)
-
-
-def cells_of(place: AnyArray, number: AnyArray, shape: tuple[int, ...], axis: int) -> IntArray:
-    """Turn places within slices, and the slices' numbers, into cells."""
-    in_slice = shape[:axis] + shape[axis + 1 :]
-    columns: list[Any] = list(np.unravel_index(place, in_slice)) if in_slice else []
-    columns.insert(axis, number)
-    return np.stack(columns, axis=1).astype(np.int64)

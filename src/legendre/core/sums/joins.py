@@ -85,17 +85,17 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     return out
 
 
-def explained_by_nearest(eta: FloatArray, rows: Features, columns: Features) -> FloatArray:
-    """Return which share of the variance of each of `rows` is explained by the few of `columns` nearest to it.
+def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ...], columns: Features) -> FloatArray:
+    """Return which share of the variance of each cell's feature is explained by the few of `columns` nearest to it.
 
     No feature explains itself.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
     >>> both = Features.of(eta, np.array([1, 2]), (3,))
-    >>> explained_by_nearest(eta, both, both).round(4).tolist()  # the square of the only correlation
+    >>> explained_by_nearest(eta, np.array([1, 2]), (3,), both).round(4).tolist()  # the square of the only correlation
     [0.3333, 0.3333]
     """
-    m, k = len(rows.mean), len(columns.mean)
+    rows, m, k = Features.of(eta, places, shape), len(places), len(columns.mean)
     near = min(NEAREST, k)
     if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import explain_by_nearest

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from legendre.core.cached import cached_property
-from legendre.core.cells import cell_name, frozen
+from legendre.core.cells import cell_name, cells_in_slices, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.quotient import Quotient
@@ -26,7 +26,6 @@ from legendre.data.checks import SUPPORT_NAMES, infinite_entries, negative_entri
 from legendre.data.dask import per_block as pieces
 from legendre.data.dask.per_block import Ranking, Survey, rank, survey
 from legendre.data.dense import Dense
-from legendre.data.largest_entries import cells_of
 from legendre.data.observation import Comparable, Observation, beyond_memory
 from legendre.data.support import Support
 
@@ -87,7 +86,7 @@ class Blocks(Observation):
         if ranking is None or ranking.places.shape[1] < count:
             ranking = self._over_blocks(rank, Ranking.join, {"shape": self.shape, "axis": axis, "count": count})
         places = ranking.places[:, :count]
-        return cells_of(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
+        return cells_in_slices(places.ravel(), np.repeat(np.arange(len(places)), places.shape[1]), self.shape, axis)
 
     def negentropy(self) -> float:
         return self._negentropy

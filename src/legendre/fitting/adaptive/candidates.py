@@ -122,8 +122,7 @@ def _given_the_nearest(state: State, listed: IntArray, score: FloatArray, most: 
         rough = score * np.sqrt(mean * (1.0 - mean))  # g^2 / sd: nearer to the order to come than g^2 / var is
         some = np.argpartition(rough, -room)[-room:]
         listed, score = listed[some], score[some]
-    rows = Features.of(anchor.eta, listed, state.ground.shape)
-    explained = explained_by_nearest(anchor.eta, rows, anchor.features)
+    explained = explained_by_nearest(anchor.eta, listed, state.ground.shape, anchor.features)
     return listed, score / np.maximum(1.0 - explained, NEW)
 
 

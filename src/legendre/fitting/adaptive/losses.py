@@ -48,7 +48,8 @@ def losses(state: State, count: int | None = None) -> Losses:
     if count is None or state.size <= limits.EVERY_LOSS:
         half = anchor.factor.inverse
     else:
-        spread = 1.0 / np.maximum(1.0 - explained_by_nearest(anchor.eta, anchor.features, anchor.features), NEW)
+        explained = explained_by_nearest(anchor.eta, state.places, state.ground.shape, anchor.features)
+        spread = 1.0 / np.maximum(1.0 - explained, NEW)
         rough = _finite_losses(state, positions, spread) + emptiness
         positions = np.sort(np.argsort(rough, kind="stable")[: int(CONSIDERED * count) + 8])
         half = anchor.factor.inverse_columns(positions)
