@@ -256,7 +256,10 @@ def _factor_pays(state: State, decrement: float, last: float, goal: float) -> bo
 
 
 def _searched(state: State, direction: FloatArray, slope: float) -> Member | None:
-    """Go along a direction, by a full step if it is good, else by a shorter one; ``None`` if none is good."""
+    """Go along a direction, by a full step if it is good, else by a shorter one; ``None`` if none is good.
+
+    Not by `solvers.linesearch`, which has an engine: here sums above all cells are at hand, and cells must not die.
+    """
     ground, places, at = state.ground, state.places, state.at
     if not np.isfinite(direction).all():
         return None

@@ -169,7 +169,8 @@ def _on_boundary(
 def _newton(observed: Observed, theta: FloatArray, q: FloatArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
     """Take Newton's step for the likelihood of what was observed, shortened if need be; none where it does not rise.
 
-    Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
+    Along axes of negative curvature, where the likelihood is not concave, the step goes up as well. Three lengths are
+    tried here, not by `solvers.linesearch`, which is for convex objectives.
     """
     complete, missing = observed.complete_information(q), observed.missing_information(q)
     own = np.ix_(columns, columns)
