@@ -76,7 +76,7 @@ class MatrixEngine(Engine):
         return self._at(f, g, self.log_product(g, 1), self.log_product(f, 0), theta)
 
     def cycle(self, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0) -> Point:
-        """Do one Sinkhorn cycle: scale rows, then columns, to their margins, overstepping by omega; two products with W."""
+        """Do one Sinkhorn cycle: scale rows, then columns, to their margins, overstepping by omega (two products)."""
         old = scaled(point)
         f = _step(rows, old.per_row, old.f, omega)
         per_column = self.log_product(f, 0)
