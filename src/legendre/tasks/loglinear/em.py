@@ -156,8 +156,10 @@ def _on_boundary(
     small = found.observed.total * found.q < NOTHING if ended else _relative(found.observed, found.q) < GONE
     if not small.any():
         return None
-    expected = np.where(small, 0.0, found.observed.completed(found.q))
-    fit = fit_on(data.observation(found.observed.cells, expected), basis, exact)
+    kept = np.where(small, 0.0, found.q)
+    if not np.isfinite(found.observed.value(kept)):
+        return None  # some row that was seen has small fitted counts only
+    fit = fit_on(data.observation(found.observed.cells, found.observed.completed(kept)), basis, exact)
     if fit.n_vanishing == found.fit.n_vanishing:
         return None
     limit = _ascended(data, basis, fit, settings, exact, gone=GONE)
