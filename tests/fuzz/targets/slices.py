@@ -128,7 +128,7 @@ def listened(call: Any) -> tuple[Any, bool]:
 
 
 def check_basis(args: Args, found: Array, cells: Array | None) -> None:
-    """The cells are those of the definition; of a growing basis there are as many as were asked for, or fewer."""
+    """Compare the cells with the definition; a growing basis has as many as were asked for, or fewer."""
     listed = {tuple(map(int, u)) for u in found}
     need(len(listed) == len(found), "the basis repeats cells")
     if isinstance(args["basis"], str) and args["basis"].startswith("adaptive"):
