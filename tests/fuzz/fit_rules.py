@@ -110,11 +110,11 @@ def _minimum(fit: Any, problem: Problem, alive: Array, q: Array, rounding: float
     if best.residual < 1e-15 * problem.size:
         allowed = fit.gap * 1.01 + 16 * EPS * float(abs(psi) + 1 + problem.size * np.abs(fit.theta).sum())
         need(bool(above <= allowed), f"KL is {float(above):.3g} above its minimum, gap says {fit.gap:.3g}")
-        _same_tensor(problem, q, eta, rounding)
+        same_tensor(problem, q, eta, rounding)
 
 
-def _same_tensor(problem: Problem, q: Array, eta: Array, rounding: float) -> None:
-    """Q is the oracle's Q, to what the residual and the conditioning of the Fisher matrix explain (to first order)."""
+def same_tensor(problem: Problem, q: Array, eta: Array, rounding: float) -> None:
+    """Raise Wrong unless Q is the oracle's, to what the residual and the Fisher matrix explain to first order."""
     G = covariance(problem, q)
     columns = np.flatnonzero(np.diag(G) > 0)
     if not len(columns) or np.linalg.cond(G[np.ix_(columns, columns)]) > 1e9:

@@ -56,6 +56,11 @@ class Problem:
         """One row for each cell v of Omega, one column for each u of B: 1 where u <= v in every coordinate."""
         return (self.omega[:, None, :] >= self.basis[None, :, :]).all(axis=2).astype(np.float64)
 
+    @cached_property
+    def Z_long(self) -> Array:
+        """The same in extended precision, in which all sums are taken."""
+        return self.Z.astype(LONG)
+
     @property
     def size(self) -> float:
         """How large the features get: rounding errors of expectations are a share of that."""
@@ -74,7 +79,7 @@ class Problem:
     @cached_property
     def eta_hat(self) -> Array:
         """Expectations of the features under P."""
-        return self.Z.T.astype(LONG) @ self.p
+        return self.Z_long.T @ self.p
 
     @cached_property
     def alive(self) -> Array:
@@ -92,14 +97,14 @@ class Problem:
 
     def log_q(self, theta: Array, alive: Array) -> tuple[Array, Any]:
         """``log q`` on Omega (-inf where cells vanish) and psi."""
-        h = self.Z.astype(LONG) @ np.asarray(theta, dtype=LONG) + self.log_r
+        h = self.Z_long @ np.asarray(theta, dtype=LONG) + self.log_r
         top = h[alive].max()
         psi = top + np.log(np.exp(h[alive] - top).sum())
         return np.where(alive, h - psi, -np.inf), psi
 
     def expectations(self, q: Array) -> Array:
         """Sum over up-sets, eq. (3)."""
-        return self.Z.T.astype(LONG) @ q
+        return self.Z_long.T @ q
 
     def divergence(self, log_q: Array) -> Any:
         """KL(P, Q)."""
@@ -228,9 +233,8 @@ def solve(problem: Problem, steps: int = 60) -> Solution:
 
 def covariance(problem: Problem, q: Array) -> Array:
     """Compute the Fisher matrix, eq. (5): covariances of the features under q."""
-    Z = problem.Z.astype(LONG)
-    m = Z.T @ q
-    return np.asarray(((Z - m).T * q) @ (Z - m), dtype=np.float64)
+    centred = problem.Z_long - problem.Z_long.T @ q
+    return np.asarray((centred.T * q) @ centred, dtype=np.float64)
 
 
 def up_sums(grid: Array) -> Array:

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import secrets
+import shutil
 import sys
 import tempfile
 import time
@@ -21,10 +22,10 @@ FAILURES = Path("fuzz-failures")
 LATEST = "summary.json"
 GENERATORS = 1  # raised when generators change, for a case number then means another case
 BATCH = 25  # cases that a worker is given at a time
-GRACE = (
-    50.0  # seconds beyond the time of a case (building the arguments included) after which a silent worker is killed
-)
+SILENCE = 60.0  # seconds without a word from a worker, those not counted in which others had the processors
+MEMORY = Path("/dev/shm")  # where it is there, files are written to memory: no case waits for a disk
 COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
+Jobs = deque[tuple[str, int, list[int]]]  # targets, seeds and numbers of cases
 MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
 
 
@@ -38,49 +39,83 @@ def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
     return all_targets()[target].draw(rng)
 
 
-def run_case(target: str, args: dict[str, Any], seconds: float | None = None) -> Any:
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for the files of cases."""
+    return tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
+
+
+def run_case(target: str, args: dict[str, Any]) -> Any:
     """Judge one case; files that it writes are in a folder of its own."""
-    from .rules import SECONDS, judge
+    with scratch() as folder:
+        return run_in(Path(folder), target, args)
+
+
+def run_in(folder: Path, target: str, args: dict[str, Any]) -> Any:
+    """Judge one case, which finds an empty folder."""
+    from .rules import judge
     from .targets import all_targets
 
-    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
-        made = all_targets()[target]
-        return judge(lambda: made.trial(args, Path(folder)), SECONDS if seconds is None else seconds)
+    made = all_targets()[target]
+    return judge(lambda: made.trial(args, folder))
 
 
-def work(line: Connection) -> None:
+def emptied(folder: Path) -> Path:
+    """Remove what a case has written."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return folder
+
+
+def work(line: Connection, within: str) -> None:
     """Run the cases that come down the line; say what is begun and how it ended."""
     import faulthandler
 
     from .targets import all_targets
 
     faulthandler.enable()
+    folder = Path(tempfile.mkdtemp(dir=within))
     all_targets()  # what is imported here is no time of the first case
     while (job := line.recv()) is not None:
         target, seed, numbers = job
         for number in numbers:
             line.send(("begun", target, number))
-            verdict = run_case(target, arguments_of(target, seed, number))
+            verdict = run_in(emptied(folder), target, arguments_of(target, seed, number))
             line.send(("done", target, number, verdict.kind, verdict.said, verdict.seconds))
         line.send(("free",))
+
+
+def waited(pid: int | None) -> float:
+    """Return for how many seconds a process was ready to run and did not; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class Worker:
     """A process and the case that it is at."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.line, other = context.Pipe()
-        self.process = context.Process(target=work, args=(other,), daemon=True)
+        self.within = within  # the folder that all processes have theirs in
+        self.process = context.Process(target=work, args=(other, within), daemon=True)
         self.process.start()
         other.close()
         self.job: tuple[str, int, list[int]] | None = None
         self.case: tuple[str, int] | None = None
-        self.since = time.monotonic()
+        self.since = self.clock()
+
+    def clock(self) -> float:
+        """Return the time, less what the process has waited for a processor that others had."""
+        return time.monotonic() - waited(self.process.pid)
 
     def give(self, job: tuple[str, int, list[int]] | None) -> None:
         """Send some cases; ``None`` ends the process."""
-        self.job, self.since = job, time.monotonic()
+        self.job, self.since = job, self.clock()
         self.line.send(job)
 
     def rest(self) -> tuple[str, int, list[int]] | None:
@@ -180,7 +215,7 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
 
     chosen = {name: t for name, t in all_targets().items() if names is None or name in names}
     share = sum(t.share for t in chosen.values())
-    queue: deque[tuple[str, int, list[int]]] = deque()
+    queue: Jobs = deque()
     for name, t in chosen.items():
         n = max(1, round(cases * t.share / share))
         queue.extend((name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH))
@@ -188,7 +223,14 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
     tally = Tally(seed, folder, quiet)
     for name in THREADS:
         os.environ[name] = "1"
-    workers = [Worker() for _ in range(jobs)]
+    with scratch() as folder:
+        _share_out(queue, jobs, folder, tally)
+    return tally
+
+
+def _share_out(queue: Jobs, jobs: int, folder: str, tally: Tally) -> None:
+    """Let some processes work until no case is left."""
+    workers = [Worker(folder) for _ in range(jobs)]
     for worker in workers:
         worker.give(queue.popleft() if queue else None)
     begun, told = time.monotonic(), 0
@@ -197,16 +239,15 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
         for worker in list(workers):
             if worker.line in ready:
                 _listen(worker, workers, queue, tally)
-            elif worker.case is not None and time.monotonic() - worker.since > 10.0 + GRACE:
+            elif worker.case is not None and worker.clock() - worker.since > SILENCE:
                 _replace(worker, workers, queue, tally, "hang", "the process did not answer and was killed")
         done = sum(sum(count.values()) for count in tally.counts.values())
-        if not quiet and done - told >= 2000:
+        if not tally.quiet and done - told >= 2000:
             told = done
             print(f"{done:,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
-    return tally
 
 
-def _listen(worker: Worker, workers: list[Worker], queue: Any, tally: Tally) -> None:
+def _listen(worker: Worker, workers: list[Worker], queue: Jobs, tally: Tally) -> None:
     try:
         said = worker.line.recv()
     except (EOFError, OSError):
@@ -216,7 +257,7 @@ def _listen(worker: Worker, workers: list[Worker], queue: Any, tally: Tally) -> 
             return
         _replace(worker, workers, queue, tally, "exception", f"the process died (exit code {code})")
         return
-    worker.since = time.monotonic()
+    worker.since = worker.clock()
     match said[0]:
         case "begun":
             worker.case = said[1:]
@@ -230,16 +271,16 @@ def _listen(worker: Worker, workers: list[Worker], queue: Any, tally: Tally) -> 
                 workers.remove(worker)
 
 
-def _replace(worker: Worker, workers: list[Worker], queue: Any, tally: Tally, kind: str, said: str) -> None:
+def _replace(worker: Worker, workers: list[Worker], queue: Jobs, tally: Tally, kind: str, said: str) -> None:
     """Record the case that a process ended at, and start another process for the rest."""
     if worker.case is not None:
-        tally.add(*worker.case, kind, said, time.monotonic() - worker.since)
+        tally.add(*worker.case, kind, said, worker.clock() - worker.since)
     left = worker.rest()
     worker.end()
     workers.remove(worker)
     if left is not None:
         queue.appendleft(left)
-    fresh = Worker()
+    fresh = Worker(worker.within)
     workers.append(fresh)
     fresh.give(queue.popleft() if queue else None)
 

@@ -146,3 +146,32 @@ def test_counts_that_are_small_on_the_way_may_rise_again() -> None:
     m = em(rows, "a*b*c*d", levels={c: ["u", "v"] for c in "abcd"})
     assert m.g2 == pytest.approx(0.0, abs=1e-6)
     assert m.global_maximum
+
+
+def test_fitted_counts_sum_to_the_number_of_rows_at_the_boundary() -> None:
+    """Small counts that are taken as 0 go to the other cells, not away."""
+    m = em(
+        {"a": ["x", None], "b": [None, "u"], "n": [3, 3]}, "a + b", counts="n", levels={"a": [*"xyz"], "b": [*"uvw"]}
+    )
+    assert m.fit.n_vanishing == 8
+    assert m.fit.total == pytest.approx(6.0, abs=1e-14)
+    assert m.fitted()[0, 0] == pytest.approx(6.0, abs=1e-14)
+
+
+def test_a_summary_needs_no_standard_errors() -> None:
+    m = em({"a": ["x", "y", None, None], "b": [None, None, "u", "v"], "n": [3, 4, 5, 6]}, "a*b", counts="n")
+    assert not m.local_maximum
+    assert m.summary() == repr(m)
+    with pytest.raises(InvalidQuery, match="do not determine all parameters"):
+        m.coef()
+
+
+def test_the_likelihood_does_not_fall_where_cells_vanish_on_the_way() -> None:
+    """A fit of a completed table may lose cells: its theta says nothing of them."""
+    rows = "xu.. xup. xu.. xu.. x... xu.. xv.s xv.t xv.. xv.. yu.. yu.. yu.. yuq. yu.. yv.t yv.. yv.. yv.. yv.. yv.."
+    rows += " yv.. yv.t z..t zvpt zv.. zv.s zv.. zv.."
+    named = {name: [None if row[k] == "." else row[k] for row in rows.split()] for k, name in enumerate("abcd")}
+    m = em(named, ".^2", levels={"c": ["p", "q", "r"]})
+    assert np.diff(m.log_likelihoods).min() >= -1e-13
+    assert m.converged
+    assert m.fit.n_vanishing == 24

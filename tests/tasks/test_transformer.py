@@ -101,6 +101,14 @@ def test_an_empty_slice_says_nothing() -> None:
     assert_allclose(transformer.transform(with_empty)[2], 0.0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::legendre.core.errors.ConvergenceWarning")
+@pytest.mark.parametrize("tol", [0.0, 1e-300])
+def test_zeros_are_no_reason_to_refuse_a_tol_that_no_float_reaches(tol: float) -> None:
+    X = np.array([[[2.0, 0, 1], [0, 1, 1], [2, 1, 0], [0, 2, 2], [1, 0, 0]]])
+    features = ld.LegendreTransformer([[1, 0], [3, 0], [3, 2]], features="theta", tol=tol)
+    assert np.abs(features.fit_transform(X) - [np.log(5 / 6), np.log(0.9), np.log(4 / 3)]).max() < 1e-14
+
+
 def test_zeros_that_a_finite_theta_fits() -> None:
     X = slices(6)
     X[:, 2, 3] = 0.0  # each cell of the basis still has data above it and beside it

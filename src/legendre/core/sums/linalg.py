@@ -43,12 +43,13 @@ class Factor:
     size: int
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Solve ``G x = right``; dependent entries of x are 0, and infinite what float64 cannot hold."""
+        """Solve ``G x = right``, k or k x m; dependent entries of x are 0, and infinite what float64 cannot hold."""
         out = np.zeros_like(right)
         if len(self.columns):
+            scale = self.scale if right.ndim == 1 else self.scale[:, None]
             with _threads(len(self.columns)):
-                solution, _ = lapack.dpotrs(self.lower, right[self.columns] * self.scale, lower=1)
-            out[self.columns] = solution * self.scale
+                solution, _ = lapack.dpotrs(self.lower, right[self.columns] * scale, lower=1)
+            out[self.columns] = solution * scale
         return out
 
     def inverse_diagonal(self) -> FloatArray:

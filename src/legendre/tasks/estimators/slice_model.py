@@ -130,7 +130,8 @@ class SliceModel:
 
         With `prove`, a row goes on until it is also known that a finite theta attains the minimum: the distribution
         ``q (1 + a)`` has the data's expectations, a being the Newton step in log q less its mean; it is positive where
-        ``|a| <= PROOF_TILT``. Where no finite theta does, ``|a|`` tends to 1, and the row ends unproven.
+        ``|a| <= PROOF_TILT``. That is a proof at any theta, of whatever residual, so that a tol that no float64 reaches
+        takes none away. Where no finite theta attains it, ``|a|`` tends to 1, and the row ends unproven.
         """
         with one_thread():
             return self._fitted(eta_hat, tol, prove, np.zeros_like(eta_hat) if start is None else start.copy())
@@ -148,13 +149,14 @@ class SliceModel:
             direction = self._newton(at.eta[active], gradient)
             if prove:
                 tilt = np.abs(self.log_sums(direction) - _dot(direction, at.eta[active][:, self.places])[:, None])
-                done = arrived & (tilt.max(axis=1) <= limits.PROOF_TILT)
-                done[done] = [
+                tame = ~proven[active] & (tilt.max(axis=1) <= limits.PROOF_TILT)
+                tame[tame] = [
                     own + self._blur(eta) <= limits.PROOF_TILT
-                    for own, eta in zip(tilt[done].max(axis=1), at.eta[active[done]], strict=True)
+                    for own, eta in zip(tilt[tame].max(axis=1), at.eta[active[tame]], strict=True)
                 ]
-                proven[active[done]] = True
-                active, gradient, direction = active[~done], gradient[~done], direction[~done]
+                proven[active[tame]] = True
+                going = ~(arrived & proven[active])
+                active, gradient, direction = active[going], gradient[going], direction[going]
             active = self._search(at, active, gradient, direction, eta_hat)
         residual = np.abs(eta_hat - at.eta[:, self.places]).max(axis=1, initial=0.0)
         return Fits(at, residual, proven)

@@ -129,20 +129,28 @@ def _ascended(
     data: Incomplete, basis: Basis, fit: Decomposition, settings: Settings, exact: Settings, gone: float = 0.0
 ) -> Ascent:
     """Go on from a fit, on the cells to which it gives probability, until a fitted count is below `gone`."""
-    observed = Observed.of(data.table, fit.model, fit.alive)
-    columns = independent(fit.model.on_face(fit.alive))
+    observed, columns = _on_face(data, fit)
     path, best, idle = list[float](), np.inf, 0
-    for _ in range(MOST_STEPS):
+    for left in range(MOST_STEPS, -1, -1):
         q = observed.at(fit.theta)
         path.append(observed.value(q))
         residual = observed.residual(q)
         idle = idle + 1 if residual > BETTER * best and path[-1] <= path[-2] + blur(path[-1]) else 0
         best = min(best, residual)
-        if residual <= settings.tol or idle == PATIENCE or _relative(observed, q).min() < gone:
+        if residual <= settings.tol or idle == PATIENCE or _relative(observed, q).min() < gone or not left:
             break
         theta, q = _newton(observed, fit.theta, q, columns)
+        vanishing = fit.n_vanishing
         fit = fit_on(data.observation(observed.cells, observed.completed(q)), basis, exact, start=theta)
+        if fit.n_vanishing != vanishing:  # its theta is that of the cells which are left
+            observed, columns = _on_face(data, fit)
     return Ascent(fit, observed, q, residual, tuple(path))
+
+
+def _on_face(data: Incomplete, fit: Decomposition) -> tuple[Observed, IntArray]:
+    """Return the likelihood on the cells to which a fit gives probability, and the parameters independent there."""
+    columns = independent(fit.model.on_face(fit.alive))
+    return Observed.of(data.table, fit.model, fit.alive), columns
 
 
 def _on_boundary(
@@ -156,8 +164,10 @@ def _on_boundary(
     small = found.observed.total * found.q < NOTHING if ended else _relative(found.observed, found.q) < GONE
     if not small.any():
         return None
-    expected = np.where(small, 0.0, found.observed.completed(found.q))
-    fit = fit_on(data.observation(found.observed.cells, expected), basis, exact)
+    kept = np.where(small, 0.0, found.q)
+    if not np.isfinite(found.observed.value(kept)):
+        return None  # some row that was seen has small fitted counts only
+    fit = fit_on(data.observation(found.observed.cells, found.observed.completed(kept)), basis, exact)
     if fit.n_vanishing == found.fit.n_vanishing:
         return None
     limit = _ascended(data, basis, fit, settings, exact, gone=GONE)

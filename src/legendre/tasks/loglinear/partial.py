@@ -11,6 +11,7 @@ import numpy as np
 
 from legendre.core.cached import cached_property
 from legendre.core.errors import ConvergenceWarning, InvalidQuery
+from legendre.core.text_table import Table
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
@@ -25,7 +26,7 @@ from legendre.tasks.loglinear.observed import Margin, Observed, free_probabiliti
 from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
 from legendre.tasks.loglinear.partial_pair import NoPair, refuse_pair
-from legendre.tasks.loglinear.result import LogLinear, read_stored
+from legendre.tasks.loglinear.result import ROWS, LogLinear, read_stored
 from legendre.tasks.loglinear.saturated import close
 from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
@@ -174,6 +175,10 @@ class PartialLogLinear(LogLinear):
             return False
         pairs = zip(self.rows.patterns, other.rows.patterns, strict=True)
         return all(p.modes == o.modes and bool((p.counts == o.counts).all()) for p, o in pairs)
+
+    def tables(self, rows: int = ROWS) -> list[Table]:
+        """List the tests of fit, then the coefficients; these only where the rows determine them."""
+        return super().tables(rows) if self.local_maximum else [self._head()]
 
     def _tests(self) -> list[tuple[str, str]]:
         found, mcar = self._found, self.mcar
