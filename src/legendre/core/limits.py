@@ -150,5 +150,5 @@ of 5 has a standard error of 0.45. (Of the flights by hour one left before 5 o'c
 LARGE_BASIS = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
 LEFT_OUT_SINGLY = 64  # cells up to which they are left out one by one, by what a fit without each loses
 FEW_BOXES = 300  # boxes below which a new factor costs next to nothing
-LONG_MODE = 256  # levels of a mode from which ascent moves one end of an interval at a time
+LONG_ASCENT = 256  # levels of a mode from which ascent to a box moves one end of an interval at a time
 QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds
