@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings, strategies
 
 settings.register_profile(
     "reproducible",
@@ -48,6 +48,7 @@ def one_thread() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a test whose fixtures share a folder in one thread: only a test's own `tmp_path` is one for each thread."""
+    strategies.randoms(use_true_random=False).validate()  # loads a module; Python 3.11 parses no two at a time
     for item in items:
         function = getattr(item, "function", None)
         named = () if function is None else inspect.signature(function).parameters
