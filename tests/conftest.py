@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings, strategies
 
 settings.register_profile(
     "reproducible",
@@ -30,6 +32,27 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("threads")
 
 
+def pytest_sessionstart() -> None:
+    """Let coverage's tracer rest while functions are compiled: it takes a third of that time, and none are ours."""
+    if sys.gettrace() is None or os.environ.get("NUMBA_DISABLE_JIT"):
+        return
+    from numba.core import event
+
+    class Untraced(event.Listener):  # type: ignore[misc]  # numba has no types
+        tracers: ClassVar[list[Any]] = []  # functions are compiled within functions: the outermost has the tracer
+
+        def on_start(self, event: object) -> None:
+            del event
+            self.tracers.append(sys.gettrace())
+            sys.settrace(None)
+
+        def on_end(self, event: object) -> None:
+            del event
+            sys.settrace(self.tracers.pop())
+
+    event.register("numba:compile", Untraced())
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20180317)
@@ -48,6 +71,7 @@ def one_thread() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a test whose fixtures share a folder in one thread: only a test's own `tmp_path` is one for each thread."""
+    strategies.randoms(use_true_random=False).validate()  # loads a module; Python 3.11 parses no two at a time
     for item in items:
         function = getattr(item, "function", None)
         named = () if function is None else inspect.signature(function).parameters

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,13 @@ def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield from run_time_nodes(child)
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """List what a module imports of the package, `from package import submodule` resolved to the submodule."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "legendre")
@@ -102,7 +108,7 @@ def test_the_check_sees_a_forbidden_import(tmp_path: Path) -> None:
         "if TYPE_CHECKING:\n    from legendre.fitting.decompose import decompose\n"
         "def late():\n    from legendre.solvers.loop import run\n"
     )
-    assert list(imports(file)) == ["legendre.results.file_format", "legendre.solvers.loop"]
+    assert imports(file) == ["legendre.results.file_format", "legendre.solvers.loop"]
 
 
 def loaded_by(statement: str) -> set[str]:

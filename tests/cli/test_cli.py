@@ -15,7 +15,7 @@ import pytest
 import legendre as ld
 import legendre.cli.demo
 from legendre.cli import main
-from legendre.cli.demo_flights import busy_fit, run_flights
+from legendre.cli.demo_flights import busy_fit
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
 
@@ -273,17 +273,23 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert run(monkeypatch, capsys, "--version") == (0, f"legendre {ld.__version__}\n", "")
 
 
-def test_the_demo_prints_a_table_and_writes_a_picture(
+def test_the_demo_prints_a_table_and_writes_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn: list[dict[str, FloatArray]] = []
-    draw = legendre.cli.demo.draw
+    figures: list[Any] = []
+    draw, save = legendre.cli.demo.draw, legendre.cli.demo_flights.save
 
     def watched(X: FloatArray, answers: dict[str, FloatArray], path: Path) -> None:
         drawn.append(answers)
         draw(X, answers, path)
 
+    def kept(made: Any, path: Path) -> None:
+        figures.append(made)
+        save(made, path)
+
     monkeypatch.setattr("legendre.cli.demo.draw", watched)
+    monkeypatch.setattr("legendre.cli.demo_flights.save", kept)
     code, out, _ = run(monkeypatch, capsys, "demo", "-o", tmp_path / "demo")
     assert code == 0
     lines = [[word.strip() for word in line.split("│")[1:4]] for line in out.splitlines() if line.startswith("│")]
@@ -301,12 +307,6 @@ def test_the_demo_prints_a_table_and_writes_a_picture(
     assert "336,776 flights by carrier, dest, hour: a 16 x 105 x 20 tensor" in out
     assert "ld.decompose(X), without a basis: grown to 256 parameters, the most for a first look" in out
     assert (tmp_path / "demo" / "flights.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_picture_of_flights_has_names_on_its_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures: list[Any] = []
-    monkeypatch.setattr("legendre.cli.demo_flights.save", lambda made, _: figures.append(made))
-    run_flights(tmp_path)
     axes = {ax.get_title(): ax for ax in figures[0].axes}
     carriers = axes["carrier: 24.6 %"]
     assert [tick.get_text() for tick in carriers.get_xticklabels()] == ["AA", "B6", "DL", "EV", "MQ", "UA", "US"]

@@ -78,23 +78,42 @@ def test_json_of_other_results(
     assert "g2" in shown(path, monkeypatch, capsys)
 
 
-def completed(words: str, tmp_path: Path) -> list[str]:
+TAB = """
+import os, sys
+from legendre.cli import main
+
+for words in sys.argv[1:]:
+    os.environ |= {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
+    sys.argv = ["legendre"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+    print("then")
+"""
+
+
+def completed(tmp_path: Path, *lines: str) -> list[list[str]]:
     """Ask for completions as bash does when the Tab key is pressed after some words."""
-    code = "import sys; sys.argv = ['legendre']; from legendre.cli import main; main()"
-    place = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_LEGENDRE_COMPLETE": "complete_bash"}
+    place = {"_LEGENDRE_COMPLETE": "complete_bash"}
     path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | place | {"PYTHONPATH": path}, cwd=tmp_path, capture_output=True,
-        text=True, check=True,
+        [sys.executable, "-c", TAB, *lines], env=os.environ | place | {"PYTHONPATH": path}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return done.stdout.split()
+    return [found.split() for found in done.stdout.split("then\n")[:-1]]
 
 
 def test_the_tab_key_completes_commands_options_bases_and_solvers(tmp_path: Path) -> None:
-    assert completed("legendre sh", tmp_path) == ["show"]
-    assert "--columns" in completed("legendre fit --c", tmp_path)
-    assert completed("legendre fit X.npy --basis inter", tmp_path) == ["interactions"]
-    assert completed("legendre fit X.npy --solver natural-", tmp_path) == ["natural-cg"]
+    lines = (
+        "legendre sh",
+        "legendre fit --c",
+        "legendre fit X.npy --basis inter",
+        "legendre fit X.npy --solver natural-",
+    )
+    commands, options, bases, solvers = completed(tmp_path, *lines)
+    assert (commands, bases, solvers) == (["show"], ["interactions"], ["natural-cg"])
+    assert "--columns" in options
 
 
 def test_help_names_the_installation_of_completion(

@@ -47,8 +47,10 @@ NAN = float("nan")
 
 @pytest.fixture(autouse=True)
 def double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)  # for all threads; `jax.enable_x64` holds for its own
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 @pytest.fixture

@@ -6,13 +6,16 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from dask.callbacks import Callback
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -223,8 +226,11 @@ def test_a_worker_that_dies_changes_nothing(tmp_path: Path, rng: np.random.Gener
     twin = ld.decompose(X, "B1 + B2(3) + B3(2)")
     risky = X.map_blocks(mortal, folder=tmp_path, dtype=float, meta=np.empty((0, 0, 0)))
     texts: list[str] = []
+    # workers are forked from a process that has imported the libraries, which takes each of them six seconds
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        distributed.utils.get_mp_context().set_forkserver_preload(["distributed.nanny", "dask.array"])
     with (
-        dask.config.set(scheduler=None),
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}, scheduler=None),
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
         distributed.Client(cluster),
     ):
@@ -310,8 +316,8 @@ def test_refusals(name: str) -> None:
         ld.decompose(X, "B1", **named)
 
 
-def test_a_positive_array_is_its_own_support(rng: np.random.Generator) -> None:
-    X = rng.random((6, 4)) + 0.1
+def test_a_positive_array_is_its_own_support() -> None:
+    X = np.random.default_rng(20180317).random((6, 4)) + 0.1  # sums of blocks have the bits of the array's sums
     fit = ld.decompose(da.from_array(X, chunks=3), "B3(1)", support="nonzero")
     assert_array_equal(fit.theta, ld.decompose(X, "B3(1)").theta)
 
@@ -367,3 +373,29 @@ def test_the_benchmark(tmp_path: Path) -> None:
     assert bench.theta is not None
     assert_allclose(bench.theta, twin.theta, atol=1e-6)
     assert row(lines[0]).startswith("| sum, threads |  | DONE |")
+
+
+def test_two_threads_count_their_own_blocks() -> None:
+    """Callbacks of dask that hold for the whole process counted what the other thread read, or were lost."""
+    together = Barrier(2)
+
+    def at_the_same_time(*graph_and_keys: Any, **settings: Any) -> Any:
+        together.wait(60)
+        return dask.get(*graph_and_keys, **settings)
+
+    def counted(n: int) -> list[str]:
+        texts: list[str] = []
+        read(da.ones((10 * n, 10), chunks=10), watch=texts.append)
+        return texts
+
+    alone = [counted(4), counted(9)]
+    with dask.config.set(scheduler=at_the_same_time), ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(counted, (4, 9))) == alone
+
+
+def test_the_callers_own_callbacks_are_called_beside_progress() -> None:
+    done: list[object] = []
+    texts: list[str] = []
+    with Callback(posttask=lambda *task: done.append(task[0])):
+        read(da.ones((40, 30), chunks=10), watch=texts.append)
+    assert len(done) == len(texts) > 12

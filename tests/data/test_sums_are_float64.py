@@ -20,14 +20,14 @@ from oracles import FloatArray
 
 SHAPE = (6, 7)
 N = 3_000  # entries, some seventy to a cell
-RNG = np.random.default_rng(12)
-CELLS = RNG.integers(0, SHAPE, (N, 2))
+CELLS = np.random.default_rng(0).integers(0, SHAPE, (N, 2))
 TYPES = ("float16", "float32", "uint8", "int8", "int16")
 
 
 def numbers(dtype: str) -> Any:
     """Entries whose sums float32 does not hold, or that overflow their own type at once."""
-    drawn = RNG.random(N) + 1e-3 if dtype.startswith("float") else RNG.integers(60, 120, N)
+    rng = np.random.default_rng(0)
+    drawn = rng.random(N) + 1e-3 if dtype.startswith("float") else rng.integers(60, 120, N)
     return drawn.astype(dtype)
 
 
@@ -84,7 +84,7 @@ def test_repeated_cells_are_added_in_float64(form: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
 @pytest.mark.parametrize("support", ["all", "nonzero"])
 def test_a_sparse_tensor_of_any_type_made_by_hand_is_summed_in_float64(dtype: str, support: str) -> None:
-    X = (100 * RNG.random(SHAPE)).astype(dtype)
+    X = (100 * np.random.default_rng(0).random(SHAPE)).astype(dtype)
     X[0, 1] = 0
     cells = np.argwhere(X)
     fit = ld.decompose(ld.SparseTensor(cells, X[X > 0], SHAPE, None, None), ld.interactions(1), support=support)
@@ -113,7 +113,7 @@ def test_kl_and_rmse_are_those_of_float64(form: str, dtype: str) -> None:
     if dtype == "float16" and form not in ("numpy", "by columns", "dask", "torch"):
         pytest.skip("SciPy has no sparse arrays of float16")
     X = (
-        (1.0 + 1e-4 * RNG.random((20, 30))).astype(dtype)
+        (1.0 + 1e-4 * np.random.default_rng(0).random((20, 30))).astype(dtype)
         if dtype == "float32"
         else numbers(dtype)[:600].reshape(20, 30)
     )
@@ -121,14 +121,15 @@ def test_kl_and_rmse_are_those_of_float64(form: str, dtype: str) -> None:
 
 
 def test_a_memory_mapped_float32_is_summed_in_float64(tmp_path: Path) -> None:
-    X = (1.0 + 1e-4 * RNG.random((800, 700))).astype(np.float32)
+    X = (1.0 + 1e-4 * np.random.default_rng(0).random((800, 700))).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
     fit = ld.decompose(np.load(tmp_path / "X.npy", mmap_mode="r"), [[1, 0], [0, 300], [400, 400]])
     check(fit, X.astype(np.float64), kl_error=1e-12)  # the difference of entropies, of half a million terms each
 
 
 def test_base_measures_margins_and_weights_in_float32_are_summed_in_float64() -> None:
-    X, base = (RNG.random(SHAPE).astype(np.float32) for _ in range(2))
+    rng = np.random.default_rng(0)
+    X, base = (rng.random(SHAPE).astype(np.float32) for _ in range(2))
     one, two = (ld.decompose(x, "B1", base=r) for x, r in ((X, base), (X.astype(float), base.astype(float))))
     assert (one.kl, one.rmse, one.theta.tolist()) == (two.kl, two.rmse, two.theta.tolist())
     margins = [np.full(n, 1.0 / n, dtype=np.float32) for n in SHAPE]
@@ -137,7 +138,7 @@ def test_base_measures_margins_and_weights_in_float32_are_summed_in_float64() ->
         ld.balance(x, m, tol=1e-6) for x, m in ((X, margins), (X.astype(float), [m.astype(float) for m in margins]))
     )
     assert_allclose(narrow.tensor(), wide.tensor(), rtol=1e-15)
-    weights = RNG.random(N).astype(np.float32)
+    weights = rng.random(N).astype(np.float32)
     few, many = (
         ld.LegendreDensity("interactions(2)").fit(CELLS, sample_weight=w) for w in (weights, weights.astype(float))
     )
@@ -145,7 +146,7 @@ def test_base_measures_margins_and_weights_in_float32_are_summed_in_float64() ->
 
 
 def test_errors_along_a_growing_basis_and_with_hidden_modes_are_those_of_float64() -> None:
-    X = (1.0 + 1e-4 * RNG.random(SHAPE)).astype(np.float32)
+    X = (1.0 + 1e-4 * np.random.default_rng(0).random(SHAPE)).astype(np.float32)
     one, two = (ld.decompose(x, "adaptive(4)").path for x in (X, X.astype(np.float64)))
     assert [(r.kl, r.rmse) for r in one] == [(r.kl, r.rmse) for r in two]
     hidden = [ld.hidden(x, ld.interactions([(0, 2), (1, 2)]), restarts=1) for x in (X, X.astype(np.float64))]

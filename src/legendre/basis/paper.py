@@ -42,7 +42,7 @@ class B1(Basis):
         return _lines(data, [{k: None} for k in range(len(data.support.shape))])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Sliced(Basis):
     """A basis of l rows, columns or entries of each slice along a mode."""
 
@@ -57,19 +57,28 @@ class _Sliced(Basis):
             raise InvalidBasis(f"{name}({self.l}): l must be at least 1. For no parameters at all use empty().")
         if (not isinstance(self.axis, (int, str)) and not is_whole(self.axis)) or isinstance(self.axis, bool):
             raise InvalidBasis(f"{name}: axis must be an integer or the name of a mode, got {self.axis!r}.")
-        # Python's own integers: NumPy's small ones overflow, and look odd in a summary
-        object.__setattr__(self, "l", int(self.l))
-        if not isinstance(self.axis, str):
-            object.__setattr__(self, "axis", int(self.axis))
+
+    @property
+    def _count(self) -> int:
+        """Return l as Python's own integer: NumPy's small ones overflow."""
+        return int(self.l)
+
+    @property
+    def _axis(self) -> Mode:
+        return self.axis if isinstance(self.axis, str) else int(self.axis)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(l={self._count}, axis={self._axis!r})"
 
     def _slices(self, data: Observation) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        if not isinstance(self.axis, str):
-            return self._numbered(self.axis, data.support.shape)
+        axis = self._axis
+        if not isinstance(axis, str):
+            return self._numbered(axis, data.support.shape)
         name, labels = type(self).__name__, data.labels
         if labels.names is None:
-            raise InvalidBasis(f"{name}: axis={self.axis!r}, but the modes of X have no names: pass names=[...].")
-        return labels.find_mode(self.axis, name, InvalidBasis)
+            raise InvalidBasis(f"{name}: axis={axis!r}, but the modes of X have no names: pass names=[...].")
+        return labels.find_mode(axis, name, InvalidBasis)
 
     def _numbered(self, axis: int, shape: tuple[int, ...]) -> int:
         if not -len(shape) <= axis < len(shape):
@@ -80,7 +89,7 @@ class _Sliced(Basis):
         return axis % len(shape)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class B2(_Sliced):
     """Rows and columns of each slice: one in-slice coordinate in C_k(l), the others 0, every slice.
 
@@ -108,12 +117,12 @@ class B2(_Sliced):
 
     def select(self, data: Observation) -> IntArray:
         slices = self._slices(data)
-        counts = {k: min(self.l, length) for k, length in enumerate(data.support.shape) if k != slices}
+        counts = {k: min(self._count, length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class B3(_Sliced):
     """The l largest entries of each slice. Of equal entries the one first in C order.
 
@@ -141,10 +150,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(self.l, self._slices(data))], data)
+        return _inside([data.largest(self._count, self._slices(data))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {} if isinstance(self.axis, str) else {self._numbered(self.axis, shape): self.l}
+        return {} if isinstance(axis := self._axis, str) else {self._numbered(axis, shape): self._count}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:

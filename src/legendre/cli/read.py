@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from legendre.cli.csv_files import read_matrix, read_rows, read_wide
 from legendre.cli.pick_array import Input, chosen
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
-from legendre.core.npz import Npz
 from legendre.data.readers.archives import is_sparse, read_archive
 from legendre.data.readers.tns import read_tns
 
@@ -99,7 +100,7 @@ def _tensor(path: Path, asked: Asked) -> Any:
 
 def _numpy(path: Path, variable: str | None) -> Any:
     with numpy_file(path) as content:
-        if not isinstance(content, Npz):
+        if isinstance(content, np.ndarray):
             return content
         if variable is not None or not is_sparse(content.files):
             return content[chosen(path, content.files, variable)]

@@ -44,10 +44,10 @@ def sheet(width: float, height: float) -> Figure:
     return made
 
 
-def axes_for(name: str, ax: Axes | None, size: tuple[float, float] | None = None, **settings: str) -> Axes:
+def axes_for(name: str, ax: Axes | None, size: tuple[float, float] | None = None, **properties: str) -> Axes:
     """Return the caller's axes, checked, or those of a new figure."""
     if ax is None:
-        return readable(new_figure(name, size).add_subplot(**settings))
+        return readable(new_figure(name, size).add_subplot(**properties))
     if not hasattr(ax, "annotate"):
         raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     return ax
@@ -79,10 +79,10 @@ def heading(figure: Figure, text: str) -> None:
     figure.suptitle(text, fontsize=LARGE)
 
 
-def colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **settings: Any) -> Any:
+def colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
     """Put a scale of colours beside pictures."""
     first = ax if not isinstance(ax, Sequence) else ax[0]
-    bar = first.figure.colorbar(image, ax=ax, **settings)
+    bar = first.figure.colorbar(image, ax=ax, **properties)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
     bar.set_label(name, size=MEDIUM)

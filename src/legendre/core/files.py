@@ -108,6 +108,6 @@ def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | Npz]:
 def read_arrays(path: str | os.PathLike[str], what: str = "a saved decomposition") -> dict[str, AnyArray]:
     """Read all arrays of an npz file."""
     with numpy_file(path) as content:
-        if not isinstance(content, Npz):
+        if isinstance(content, np.ndarray):
             raise InvalidFile(f"{path} holds a single array; {what} is an .npz file.")
         return {name: content[name] for name in content.files}

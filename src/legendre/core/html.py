@@ -26,7 +26,7 @@ def fragment(tables: Sequence[Table], words: Sequence[str] = (), picture: str = 
     1
     """
     said = "".join(f'<p style="margin: 4px 0;">{escape(word)}</p>' for word in words)
-    shown = "".join(named_table(table) if isinstance(table, NamedValues) else column_table(table) for table in tables)
+    shown = "".join(table.written(named_table, column_table) for table in tables)
     return (
         '<div class="legendre" style="font-size: 13px; line-height: 1.45; max-width: 100%; overflow-x: auto;">'
         f"{said}{shown}{picture}</div>"

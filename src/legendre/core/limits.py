@@ -153,5 +153,5 @@ basis explain best are (faces: 27 ms instead of 79 ms at 2,000 cells, 0.17 s ins
 LARGE_BASIS = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
 LEFT_OUT_SINGLY = 64  # cells up to which they are left out one by one, by what a fit without each loses
 FEW_BOXES = 300  # boxes below which a new factor costs next to nothing
-LONG_MODE = 256  # levels of a mode from which ascent moves one end of an interval at a time
+LONG_ASCENT = 256  # levels of a mode from which ascent to a box moves one end of an interval at a time
 QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from textwrap import wrap
@@ -24,6 +24,11 @@ class NamedValues:
         """Write the table as plain text."""
         return named_values(self.title, self.rows, fit_rule=self.fit_rule)
 
+    def written(self, named: Callable[[NamedValues], str], columns: Callable[[Columns], str]) -> str:
+        """Write the table by the function that is for its kind."""
+        del columns
+        return named(self)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -43,6 +48,11 @@ class Columns:
             lines.insert(1, "-" * max(map(len, lines)))
         lead = ["-" * LEAD_RULE, self.lead] if self.lead else []
         return "\n".join([*([self.title] if self.title else []), *lead, *lines, *self.notes])
+
+    def written(self, named: Callable[[NamedValues], str], columns: Callable[[Columns], str]) -> str:
+        """Write the table by the function that is for its kind."""
+        del named
+        return columns(self)
 
 
 Table = NamedValues | Columns

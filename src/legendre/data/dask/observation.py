@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, TypeVar, cast
@@ -191,8 +190,7 @@ def over_blocks(
     groups = [reduce(joined, answers[i : i + GROUP]) for i in range(0, len(answers), GROUP)]
     client: Any = getattr(get_scheduler(collections=[X]), "__self__", None)
     if not (hasattr(client, "compute") and hasattr(client, "scheduler_info")):  # not that of a cluster
-        with _local_progress(watch, len(answers)):
-            (whole,) = dask.compute(reduce(joined, groups))
+        (whole,) = dask.compute(reduce(joined, groups), **_local_progress(watch, len(answers)))
         return cast(T, whole)
     # the answer of a group is fetched as soon as it is there: what a dying worker takes along is little
     futures = client.compute(groups, retries=RETRIES)
@@ -226,10 +224,14 @@ def _answers(array: Any, compute: Callable[..., T], arguments: dict[str, Any]) -
     return [answer for answer, size in zip(answers.to_delayed().ravel(), sizes.ravel(), strict=True) if size]
 
 
-def _local_progress(watch: Say | None, blocks: int) -> AbstractContextManager[Any]:
-    """Report to `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so."""
+def _local_progress(watch: Say | None, blocks: int) -> dict[str, list[Any]]:
+    """Report to `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so.
+
+    Return what this is for dask's schedulers. They are told beside those callbacks that hold for all computations of
+    the process, not as one of them: it would count the blocks that another thread reads.
+    """
     if watch is None:
-        return nullcontext()
+        return {}
     from dask.callbacks import Callback
 
     def count(key: object, result: object, graph: object, state: Any, worker: object) -> None:  # noqa: ARG001 - dask's
@@ -237,4 +239,4 @@ def _local_progress(watch: Say | None, blocks: int) -> AbstractContextManager[An
         left = sum(len(state[name]) for name in ("ready", "waiting", "running"))
         watch(f"reading X: {blocks * done // max(done + left, 1)} of {blocks} blocks")
 
-    return Callback(posttask=count)  # type: ignore[no-any-return]  # dask is typed in part
+    return {"callbacks": [(None, None, None, count, None), *Callback.active]}

@@ -109,9 +109,9 @@ def _ascended(ground: Ground, model_sums: FloatArray, seeds: BoxList) -> BoxList
     from legendre.core.sums.kernels.boxes import ascend
 
     lo, hi, shape = seeds.lo.copy(), seeds.hi.copy(), np.array(ground.shape)
-    work = len(seeds) * int((np.minimum(shape, limits.LONG_MODE) ** 2).sum())
+    work = len(seeds) * int((np.minimum(shape, limits.LONG_ASCENT) ** 2).sum())
     running = ground.data_sums.ravel(), model_sums.ravel()
-    ascend(work, len(lo), *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, limits.LONG_MODE)
+    ascend(work, len(lo), *running, ground.strides, shape, lo, hi, PASSES, SMALLEST, limits.LONG_ASCENT)
     return BoxList(lo, hi)
 
 

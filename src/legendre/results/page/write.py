@@ -176,16 +176,14 @@ DRAWN = (
 
 def _tables(tables: Sequence[Table]) -> str:
     """Write the tables of a summary, first what was asked for and then what came out."""
-    parts = []
-    for table in tables:
-        if isinstance(table, NamedValues):
-            asked = [row for row in table.rows if row[0] in ASKED]
-            came = [row for row in table.rows if row[0] not in ASKED]
-            head = f"<h3>{escape(table.title)}</h3>" if len(tables) > 1 else ""
-            parts.append(f'{head}<div class="pairs">{_named(asked)}{_named(came)}</div>')
-        else:
-            parts.append(_columns(table))
-    return "".join(parts)
+
+    def pairs(table: NamedValues) -> str:
+        asked = [row for row in table.rows if row[0] in ASKED]
+        came = [row for row in table.rows if row[0] not in ASKED]
+        head = f"<h3>{escape(table.title)}</h3>" if len(tables) > 1 else ""
+        return f'{head}<div class="pairs">{_named(asked)}{_named(came)}</div>'
+
+    return "".join(table.written(pairs, _columns) for table in tables)
 
 
 def _named(rows: Sequence[tuple[str, str]]) -> str:

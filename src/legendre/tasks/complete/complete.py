@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, untied
+from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
@@ -223,7 +223,7 @@ class OnGrid(Basis):
 def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: int | None) -> list[Basis]:
     """Read one basis, or a list of several if there is a way to choose."""
     listed: list[Any] = list(basis) if isinstance(basis, (list, tuple)) else [basis]
-    wrong = [item for item in listed if not isinstance(item, (Basis, str))]
+    wrong = [item for item in listed if not (is_basis(item) or isinstance(item, str))]
     if len(wrong) == len(listed):
         return [_on_grid(as_basis(basis))]  # type: ignore[arg-type]  # a list of cells
     if wrong:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ class WithParams:
     """
 
     _fitted = "decomposition_"  # the attribute that `fit` sets
+    feature_names_in_: AnyArray
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -66,13 +68,19 @@ class WithParams:
         if not self.__sklearn_is_fitted__():
             raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
 
+    def _keep_names(self, names: Sequence[str] | None) -> None:
+        """Keep the names of the columns, as scikit-learn does, or forget those that an earlier fit saw."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
 
 class Estimator(WithParams, ABC):
     """A distribution of rows of observations."""
 
     alpha: float
     decomposition_: Decomposition
-    feature_names_in_: AnyArray
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> FloatArray:
@@ -97,12 +105,6 @@ class Estimator(WithParams, ABC):
         """Return the names of the columns, if fit saw some."""
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else [str(column) for column in names]
-
-    def _keep_names(self, samples: Table | None) -> None:
-        """Keep the names of the columns, as scikit-learn does; there are none where a tensor was given."""
-        vars(self).pop("feature_names_in_", None)
-        if samples is not None and samples.text_names is not None:
-            self.feature_names_in_ = np.array(samples.text_names, dtype=object)
 
     def _pseudo_count(self) -> float:
         if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):

@@ -160,7 +160,7 @@ class BoltzmannMachine(Estimator):
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         self.categories_ = variables.categories
-        self._keep_names(samples)
+        self._keep_names(None if samples is None else samples.text_names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
         found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])

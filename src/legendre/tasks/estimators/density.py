@@ -111,7 +111,7 @@ class LegendreDensity(Estimator):
         basis = interactions(min(int(self.basis), len(shape))) if is_whole(self.basis) else as_basis(self.basis)
         self.decomposition_ = decompose(table, basis, tol=self.tol)
         self.columns_, self.n_features_in_ = columns, len(columns)
-        self._keep_names(samples)
+        self._keep_names(samples.text_names)
         return self
 
     def _labels(self) -> Labels:

@@ -89,7 +89,6 @@ class LegendreTransformer(WithParams):
     basis_: IntArray
     shape_: tuple[int, ...]
     n_features_in_: int
-    feature_names_in_: AnyArray
     _fitted = "basis_"
     _container: str | None = None
     _form: tuple[int, ...]  # of a sample as `fit` got it: a slice, or a row
@@ -115,9 +114,7 @@ class LegendreTransformer(WithParams):
         self.basis_ = self._chosen(slices, recipe)
         self.shape_, self.n_features_in_ = slices.shape, slices.n_cells
         self._form, self._labels = tuple(slices.values.shape[1:]), slices.labels
-        vars(self).pop("feature_names_in_", None)
-        if slices.names is not None:
-            self.feature_names_in_ = np.array(slices.names, dtype=object)
+        self._keep_names(slices.names)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -65,8 +65,6 @@ def read_formula(
     >>> sorted("".join(sorted(term)) for term in read_formula("(a + b + c)^2 - a:b", "abc").terms)
     ['a', 'ac', 'b', 'bc', 'c']
     """
-    if isinstance(formula, Model):
-        return formula
     known = (*names, *dropped)
     if not isinstance(formula, str):
         return _listed(formula, known).without(dropped)

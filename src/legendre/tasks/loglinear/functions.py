@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any
 
 from legendre.basis import ties
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, is_basis
 from legendre.basis.features import features as features_of
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
 from legendre.core.labels import Labels
@@ -40,7 +40,7 @@ class FunctionTerm:
             return TERM_FUNCTIONS[self.name](self, labels)
         if self.feature is LOST:
             raise InvalidQuery(f"the feature {self.name!r} is not in the file that this model was loaded from.")
-        if isinstance(self.feature, Basis):
+        if is_basis(self.feature):
             return self.feature
         return features_of({str(self): self.feature}, modes=self.args or None)
 
@@ -64,10 +64,11 @@ def called(name: str, args: tuple[Any, ...], keywords: Any, features: Mapping[st
     """Return a function that a formula names, one of the caller's own among them."""
     if name in features:
         feature = features[name]
-        if keywords or (args and isinstance(feature, Basis)) or not all(isinstance(arg, str) for arg in args):
+        whole = is_basis(feature)
+        if keywords or (args and whole) or not all(isinstance(arg, str) for arg in args):
             raise InvalidBasis(
                 f"the formula {formula!r}: the feature {name} takes names of variables only"
-                + (", and none where it is a basis." if isinstance(feature, Basis) else ".")
+                + (", and none where it is a basis." if whole else ".")
             )
         return FunctionTerm(name, args, (), feature)
     if name not in TERM_FUNCTIONS:

@@ -13,7 +13,6 @@ from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
 from legendre.core.types import FloatArray
 from legendre.data.checks import support_mask
-from legendre.data.contingency_table import ContingencyTable
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import read
@@ -114,7 +113,7 @@ def loglinear(
     variables = listed_variables(variables, "loglinear")
     if missing not in ("refuse", "drop", "em"):
         raise InvalidSamples(f'loglinear(missing={missing!r}): it is "refuse", "drop" or "em".')
-    framed = not isinstance(data, ContingencyTable) and has_rows(data, variables, counts)
+    framed = has_rows(data, variables, counts)
     if not framed and (left := left_side(formula)) is not None:
         raise InvalidBasis(
             f"the formula {formula!r} names {left!r} before ~, but a {type(data).__name__} is read as a table, which "
@@ -125,9 +124,10 @@ def loglinear(
         if rows.complete < rows.total:
             return _partial(rows, formula, features, offset, support, hierarchical, settings)
         whole = checked_table(rows.patterns[0].counts, rows.origin, rows.notes)
-        data, variables, counts = replace(whole, dropped=rows.dropped), None, None
+        data, variables, counts, framed = replace(whole, dropped=rows.dropped), None, None, False
+    named = _of_frame(formula, counts, variables, features) if framed else (variables, counts)
     how = "refuse" if missing == "em" else missing
-    X = _table(data, formula, counts, variables, features, levels=levels, names=names, missing=how)
+    X = data if _on_list(data) else table(data, *named, levels=levels, names=names, missing=how)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
     model = _model(formula, called, features, getattr(X, "dropped", ()))
@@ -169,17 +169,13 @@ def _partial(
     return fitted_partial(Incomplete(rows, mask, base), model, rows.names, hierarchical, settings)
 
 
-def _table(data: Any, formula: Any, counts: Any, variables: Any, features: Any, **settings: Any) -> Any:
-    """Read the table; of a data frame over the variables that the formula names."""
-    if isinstance(data, SparseTensor) and beyond_memory(data.shape) is not None:
-        if data.names is None:
-            raise InvalidTensor(
-                "loglinear: this table is too large to be written out, and its variables have no names."
-            )
-        return data
-    if isinstance(data, ContingencyTable) or not has_rows(data, variables, counts):
-        return table(data, variables, counts, **settings)
-    return table(data, *_of_frame(formula, counts, variables, features), **settings)
+def _on_list(data: Any) -> bool:
+    """Whether the table is a list of cells that is too large to be written out: its variables must have names."""
+    if not isinstance(data, SparseTensor) or beyond_memory(data.shape) is None:
+        return False
+    if data.names is None:
+        raise InvalidTensor("loglinear: this table is too large to be written out, and its variables have no names.")
+    return True
 
 
 def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:

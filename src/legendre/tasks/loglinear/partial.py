@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
@@ -81,20 +81,17 @@ class PartialLogLinear(LogLinear):
 
     format: ClassVar[str] = "legendre-partial-loglinear"
 
-    @property
-    def _found(self) -> PartialInference:
-        assert isinstance(self.inference, PartialInference)
-        return self.inference
+    inference: PartialInference
 
     @property
     def rows(self) -> PartialTable:
         """The rows, by which variables they have."""
-        return self._found.rows.table
+        return self.inference.rows.table
 
     @property
     def residual(self) -> float:
         """The largest entry of the gradient of the log-likelihood per row."""
-        return self._found.ascent.residual
+        return self.inference.ascent.residual
 
     @property
     def converged(self) -> bool:
@@ -104,12 +101,12 @@ class PartialLogLinear(LogLinear):
     @property
     def log_likelihoods(self) -> tuple[float, ...]:
         """The log-likelihood after each round, without constants."""
-        return self._found.ascent.path
+        return self.inference.ascent.path
 
     @property
     def missing_information(self) -> float:
         """The largest share of information that the missing values took away; NaN where fitted counts tend to 0."""
-        return float(self._found.missing_shares.max(initial=0.0))
+        return float(self.inference.missing_shares.max(initial=0.0))
 
     @property
     def local_maximum(self) -> bool:
@@ -123,14 +120,14 @@ class PartialLogLinear(LogLinear):
         The saturated maximum is known to within its gap. A model with degrees of freedom left reaches it only where
         the two likelihoods differ by no more than rounding errors of their sums.
         """
-        reference, reached = self._found.reference, self.log_likelihoods[-1]
-        known = 0.0 if self._found.df else 10.0 * close(self.fit.total)
+        reference, reached = self.inference.reference, self.log_likelihoods[-1]
+        known = 0.0 if self.inference.df else 10.0 * close(self.fit.total)
         return reference.log_likelihood + reference.gap - reached <= known + blur(reached)
 
     @cached_property
     def mcar(self) -> LikelihoodRatio:
         """The test that values are missing completely at random (Little 1988; for tables Fuchs 1982)."""
-        found = self._found
+        found = self.inference
         margins = margins_on(self.rows, found.fit.model.support.cells())
         best = sum(_apart(margin) for margin in margins)
         df = sum(len(np.unique(margin.entry)) - 1 for margin in margins) - free_probabilities(margins)
@@ -149,12 +146,12 @@ class PartialLogLinear(LogLinear):
 
     def refitted(self, model: Model) -> LogLinear:
         """Fit another model to the same rows."""
-        return fitted_partial(self._found.rows, model, self.names, self.hierarchical, self.settings)
+        return fitted_partial(self.inference.rows, model, self.names, self.hierarchical, self.settings)
 
     def against(self, large: LogLinear) -> LikelihoodRatio:
         """Test this model against a larger one of the same rows that contains it."""
         self.check_alike(large)
-        if not isinstance(large, PartialLogLinear) or not self.same_table(large):
+        if not self.same_table(large):
             raise InvalidQuery(f"{self.formula} and {large.formula} are models of different rows.")
         check_same_space(self.fit, large.fit)
         check_nested(self.fit, large.fit)
@@ -164,10 +161,10 @@ class PartialLogLinear(LogLinear):
                 f"{large.formula} contains {self.formula}, but its likelihood is lower by {-gain:.3g}: its fit ended "
                 "at another maximum, so that the two cannot be compared."
             )
-        df = large._found.identified - self._found.identified
+        df = large.inference.identified - self.inference.identified
         return LikelihoodRatio(max(2.0 * gain, 0.0), df, chi_square_p(max(2.0 * gain, 0.0), df))
 
-    def same_table(self, other: LogLinear) -> bool:
+    def same_table(self, other: LogLinear) -> TypeGuard[PartialLogLinear]:
         """Whether another model is one of the same rows."""
         if not isinstance(other, PartialLogLinear) or self.names != other.names or self.fit.shape != other.fit.shape:
             return False
@@ -181,7 +178,7 @@ class PartialLogLinear(LogLinear):
         return super().tables(rows) if self.local_maximum else [self._head()]
 
     def _tests(self) -> list[tuple[str, str]]:
-        found, mcar = self._found, self.mcar
+        found, mcar = self.inference, self.mcar
         said = [
             ("rows", _rows(self.rows)),
             ("G2", tested(found.g2, found.df, found.g2_p_value)),

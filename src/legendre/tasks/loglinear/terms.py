@@ -12,7 +12,6 @@ from legendre.basis.basis import Basis, cells, empty
 from legendre.basis.interactions import block, interactions
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
-from legendre.model.margins import decomposable
 from legendre.tasks.loglinear.formula import Model, Term
 from legendre.tasks.loglinear.words import quoted
 
@@ -88,9 +87,3 @@ def written_out(model: Model, labels: Labels, names: tuple[str, ...], *, hierarc
     """Return a model with all of its terms, and its basis."""
     whole = hierarchical_model(model) if hierarchical else replace(model, removed=frozenset())
     return whole, basis_of(whole, labels, names, hierarchical=hierarchical)
-
-
-def is_decomposable(terms: frozenset[Term], names: Sequence[str]) -> bool:
-    """Whether the cliques of a hierarchical model form a tree, and every clique is a generator."""
-    place = {name: k for k, name in enumerate(names)}
-    return decomposable([tuple(place[name] for name in group) for group in generators(terms, names)])
