@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
+from legendre.core import limits
 from legendre.core.memory import size_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.sparse import Sparse, observe_rows
@@ -213,6 +214,13 @@ def test_a_point_from_a_file_has_no_messages_and_they_are_passed_again(rng: np.r
     assert_allclose(JunctionEngine(model).fisher(read), ReferenceEngine(model).fisher(point), atol=1e-14)
 
 
+def test_modes_of_few_levels_are_swept_without_the_compiler() -> None:
+    """All pairs of eight columns compiled for 4 s, and then took longer than NumPy does."""
+    for shape, numpy in [((4, 4, 5, 5, 6, 6, 7, 8), True), ((4, 4, 5, 5, 6, 6, 7, 9), False), ((8,) * 7, False)]:
+        pairs = ld.interactions(2).select(observe_rows(np.zeros((1, len(shape)), dtype=np.int64), np.ones(1), shape))
+        assert isinstance(engine_for(model_of(shape, pairs)), ReferenceEngine) is numpy
+
+
 def test_the_engine_is_chosen_by_size_and_width() -> None:
     assert isinstance(engine_for(model_of((2,) * 100, pairwise(100, chain(100)))), JunctionEngine)
     assert isinstance(engine_for(model_of((2,) * 21, pairwise(21, chain(21)))), JunctionEngine)
@@ -364,6 +372,46 @@ def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
     assert fit.status is ld.Status.UNDECIDED
+
+
+TREES = [[(0, 1), (1, 2)], [(2, 0), (3, 0), (1, 3)], [(0, 1), (2, 3)], [(1, 3, 0), (2, 3)], [(0,), (1, 2), (3,)]]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=str)
+@pytest.mark.parametrize("merging", [0, 1000])
+@pytest.mark.usefixtures("on_cliques", "one_thread")
+def test_an_empty_pair_of_a_dense_x_is_seen_in_the_tables(
+    tree: list[Any], merging: int, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    """A dense X of more than 33 million cells ended UNDECIDED, the same entries as a list at the boundary."""
+    X = rng.poisson(2.0, (4, 3, 5, 3)).astype(np.float64)
+    X[1, :, :, 2] = X[:, 2, 3] = X[2, 0] = X[:, 0, :, 1] = X[2, :, :, 0] = 0.0
+    basis = ld.interactions(tree)
+    for name, value in {"LARGEST_GRID": 0, "COMPILED_CELLS": 1, "MERGING": merging or 16}.items():
+        monkeypatch.setattr(limits, name, value)
+    dense, listed = ld.decompose(X, basis), ld.decompose(ld.from_coords(np.argwhere(X), X[X > 0], X.shape), basis)
+    assert dense.model.space.form == "cliques"
+    assert (dense.status, dense.solver, dense.rank) == (listed.status, listed.solver, listed.rank)
+    assert (dense.n_vanishing, dense.residual < 1e-14) == (listed.n_vanishing, True)
+    assert_allclose([dense.kl, dense.rmse], [listed.kl, listed.rmse], rtol=1e-12)
+    monkeypatch.undo()
+    exact = ld.decompose(X, basis)
+    assert dense.status is exact.status
+    assert_allclose(dense.tensor(), exact.tensor(), atol=1e-8)
+    assert dense.n_vanishing == exact.n_vanishing
+
+
+def test_a_tree_of_many_parameters_takes_tables_where_no_grid_shows_what_vanishes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its parameters are too many to carry through the tables, which a closed form need not do."""
+    shape, basis = (120, 110, 100), ld.interactions([(0, 1), (1, 2)])
+    cells = basis.select(observe_rows(np.zeros((1, 3), dtype=np.int64), np.ones(1), shape))
+    assert model_of(shape, cells).space.form == "grid"
+    monkeypatch.setattr(limits, "LARGEST_GRID", 1 << 20)
+    model = model_of(shape, cells)
+    assert model.space.form == "cliques"
+    assert isinstance(engine_for(model), JunctionEngine)
 
 
 # ---------------------------------------------------------------- order 100

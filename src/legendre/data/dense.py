@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -90,6 +91,19 @@ class Dense(Observation):
                 sums = self._merged_onto(quotient, group)
                 margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
         return [margins[k] for k in range(len(self.shape))]
+
+    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
+        """Sum X onto the modes of all sets together where that leaves little of it; else half of the sets at a time."""
+        shape, every = quotient.merged_shape, range(len(self.shape))
+        modes = sorted(set().union(*groups))
+        if len(groups) > 1 and math.prod(shape[k] for k in modes) * limits.MERGING > self.values.size:
+            half = len(groups) // 2
+            return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
+        sums, out = self._merged_onto(quotient, modes), []
+        for group in groups:
+            table = sums.sum(axis=tuple(k for k in every if k not in group))
+            out.append(table.transpose(np.argsort(np.argsort(group))))
+        return out
 
     def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
         """Sum X over the boxes of some modes and over everything in the others."""

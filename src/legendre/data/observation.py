@@ -113,6 +113,13 @@ class Observation(ABC):
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over each interval of each mode."""
 
+    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray] | None:  # noqa: ARG002
+        """Sum X over the boxes of each of some sets of modes, in their order; ``None`` where X cannot be read for that.
+
+        Only where Omega is the full grid; entries of an X that is a list are summed elsewhere.
+        """
+        return None
+
     @abstractmethod
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
         """Sum X over all that lies at or above each of some boxes (k x N), without a grid."""

@@ -9,6 +9,7 @@ from legendre.engines.junction import JunctionEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
+from legendre.model.cliques.tables import saturated
 from legendre.model.model import Model
 
 
@@ -26,10 +27,11 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return CellListEngine(model)
     if model.one_body:
         return ProductEngine(model)
-    if space.form == "cliques" and (k <= limits.LARGEST_MATRIX or not (space.formable and space.whole)):
+    if space.form == "cliques" and (
+        k <= limits.LARGEST_MATRIX or not (space.formable and space.whole) or saturated(space.tables)
+    ):
         return JunctionEngine(model)
-    short = max(space.quotient.merged_shape) <= limits.SHORT_MODE
-    if space.n_cells <= (limits.SHORT_MODE_CELLS if short else limits.NUMPY_CELLS) and k <= limits.NUMPY_BASIS:
+    if space.n_cells <= _numpy_cells(max(space.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
     if model.device is not None:
         from legendre.engines.device import DeviceEngine
@@ -46,6 +48,13 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
     check_room(space.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
     return DenseEngine(model)
+
+
+def _numpy_cells(longest: int) -> int:
+    """Return the number of merged cells up to which NumPy sweeps, by the levels of the longest mode."""
+    if longest <= limits.SHORT_MODE:
+        return limits.SHORT_MODE_CELLS
+    return limits.NUMPY_CELLS * (limits.FEW_LEVELS_GAIN if longest <= limits.FEW_LEVELS else 1)
 
 
 def slabs_pay(model: Model, *, products: bool) -> bool:

@@ -102,25 +102,35 @@ class SortedBasis:
     modes: IntArray
     order: IntArray
     flat: IntArray
-    cells: IntArray
-    corner: IntArray
+    model: Model
 
     @classmethod
     def of(cls, model: Model) -> SortedBasis:
         shape = model.quotient.merged_shape
         rows, width = shape[0], math.prod(shape[1:])
-        strides = np.cumprod((1, *shape[:0:-1]))[::-1].astype(np.int64)
-        place = model.positions @ strides
+        place = np.zeros(len(model.positions), dtype=np.int64)
+        for column, length in zip(model.positions.T, shape, strict=True):
+            place *= length
+            place += column
         order = np.argsort(place, kind="stable")
-        flat = place[order]
         return cls(
             weights=np.ascontiguousarray(model.weights).reshape(rows, width),
             modes=np.array(shape[1:], dtype=np.int64),
             order=order,
-            flat=flat,
-            cells=np.ascontiguousarray(model.positions[order]),
-            corner=np.ascontiguousarray((model.positions * strides).T),
+            flat=place[order],
+            model=model,
         )
+
+    @cached_property
+    def cells(self) -> IntArray:
+        """The cells of the basis in the order of their places, for the preconditioner."""
+        return np.ascontiguousarray(self.model.positions[self.order])
+
+    @cached_property
+    def corner(self) -> IntArray:
+        """By mode, what each cell's coordinate adds to its place: joins are read with that, for Fisher matrices."""
+        strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
+        return np.ascontiguousarray((self.model.positions * strides).T)
 
     def scattered(self, vector: FloatArray) -> FloatArray:
         """Put a vector, in the order of the basis, on its cells; zero elsewhere."""

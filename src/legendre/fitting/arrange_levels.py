@@ -30,6 +30,7 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, Orders
 from legendre.fitting.adaptive.grow import grow
+from legendre.results.growth_path import on_grid
 
 Unordered = Sequence[Mode] | Mapping[Any, Any] | Mode | None
 """Modes whose levels have no order, or a mapping of modes to orders of their levels; ``None``: by their labels."""
@@ -196,4 +197,5 @@ def _turn(order: Orders, modes: Sequence[int]) -> list[IntArray | None]:
 
 
 def _trial(data: Observation) -> float:
-    return grow(Adaptive(max(1, min(TRIAL, data.support.n_cells // 8)), swaps=0), data).rounds[-1].kl
+    grown = grow(Adaptive(max(1, min(TRIAL, data.support.n_cells // 8)), swaps=0), data)
+    return on_grid(grown.rounds[-1:], data)[0].kl

@@ -28,7 +28,7 @@ from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
 from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
-from legendre.results.growth_path import Round
+from legendre.results.growth_path import GrowthPath, Round, on_grid
 from legendre.results.inference.criteria import rounds_judged
 from legendre.solvers.before.faces import Face
 from legendre.solvers.before.rank import same_on_face
@@ -71,11 +71,20 @@ def _grown(
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    last = growth.rounds[-1]
-    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
-    path = (*growth.rounds[:-1], end)
     ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
-    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit), ranking=ranking)
+    return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
+
+
+def _path(rounds: tuple[Round, ...], fit: Decomposition) -> GrowthPath:
+    return GrowthPath(len(rounds), partial(_measured_path, rounds, fit))
+
+
+def _measured_path(rounds: tuple[Round, ...], fit: Decomposition) -> tuple[Round, ...]:
+    """Measure the rounds on X; the last one is the fit itself."""
+    last, data = rounds[-1], fit.data
+    assert data is not None
+    end = replace(Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total), held_out=last.held_out, spread=last.spread)
+    return rounds_judged((*on_grid(rounds[:-1], data), end), fit)
 
 
 def _grown_boxes(
@@ -84,8 +93,7 @@ def _grown_boxes(
     """Grow the boxes, then fit them exactly; keep the rounds."""
     growth = grow_boxes(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta, record=record)
-    path = (*growth.rounds[:-1], Round.measured(fit.n_params, fit.kl, fit.rmse, fit.total))
-    return replace(fit, recipe=repr(recipe), path=rounds_judged(path, fit))
+    return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit))
 
 
 def fit_on(

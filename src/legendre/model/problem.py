@@ -14,7 +14,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import clique_sums, mode_margins, mode_tables
+from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 
@@ -68,8 +68,7 @@ class Problem:
         space, merged = model.space, MergedData(data, model)
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable):
             return cls(data, model, frozen(space.above(merged.values)), merged)
-        if data.entries is not None and space.form == "cliques":
-            sums = clique_sums(data.entries, space.tables, data.total)
+        if space.form == "cliques" and (sums := _tables_of(data, space.tables)) is not None:
             return cls(
                 data, model, frozen(space.on_params(space.tables.sums_above(sums))), merged, clique_sums=frozen(sums)
             )
@@ -137,6 +136,9 @@ class Problem:
             return True
         if self.clique_sums is not None:  # the product of the tables' margins has eta_hat: is it positive?
             return bool((self.clique_sums > 0).all())
+        entries = self.data.entries
+        if entries is not None and not entries.even and len(entries.cells) <= len(self.model.basis):
+            return False  # too few for the bottom and every cell of B
         # where the bottom and every cell of B have data, the observed cells alone make B independent
         cells = np.concatenate([np.zeros((1, self.model.basis.shape[1]), dtype=np.int64), self.model.basis])
         return bool((self.data.at(cells) > 0).all())
@@ -147,6 +149,20 @@ class Problem:
             return self
         model = self.model.on_face(alive).with_columns(columns)
         return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))
+
+
+def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:
+    """Sum P over the cells of the cliques' tables, where X is a list of entries, or has zeros and is in memory.
+
+    Of an X without zeros no cell vanishes, so that the sums above the cells of B, one pass over X, are all that is
+    needed.
+    """
+    if data.entries is not None:
+        return clique_sums(data.entries, tables, data.total)
+    if data.positive:
+        return None
+    sums = data.tables(tables.quotient, [clique.modes for clique in tables.tree.cliques])
+    return None if sums is None else laid_out(tables, sums) / data.total
 
 
 def within(positions: IntArray, modes: Modes) -> IntArray:

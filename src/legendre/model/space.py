@@ -26,7 +26,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import on_grid, parts_of
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Tables
+from legendre.model.cliques.tables import Tables, saturated
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,11 +276,14 @@ def _full(quotient: Quotient, positions: IntArray) -> Space:
         return grid
     only = n > limits.MOST_SWEPT or len(quotient.shape) > limits.MOST_AXES
     tree = cliques_of(positions, quotient.merged_shape)
-    if only and not tree.fits:
+    if not tree.fits and only:
         raise InvalidBasis(tree.trouble())
-    carried = tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY  # on a grid G takes no more than eta
+    tables = Tables(quotient, positions, tree)
+    # a closed form takes no G, and only tables show what vanishes; on a grid G takes no more than eta
+    closed = tree.fits and n > limits.LARGEST_GRID and saturated(tables)
+    carried = 0 if closed else tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY
     pays = only or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n
-    return Cliques(quotient, positions, tables=Tables(quotient, positions, tree)) if tree.fits and pays else grid
+    return Cliques(quotient, positions, tables=tables) if tree.fits and pays else grid
 
 
 def _of_points(quotient: Quotient, positions: IntArray, points: IntArray) -> Space:

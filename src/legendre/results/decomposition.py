@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -86,8 +86,8 @@ class Decomposition(Refits):
 
     Notes
     -----
-    `kl` and `rmse` read X when they are first used. A small X is copied; one of half a million cells or more is held by
-    reference: use them before you change it.
+    `kl`, `rmse` and `path` read X when they are first used. A small X is copied; one of half a million cells or more is
+    held by reference: use them before you change it.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Decomposition(Refits):
     tol: float
     recipe: str
     data: Observation | None = None
-    path: tuple[Round, ...] = ()
+    path: Sequence[Round] = ()
     refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
     stored: dict[str, float] = field(default_factory=dict)

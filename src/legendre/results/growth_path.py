@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from typing import overload
 
 import numpy as np
 
+from legendre.core.cached import cached_property
 from legendre.core.types import AnyArray, FloatArray
+from legendre.data.observation import Observation
 from legendre.results.file_format import Archive
 
 PLAIN, FULL = 5, 7  # columns of rounds in a file, without and with held-out losses
@@ -58,6 +61,69 @@ class Round:
         """Add the criteria to the size of a basis and how well it fits."""
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
+
+
+@dataclass(frozen=True)
+class RoundOfBoxes(Round):
+    """A round on a coarser grid: KL is between boxes of X, to which the entropy of X within boxes is to be added."""
+
+    negentropy: float = math.nan  # of the boxes
+    total: float = math.nan  # the sum of X
+
+    @classmethod
+    def of(cls, step: Round, negentropy: float, total: float) -> RoundOfBoxes:
+        """Take a round that was measured on a tensor of boxes."""
+        criteria = step.aic, step.bic, step.held_out, step.spread
+        return cls(step.n_params, step.kl, math.nan, *criteria, negentropy, total)
+
+
+def on_grid(rounds: Sequence[Round], data: Observation) -> tuple[Round, ...]:
+    """Restate rounds that were measured between boxes for every cell of X, which is read for that; RMSE is unknown."""
+    if not any(isinstance(step, RoundOfBoxes) for step in rounds):
+        return tuple(rounds)
+    negentropy = data.negentropy()
+    return tuple(_with_entropy(step, negentropy) if isinstance(step, RoundOfBoxes) else step for step in rounds)
+
+
+def _with_entropy(step: RoundOfBoxes, negentropy: float) -> Round:
+    """Add the entropy of X within boxes."""
+    within = negentropy - step.negentropy
+    deviance = 2.0 * step.total * within
+    criteria = step.aic + deviance, step.bic + deviance
+    return Round(step.n_params, step.kl + within, math.nan, *criteria, step.held_out, step.spread)
+
+
+@dataclass(frozen=True, eq=False)
+class GrowthPath(Sequence[Round]):
+    """The rounds that led to a fit, measured when one of them is first looked at: that reads X, twice."""
+
+    length: int
+    measure: Callable[[], tuple[Round, ...]]
+
+    @cached_property
+    def _rounds(self) -> tuple[Round, ...]:
+        return self.measure()
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, place: int) -> Round: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Round, ...]: ...
+    def __getitem__(self, place: int | slice) -> Round | tuple[Round, ...]:
+        """Return a round, or several as a tuple."""
+        return self._rounds[place]
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the rounds with those of another path, or of a tuple."""
+        return isinstance(other, tuple | GrowthPath) and self._rounds == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._rounds)
+
+    def __repr__(self) -> str:
+        return repr(self._rounds)
 
 
 def pack_rounds(path: Sequence[Round]) -> FloatArray:

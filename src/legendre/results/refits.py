@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -19,7 +19,7 @@ from legendre.results.questions import Questions
 class Refits(Questions):
     """What is fitted again; see `Decomposition` for the fields."""
 
-    path: tuple[Round, ...]
+    path: Sequence[Round]
     refit: Callable[..., Any] | None
     ranking: Callable[[], IntArray] | None
 

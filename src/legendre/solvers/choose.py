@@ -59,7 +59,8 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     if model.one_body:
         return [Closed(), newton] if seen else [newton]
     space = model.space
-    if not problem.merged.known or (space.form == "cliques" and not space.whole):
+    known_in_tables = space.form == "cliques" and (problem.clique_sums is not None or not space.whole)
+    if not problem.merged.known or known_in_tables:
         tree = space.form == "cliques" and saturated(space.tables)
         return [Closed(), newton] if seen and tree else [newton]
     # scaling forms a grid; where that is costly the slab engine does without

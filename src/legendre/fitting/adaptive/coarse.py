@@ -1,7 +1,8 @@
 """Growing on a grid too large to score every cell of: candidates are the corners of a coarser grid.
 
-X is merged onto boxes whose sides hold about the same share of it; with the number of cells of each box as its base
-measure the problem on the boxes is exactly the same problem for every basis of their corners.
+X is merged onto boxes whose sides hold about the same share of it, and then intervals are joined whose slices are
+alike. With the number of cells of each box as its base measure the problem on the boxes is exactly the same problem for
+every basis of their corners.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
 from legendre.data.support import Support
-from legendre.results.growth_path import Round
+from legendre.results.growth_path import Round, RoundOfBoxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +40,9 @@ class Coarse:
         return np.stack(columns, axis=1).astype(np.int64)
 
     def rounds(self, rounds: tuple[Round, ...], data: Observation) -> tuple[Round, ...]:
-        """Restate rounds for the whole grid: the entropy of X within boxes adds to KL; RMSE is not known."""
-        within = data.negentropy() - self.data.negentropy()
-        deviance = 2.0 * data.total * within
-        return tuple(
-            replace(r, kl=r.kl + within, rmse=float("nan"), aic=r.aic + deviance, bic=r.bic + deviance) for r in rounds
-        )
+        """Mark rounds as measured between boxes of X; `on_grid` restates them for the grid when somebody asks."""
+        negentropy = self.data.negentropy()
+        return tuple(RoundOfBoxes.of(step, negentropy, data.total) for step in rounds)
 
 
 def too_large(data: Observation) -> bool:
@@ -81,20 +79,39 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
             f"X's, {data.shape}, at most {limits.COARSE_BOXES * limits.NAMED_BOXES:,} can be scored. "
             "Name fewer coordinates."
         )
-    if named is None:
-        quotient = _quantiles(data, quotient)
+    boxes = _chosen_boxes(data, recipe, quotient) if named is None else Boxes.of(data, quotient)
+    quotient = boxes.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, start=Cells(quotient.boxes(start)), candidates=candidates)
-    return Coarse(_merged(data, quotient), on_corners, quotient)
+    return Coarse(boxes.observed(data), on_corners, quotient)
 
 
-def _merged(data: Observation, quotient: Quotient) -> Dense:
-    """Sum X over boxes; the base measure of a box is its number of cells of Omega."""
-    weights, values = _cells_in(data.support, quotient), data.merged(quotient)
-    inside = weights > 0
-    support = Support(quotient.merged_shape, None if inside.all() else inside)
-    positive = bool((values[inside] > 0).all())
-    return Dense(support, frozen(weights), None, data.total, positive, values=frozen(values))
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """X summed over boxes."""
+
+    quotient: Quotient
+    values: FloatArray  # the sum of X over each box
+
+    @classmethod
+    def of(cls, data: Observation, quotient: Quotient) -> Boxes:
+        """Sum X: one pass over it."""
+        return cls(quotient, data.merged(quotient))
+
+    def observed(self, data: Observation) -> Dense:
+        """Return the boxes as a tensor; the base measure of a box is its number of cells of Omega."""
+        weights = _cells_in(data.support, self.quotient)
+        inside = weights > 0
+        support = Support(self.quotient.merged_shape, None if inside.all() else inside)
+        positive = bool((self.values[inside] > 0).all())
+        return Dense(support, frozen(weights), None, data.total, positive, values=frozen(self.values))
+
+    def without(self, gone: list[IntArray]) -> Boxes:
+        """Join intervals: leave out some cuts of each mode, given by their numbers."""
+        kept = [np.delete(np.arange(len(cut)), less) for cut, less in zip(self.quotient.cuts, gone, strict=True)]
+        cuts = tuple(cut[keep] for cut, keep in zip(self.quotient.cuts, kept, strict=True))
+        joining = Quotient(self.quotient.merged_shape, tuple(kept))
+        return Boxes(Quotient(self.quotient.shape, cuts), joining.merge(self.values))
 
 
 def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
@@ -102,6 +119,75 @@ def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
         return volumes(quotient)
     counts = np.bincount(quotient.flat_boxes(support.points), minlength=quotient.n_merged)
     return counts.astype(np.float64).reshape(quotient.merged_shape)
+
+
+def _chosen_boxes(data: Observation, recipe: Adaptive, fixed: Quotient) -> Boxes:
+    """Choose boxes by the mass of the levels, then join what is alike, the more the fewer parameters are wanted.
+
+    A grid whose cells all fit stays as it is, and so do boxes of a sample space that is a list of cells.
+    """
+    boxes = Boxes.of(data, _quantiles(data, fixed))
+    if data.support.points is not None or boxes.quotient.n_merged == math.prod(data.shape):
+        return boxes
+    most, least = limits.COARSE_BOXES // limits.JOINED_BOXES, limits.COARSE_BOXES // limits.FEWEST_BOXES
+    wanted = recipe.size * limits.BOXES_PER_PARAMETER if isinstance(recipe.size, int) else most
+    return joined(boxes, fixed, min(most, max(wanted, least)))
+
+
+def joined(boxes: Boxes, fixed: Quotient, most: int) -> Boxes:
+    """Join neighbouring intervals whose slices are alike until at most `most` boxes are left.
+
+    The cuts of `fixed` stay, and one cut of every mode that is cut. In each pass an interval is joined with at most one
+    neighbour: what a pass joins it has compared.
+    """
+    while boxes.quotient.n_merged > most:
+        gone = _apart(_missed_least(boxes, fixed, most), boxes.quotient.merged_shape)
+        if not any(map(len, gone)):
+            break
+        boxes = boxes.without(gone)
+    return boxes
+
+
+def _missed_least(boxes: Boxes, fixed: Quotient, most: int) -> list[tuple[int, int]]:
+    """List cuts, (mode, number), without which `most` boxes are left; first what loses least for the boxes it saves."""
+    sizes = list(boxes.quotient.merged_shape)
+    price = [size * losses for size, losses in zip(sizes, _joining_losses(boxes), strict=True)]
+    for k, (cut, kept) in enumerate(zip(boxes.quotient.cuts, fixed.cuts, strict=True)):
+        price[k][np.isin(cut[1:], kept)] = np.inf
+    modes = np.repeat(np.arange(len(sizes)), [len(losses) for losses in price])
+    numbers, flat = np.concatenate([np.arange(1, size) for size in sizes]), np.concatenate(price)
+    order = np.argsort(flat, kind="stable")[: int(np.isfinite(flat).sum())]
+    out: list[tuple[int, int]] = []
+    for k, number in zip(modes[order].tolist(), numbers[order].tolist(), strict=True):
+        if math.prod(sizes) <= most:
+            break
+        if sizes[k] > 2:
+            out.append((k, number))
+            sizes[k] -= 1
+    return out
+
+
+def _apart(cuts: list[tuple[int, int]], shape: tuple[int, ...]) -> list[IntArray]:
+    """Keep, mode by mode, those of some cuts that are not next to one that was kept before."""
+    kept: list[set[int]] = [set() for _ in shape]
+    for k, number in cuts:
+        if not {number - 1, number + 1} & kept[k]:
+            kept[k].add(number)
+    return [np.array(sorted(numbers), dtype=np.int64) for numbers in kept]
+
+
+def _joining_losses(boxes: Boxes) -> list[FloatArray]:
+    """Estimate, mode by mode, by how much the negentropy of the boxes falls if an interval is joined with the next one.
+
+    For densities d, e on v and w cells it is ``2 v w / (v + w) (sqrt d - sqrt e)^2``, to second order in their
+    difference, summed over the boxes side by side.
+    """
+    losses, root = [], np.sqrt(boxes.values / boxes.values.sum())
+    for k, sides in enumerate(boxes.quotient.lengths):
+        rows = np.swapaxes(root, k, -1)
+        steps = np.diff(rows / np.sqrt(sides)).reshape(-1, len(sides) - 1)
+        losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * np.einsum("ij,ij->j", steps, steps))
+    return losses
 
 
 def _quantiles(data: Observation, fixed: Quotient) -> Quotient:

@@ -165,6 +165,14 @@ def clique_sums(entries: Entries, tables: Tables, total: float) -> FloatArray:
     return out / total
 
 
+def laid_out(tables: Tables, sums: Sequence[FloatArray]) -> FloatArray:
+    """Put the table of each clique, in the order of its modes, in its place."""
+    out = np.empty(tables.size)
+    for (where, _), table in zip(tables.matrices, sums, strict=True):
+        out[where] = table.ravel()
+    return out
+
+
 def mode_margins(tables: Tables, sums: FloatArray) -> list[FloatArray]:
     """Sum P to each mode, in the table of the clique that the mode is own to."""
     out = []

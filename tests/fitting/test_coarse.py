@@ -1,0 +1,108 @@
+"""Growing on a coarser grid: which boxes, what a path says of them, and when X is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import coo_array
+
+import legendre as ld
+from legendre.core import limits
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import FloatArray
+from legendre.data.dense import observe
+from legendre.fitting.adaptive.coarse import Boxes, coarsen, joined, too_large
+from legendre.results.growth_path import GrowthPath, Round
+
+
+def whole(shape: tuple[int, ...]) -> Quotient:
+    return Quotient(shape, tuple(np.arange(n) for n in shape))
+
+
+def uncut(shape: tuple[int, ...]) -> Quotient:
+    return Quotient(shape, tuple(np.zeros(1, dtype=np.int64) for _ in shape))
+
+
+def repeated(rng: np.random.Generator) -> FloatArray:
+    return np.repeat(np.repeat(rng.gamma(2.0, size=(6, 5)), 4, axis=0), 3, axis=1)
+
+
+def test_levels_that_are_the_same_are_joined_and_no_others(rng: np.random.Generator) -> None:
+    data = observe(repeated(rng))
+    boxes = joined(Boxes.of(data, whole(data.shape)), uncut(data.shape), 30)
+    assert_array_equal(boxes.quotient.cuts[0], np.arange(0, 24, 4))
+    assert_array_equal(boxes.quotient.cuts[1], np.arange(0, 15, 3))
+    assert_allclose(boxes.values, data.merged(boxes.quotient), rtol=1e-14)
+    assert boxes.observed(data).negentropy() == pytest.approx(data.negentropy(), rel=1e-13)
+
+
+def test_named_cuts_stay_and_every_mode_keeps_one() -> None:
+    data = observe(np.ones((8, 9, 3)))
+    fixed = Quotient.of(data.shape, np.array([[5, 2, 0]]))
+    boxes = joined(Boxes.of(data, whole(data.shape)), fixed, 1)
+    assert boxes.quotient.merged_shape == (2, 2, 2)
+    assert 5 in boxes.quotient.cuts[0]
+    assert 2 in boxes.quotient.cuts[1]
+
+
+def test_few_parameters_take_few_boxes(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COARSE_BOXES", 256)
+    monkeypatch.setattr(limits, "BOXES_PER_PARAMETER", 4)
+    data = observe(rng.random((30, 40)))
+    sizes = [coarsen(data, ld.adaptive(n).growing).quotient.n_merged for n in (1, 10, 1000)]  # type: ignore[arg-type]
+    assert sizes[0] <= 256 // limits.FEWEST_BOXES < sizes[1] <= 40 < sizes[2] <= 256 // limits.JOINED_BOXES
+
+
+def test_a_grid_that_can_be_scored_stays_as_it_is(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = rng.random((12, 10))
+    monkeypatch.setattr(limits, "COARSE_BOXES", X.size)
+    assert not too_large(observe(X))
+    plain, listed = ld.decompose(X, ld.adaptive(9)), ld.decompose(coo_array(X), ld.adaptive(9))
+    assert_array_equal(plain.basis, listed.basis)
+
+
+def test_boxes_that_are_alike_lose_nothing(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With boxes of equal mass alone the basis had none of the true cuts, and KL was several times as large."""
+    X = repeated(rng)
+    exact = ld.decompose(X, ld.adaptive(12))
+    monkeypatch.setattr(limits, "COARSE_BOXES", X.size - 1)
+    coarse = ld.decompose(X, ld.adaptive(12))
+    assert coarse.kl <= 1.05 * exact.kl
+
+
+def test_a_path_is_measured_when_it_is_looked_at() -> None:
+    rounds = (Round(0, 1.0, 0.1, 2.0, 2.0), Round(3, 0.5, 0.05, 1.5, 1.7))
+    calls = []
+
+    def measure() -> tuple[Round, ...]:
+        calls.append(1)
+        return rounds
+
+    path = GrowthPath(2, measure)
+    assert (len(path), bool(path), calls) == (2, True, [])
+    assert (path[-1], path[:1], tuple(path)) == (rounds[1], rounds[:1], rounds)
+    assert path == rounds
+    assert rounds == path
+    assert path != rounds[:1]
+    assert (hash(path), repr(path)) == (hash(rounds), repr(rounds))
+    assert calls == [1]
+
+
+def test_growing_reads_no_more_of_x_than_it_needs(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """KL and RMSE of the path took a third of the time of growing on a large X, though nobody had asked for them."""
+    from legendre.data.dense import Dense
+
+    monkeypatch.setattr(limits, "COARSE_BOXES", 100)
+    X, asked = rng.random((14, 15)), []
+    plain = Dense.negentropy
+
+    def counted(data: Dense) -> float:
+        asked.append(data.shape)
+        return plain(data)
+
+    monkeypatch.setattr(Dense, "negentropy", counted)
+    fit = ld.decompose(X, ld.adaptive(6))
+    assert X.shape not in asked
+    assert fit.path[-1].kl == fit.kl
+    assert X.shape in asked
