@@ -19,6 +19,7 @@ import numpy as np
 from legendre.core import checkpoint_arrays as stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import one_thread
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
@@ -124,6 +125,13 @@ def held_out_curve(
     if record is not None:
         record.close(race.curve.pack())
     return race.curve
+
+
+def curve_of_cells(data: Dense, most: int, folds: int, record: Record | None = None, say: Say | None = None) -> Curve:
+    """Hold out cells, whether X holds counts or not, along paths of up to `most` parameters; BLAS runs in one thread."""
+    with one_thread():
+        search = replace(Search.of(data, "empty", None, most), known=False).among_uncertain()
+        return held_out_curve(search, list(deal_cells(data, folds)), record, say)
 
 
 def _start(search: Search, parts: list[AnyArray], kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
