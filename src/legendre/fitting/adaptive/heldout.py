@@ -128,7 +128,7 @@ def held_out_curve(
 
 
 def curve_of_cells(data: Dense, most: int, folds: int, record: Record | None = None, say: Say | None = None) -> Curve:
-    """Hold out cells, whether X holds counts or not, along paths of up to `most` parameters; BLAS runs in one thread."""
+    """Hold out cells, of counts too, along paths of up to `most` parameters; BLAS runs in one thread."""
     with one_thread():
         search = replace(Search.of(data, "empty", None, most), known=False).among_uncertain()
         return held_out_curve(search, list(deal_cells(data, folds)), record, say)
