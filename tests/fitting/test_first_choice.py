@@ -70,7 +70,7 @@ def test_a_held_out_loss_that_goes_on_falling_is_said_to(monkeypatch: pytest.Mon
     fit = ld.decompose(waves())
     assert (fit.recipe, fit.n_params) == ("adaptive('cv', most=20)", 20)
     assert str(fit.reason).endswith(
-        ". That is the most for a first look, and the loss was still falling; for more: adaptive('cv', most=40)."
+        ". The loss was still falling at 20, the most for a first look; for more: adaptive('cv', most=40)."
     )
 
 
@@ -79,10 +79,11 @@ def test_whole_numbers_on_which_the_criterion_finds_no_end_are_cut_by_held_out_c
     fit, same = ld.decompose(X), ld.decompose(X / 1e9)
     assert fit.n_params == same.n_params
     assert fit.recipe == f"adaptive('bic', most=256).at({fit.n_params})"
-    assert str(fit.reason).startswith("the extended BIC found no end at 256 parameters, so cells were held out, in 5")
+    lead = "the extended BIC led to 256 parameters, the most for a first look, so cells were held out, in 5 parts, and"
+    assert str(fit.reason).startswith(lead)
     np.testing.assert_allclose(fit.path[0].held_out, same.path[0].held_out, rtol=1e-6)
     assert fit.path[-1].held_out <= fit.path[0].held_out
-    assert fit.path[-1].spread > 0
+    assert all(step.spread > 0 for step in fit.path)
 
 
 def test_boxes_of_a_coarser_grid_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,3 +197,13 @@ def test_a_criterion_may_have_a_limit() -> None:
         ld.adaptive(5, most=7)
     with pytest.raises(ld.errors.InvalidBasis, match=r"adaptive\(\.\.\., most=0\): most must be an integer >= 1"):
         ld.adaptive("bic", most=0)
+
+
+def test_a_criterion_that_ends_next_to_the_limit_is_not_said_to_have_ended() -> None:
+    """When the limit was reached and a cell given back, the reason was that the criterion had ended growing."""
+    fit = ld.decompose(ld.datasets.flights())
+    assert 230 < fit.n_params < 256
+    assert fit.reason == (
+        f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters, close "
+        "to the most for a first look. For more: adaptive('bic', most=512)."
+    )

@@ -1,9 +1,9 @@
 """A first fit without choices: which basis to take where the caller names none, and why.
 
 Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else, and
-for whole numbers on which the criterion finds no end, cells are held out, and the basis is the smallest that predicts
-them as well as the best does, within a standard error. Where that takes too long, or X has too few cells, the sample
-itself decides: of the path so much is kept that twice as many cells would add little.
+for arrays of whole numbers on which the criterion finds no end, such as images, cells are held out, and the basis is
+the smallest that predicts them as well as the best does, within a standard error. Where that takes too long, or X has
+too few cells, the sample decides: of the path so much is kept that twice as many cells would add little.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from legendre.results.inference.criteria import rounds_judged
 LITTLE = 0.03  # of KL without parameters: half of a basis does as well if KL is higher by less than this share
 NOTHING = 1e-12  # KL of a tensor that is the same everywhere, but for rounding
 SHARE = 4  # cells of the sample space for each parameter, at least, where no criterion limits their number
+NEARLY = 0.9  # of the most parameters: a criterion that ends beyond may have ended there because of the limit
 CONSTANT = "X is the same in every cell, which takes no parameter."
 
 
@@ -70,8 +71,9 @@ class FirstLook:
         fit, growing = self.fit, self.recipe.growing
         if growing is None:
             return replace(fit, reason=_why_interactions(fit))
-        if growing.size == "bic" and fit.n_params < (growing.most or 0):
-            return replace(fit, reason=_why_criterion(fit))
+        ended = fit.n_params < NEARLY * (growing.most or 0)
+        if growing.size == "bic" and (ended or self.data.entries is not None):  # entries and rows are surely counts
+            return replace(fit, reason=_why_criterion(fit) if ended else _why_criterion_and_more(fit, growing))
         if fit.path[0].kl < NOTHING:
             return _part(fit, growing, 0, CONSTANT)
         if (why_not := _why_none_held_out(self.data)) is not None:
@@ -81,14 +83,15 @@ class FirstLook:
     def _cut_by_held_out(self, growing: Adaptive) -> Decomposition:
         coarse = too_large(self.data)
         seen = coarsen(self.data, growing).data if coarse else in_memory(self.data, "adaptive")
-        fit = self.fit if growing.size == "cv" else self._scored(seen, growing.most or self.fit.n_params)
-        n = fewest(fit.path)
-        return _part(fit, growing, n, _why_held_out(fit, growing, n, seen, "boxes of cells" if coarse else "cells"))
+        fit = self.fit if growing.size == "cv" else self._scored(seen)
+        n, what = fewest(fit.path), "boxes of cells" if coarse else "cells"
+        falling = _best(fit.path).n_params >= (self.fit.n_params if growing.size == "bic" else growing.most or 0)
+        return _part(fit, growing, n, _why_held_out(fit, growing, n, f"{what} were held out", _loss(seen), falling))
 
-    def _scored(self, seen: Dense, most: int) -> Decomposition:
+    def _scored(self, seen: Dense) -> Decomposition:
         """Write the losses of held-out cells into the path of a basis that a criterion did not end."""
         section = None if self.record is None else self.record.section("held out")
-        curve = curve_of_cells(seen, most, FOLDS, section, self.say)
+        curve = curve_of_cells(seen, [step.n_params for step in self.fit.path], FOLDS, section, self.say)
         return replace(self.fit, path=curve.noted(self.fit.path, seen.total))
 
 
@@ -146,21 +149,29 @@ def _cut_in_sample(fit: Decomposition, growing: Adaptive, why_not: str) -> Decom
     return _part(fit, growing, n, reason)
 
 
-def _why_held_out(fit: Decomposition, growing: Adaptive, n: int, seen: Dense, what: str) -> str:
+def _loss(seen: Dense) -> str:
+    """Name the loss of held-out cells, see `heldout`."""
+    return "I-divergence" if seen.positive else "squared error"
+
+
+def _why_held_out(fit: Decomposition, growing: Adaptive, n: int, lead: str, loss: str, falling: bool) -> str:
     """Say what held-out cells say, in numbers."""
     losses, best = {step.n_params: step.held_out for step in fit.path}, _best(fit.path)
-    loss = "I-divergence" if seen.positive else "squared error"
-    lead = "" if growing.size == "cv" else f"the extended BIC found no end at {_parameters(fit.n_params)}, so "
+    if growing.size != "cv":
+        lead = (
+            f"the extended BIC led to {_parameters(fit.n_params)}, {_close(fit, growing)} for a first look, so {lead}"
+        )
     said = (
-        f"{lead}{what} were held out, in {FOLDS} parts, and predicted by fits to the others: best with "
+        f"{lead}, in {FOLDS} parts, and predicted by fits to the others: best with "
         f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}; "
         f"{losses[0]:.4g} without parameters)"
     )
     if n < best.n_params:
         said += f"; {n} are the fewest within one standard error of that ({losses[n]:.4g})"
-    if best.n_params == growing.most:
-        more = f"adaptive('cv', most={2 * best.n_params})"
-        said += f". That is the most for a first look, and the loss was still falling; for more: {more}"
+    if falling:
+        more = f"adaptive({growing.size!r}, most={2 * (growing.most or 1)})"
+        said += f". The loss was still falling at {best.n_params}, {_close(fit, growing)} for a first look"
+        said += f"; for more: {more}"
     return said + "."
 
 
@@ -179,12 +190,20 @@ def _why_criterion(fit: Decomposition) -> str:
     return f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
 
 
+def _why_criterion_and_more(fit: Decomposition, growing: Adaptive) -> str:
+    return (
+        f"X holds counts: grown while each parameter lowered the extended BIC, up to {_parameters(fit.n_params)}, "
+        f"{_close(fit, growing)} for a first look. For more: adaptive('bic', most={2 * (growing.most or 1)})."
+    )
+
+
 def _why_all(fit: Decomposition, growing: Adaptive) -> str:
     if isinstance(growing.size, int) and fit.n_params < growing.size:
         return f"grown until no cell was left that lowers KL, at {_parameters(fit.n_params)}."
     more = f"'bic', most={2 * fit.n_params}" if isinstance(growing.size, str) else str(2 * growing.size)
     return (
-        f"grown to {_parameters(fit.n_params)}, the most for a first look at an X of this size; KL was still falling. "
+        f"grown to {_parameters(fit.n_params)}, {_close(fit, growing)} for a first look at an X of this size; KL was "
+        "still falling. "
         f"For more: adaptive({more})."
     )
 
@@ -193,6 +212,10 @@ def _why_interactions(fit: Decomposition) -> str:
     what = "each pair of levels" if fit.recipe == repr(interactions(2)) else "each level"
     size = f"{size_name(math.prod(fit.shape))} cells, {len(fit.shape)} modes"
     return f"X is too large to grow a basis on within a minute ({size}): this one keeps the sum over {what} as it is."
+
+
+def _close(fit: Decomposition, growing: Adaptive) -> str:
+    return "close to the most" if growing.most is not None and fit.n_params < growing.most else "the most"
 
 
 def _parameters(n: int) -> str:
