@@ -178,3 +178,27 @@ def test_an_interrupted_fit_is_written_as_it_stood(tmp_path: Path) -> None:
     )
     assert "STOPPED" in done.stdout
     assert ld.load(tmp_path / "X.fit.npz").status is Status.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rows.csv", "--columns", "a,nonsense"), "legendre: rows.csv: unknown column 'nonsense'"),
+        (("rows.csv", "-b", "nonsense"), "legendre: unknown basis 'nonsense'"),
+        (("rows.csv", "--solver", "nonsense"), "legendre: unknown solver 'nonsense'"),
+        (("rows.csv", "--tol", "-1"), "legendre: tol must be a number >= 0"),
+    ],
+)
+def test_a_fit_that_is_there_does_not_hide_mistakes(
+    arguments: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They were named only once another output was given: the file in the way came first."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("a,b\nx,u\ny,v\n")
+    Path("rows.fit.npz").write_text("precious")
+    code, _, err = run(monkeypatch, capsys, "fit", *arguments)
+    assert (code, err.startswith(said)) == (2, True), err

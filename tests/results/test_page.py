@@ -362,3 +362,17 @@ def test_numbers_survive_16_bits(values: list[float]) -> None:
             assert back == value
         else:
             assert back == pytest.approx(value, rel=2e-4, abs=1e-4 * max(abs(v) for v in values if math.isfinite(v)))
+
+
+def test_filled_gaps_are_not_taken_as_observed(tmp_path: Path) -> None:
+    """The fit knows which cells X lacked, whatever stands there in the data that are given."""
+    rng = np.random.default_rng(0)
+    full = rng.random((6, 5, 4)) + 0.5
+    X = np.where(rng.random(full.shape) < 0.2, np.nan, full)
+    ld.decompose(X, "B1").save(tmp_path / "fit.npz")
+    fit, page = ld.load(tmp_path / "fit.npz"), tmp_path / "page.html"
+    pages = []
+    for data in (X, full, np.where(np.isnan(X), 1e6, X)):
+        fit.report(page, data=data)
+        pages.append(page.read_text(encoding="utf-8"))
+    assert pages[0] == pages[1] == pages[2]

@@ -207,3 +207,17 @@ def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
         fit.plot.residuals()
     with pytest.raises(ld.errors.InvalidQuery, match="the slices have 27 entries together; at most 10 are formed"):
         fit.plot.slices()
+
+
+def test_a_cell_of_many_modes_is_named_in_several_lines(rng: np.random.Generator) -> None:
+    """Names of four modes were cut in the middle, so that cells that differ there looked alike."""
+    names = ["origin", "carrier", "destination", "month"]
+    X = rng.poisson(5.0, (2, 3, 2, 4))
+    fit = ld.decompose(X, "B1", names=names, levels=[["JFK", "LGA"], ["AA", "DL", "UA"], ["Atlanta", "St Louis"], None])
+    legend = fit.plot.residuals(most=1).get_legend()
+    assert legend is not None
+    text = legend.get_texts()[0].get_text()
+    lines = text.split("\n")
+    assert (len(lines), "..." in text) == (3, False)
+    assert all(name in f"{lines[0]} {lines[1]}" for name in names)
+    assert lines[0].endswith(",")

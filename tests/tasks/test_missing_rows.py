@@ -444,3 +444,14 @@ def test_models_that_ended_at_different_maxima_are_not_compared(monkeypatch: pyt
     monkeypatch.setattr(partial, "LOWER", -100.0)
     with pytest.raises(InvalidQuery, match=r"contains y1 \+ y2, but its likelihood is lower .* another maximum"):
         small.against(large)
+
+
+@pytest.mark.parametrize("last", [20, 25], ids=["whole numbers", "fractions"])
+def test_the_completed_table_is_not_taken_for_counts(last: int) -> None:
+    """Standard errors from it would be those of complete rows: too small."""
+    rows: Rows = {"a": ["y", "y", "n", "n", "y"], "b": ["y", "n", "y", "n", None], "n": [20, 20, 20, 20, last]}
+    m = ld.loglinear(rows, "a*b", counts="n", missing="em")
+    with pytest.raises(InvalidQuery, match=r"rows that lack values were shared out.*m\.coef\(\), m\.inference and m\."):
+        m.fit.inference()
+    listed = str(m.fit.parameters())
+    assert "3 without s.e.: rows that lack values were shared out; m.coef() of the log-linear model" in listed

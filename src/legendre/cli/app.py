@@ -15,6 +15,7 @@ import numpy as np
 import typer
 
 from legendre import __version__
+from legendre.basis.parse import as_basis
 from legendre.cli.compare import run_compare
 from legendre.cli.completion import basis_names, solver_names
 from legendre.cli.demo import run_demo
@@ -26,6 +27,7 @@ from legendre.cli.report import run_report
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
+from legendre.fitting.plan import Settings
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.load import load
 
@@ -85,28 +87,33 @@ def fit(
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
     asked = Asked.read(variable, columns, counts, wide)
-    output = _default_output(tensor) if output is None else output
-    check_output(output, tensor)
+    target = Path(f"{tensor.stem}.fit.npz") if output is None else output
+    check_output(target, tensor)
     if checkpoint is not None:
         check_output(checkpoint, tensor)
-        if checkpoint.resolve() == output.resolve():
+        if checkpoint.resolve() == target.resolve():
             raise InvalidFile(
                 f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
             )
+    Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
+    if basis is not None:
+        as_basis(basis)
     given = read_input(tensor, asked)
+    if output is None and target.exists():
+        raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     with warnings.catch_warnings(), _interruptible(checkpoint), stopping(checkpoint is None) as stop:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
             given.X, basis, names=given.names, levels=given.levels, support=support, solver=solver, tol=tol,
             max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
         )  # fmt: skip
-    result.save(output)
+    result.save(target)
     if result.reason is not None:
         typer.echo(f"no --basis was given: {result.reason}", err=True)
-    typer.echo(f"{result.summary()}\nwritten to {output}")
+    typer.echo(f"{result.summary()}\nwritten to {target}")
     if stop.asked:
         said = (
-            f"interrupted after {result.n_iter} steps; {output} has the fit as it stood. With --checkpoint FILE a fit"
+            f"interrupted after {result.n_iter} steps; {target} has the fit as it stood. With --checkpoint FILE a fit"
         )
         raise typer.Exit(_fail(f"{said} can go on later.", INTERRUPTED))
     if not result.converged:
@@ -190,14 +197,6 @@ def _interruptible(checkpoint: Path | None) -> Iterator[None]:
         if checkpoint is not None and checkpoint.exists():
             sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
         raise typer.Exit(_fail(sentence, INTERRUPTED)) from None
-
-
-def _default_output(source: Path) -> Path:
-    """Name the file for a decomposition in the folder where the command runs; one that is there is not overwritten."""
-    output = Path(f"{source.stem}.fit.npz")
-    if output.exists():
-        raise InvalidFile(f"{output} is there already. To overwrite it, or to write elsewhere, give --output.")
-    return output
 
 
 def main() -> None:

@@ -46,6 +46,8 @@ class Origin:
         Sentences about how X was read, for summaries.
     ranked
         Modes whose labels have an order of their own: ordered categories.
+    completed
+        Whether a model shared out rows that lack values: whole numbers are then no counts.
     """
 
     labels: Labels | None = None
@@ -56,6 +58,7 @@ class Origin:
     own_names: tuple[Hashable, ...] | None = None
     notes: tuple[str, ...] = ()
     ranked: tuple[int, ...] = ()
+    completed: bool = False
 
     def of(self, shape: tuple[int, ...]) -> Labels:
         """Return the labels of X, which has this shape."""

@@ -19,7 +19,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import rankings_while_growing
 from legendre.fitting.arrange_levels import Unordered, arranged
-from legendre.fitting.first_choice import explained, first_basis
+from legendre.fitting.first_choice import FirstLook, first_basis
 from legendre.fitting.fit import fit_recipe, warned
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import seen_unasked, shown
@@ -58,8 +58,8 @@ def decompose(
         distributed client where there is one; its sample space is the full grid.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
-        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors one grown to where the gain
-        flattens; `Decomposition.reason` and the summary say which it is and why.
+        data: for counts a basis grown while it pays, ``adaptive("bic")``, for other tensors the smallest that predicts
+        cells held out as well as the best does; `Decomposition.reason` and the summary say which it is and why.
     support
         The sample space Omega: ``"all"``, ``"nonzero"`` or a boolean array of X's shape.
     base
@@ -132,7 +132,7 @@ def decompose(
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
-        fit = explained(fit, recipe) if asked is None else fit
+        fit = FirstLook(data, recipe, fit, record, say).explained() if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
 
 

@@ -1,22 +1,29 @@
 """A first fit without choices: which basis to take where the caller names none, and why.
 
-Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else it
-grows to a size within reach, and of that path so much is kept that twice as many cells would add little.
+Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else, and
+for arrays of whole numbers on which the criterion finds no end, such as images, cells are held out, and the basis is
+the smallest that predicts them as well as the best does, within a standard error. Where that takes too long, or X has
+too few cells, the sample decides: of the path so much is kept that twice as many cells would add little.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from legendre.basis.adaptive import Adaptive, adaptive
+from legendre.basis.adaptive import FOLDS, Adaptive, adaptive
 from legendre.basis.basis import Basis
 from legendre.basis.interactions import interactions
 from legendre.core import limits
+from legendre.core.checkpoint import Record
 from legendre.core.memory import size_name
+from legendre.core.progress import Say
+from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.adaptive.coarse import divisible, too_large
+from legendre.fitting.adaptive.coarse import coarsen, divisible, too_large
+from legendre.fitting.adaptive.grow import LEAST_EVENTS
+from legendre.fitting.adaptive.heldout import curve_of_cells
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import Round
 from legendre.results.inference.criteria import rounds_judged
@@ -24,6 +31,8 @@ from legendre.results.inference.criteria import rounds_judged
 LITTLE = 0.03  # of KL without parameters: half of a basis does as well if KL is higher by less than this share
 NOTHING = 1e-12  # KL of a tensor that is the same everywhere, but for rounding
 SHARE = 4  # cells of the sample space for each parameter, at least, where no criterion limits their number
+NEARLY = 0.9  # of the most parameters: a criterion that ends beyond may have ended there because of the limit
+CONSTANT = "X is the same in every cell, which takes no parameter."
 
 
 def first_basis(data: Observation) -> Basis:
@@ -34,23 +43,72 @@ def first_basis(data: Observation) -> Basis:
     >>> from legendre.data.dense import observe
     >>> first_basis(observe([[4, 1], [2, 5]])), first_basis(observe([[0.4, 0.1, 0.2], [0.2, 0.5, 0.3]]))
     (adaptive('bic', most=256), adaptive(1))
+    >>> import numpy as np
+    >>> first_basis(observe(np.random.default_rng(0).random((8, 6))))
+    adaptive('cv', most=12)
     """
     most = _most(data)
     if most < limits.FIRST_LEAST or not _grows(data):
         return interactions(_order(data))
     if data.counts:
         return adaptive("bic", most=most)
-    return adaptive(max(1, min(most, data.support.n_cells // SHARE)))
+    most = max(1, min(most, data.support.n_cells // SHARE))
+    return adaptive(most) if _why_none_held_out(data) else adaptive("cv", most=most)
 
 
-def explained(fit: Decomposition, recipe: Basis) -> Decomposition:
-    """Cut a basis that `first_basis` chose to the size at which its gain flattens, and say why it is what it is."""
-    growing = recipe.growing
-    if growing is None:
-        return replace(fit, reason=_why_interactions(fit))
-    if isinstance(growing.size, str) and fit.n_params < (growing.most or 0):
-        return replace(fit, reason=_why_criterion(fit))
-    return _cut(fit, growing)
+@dataclass(frozen=True, eq=False)
+class FirstLook:
+    """A fit to a basis that `first_basis` chose, and what is needed to say why it is what it is."""
+
+    data: Observation
+    recipe: Basis
+    fit: Decomposition
+    record: Record | None = None
+    say: Say | None = None
+
+    def explained(self) -> Decomposition:
+        """Cut the basis to the size that held-out cells, or else the sample, ask for, and say why it is what it is."""
+        fit, growing = self.fit, self.recipe.growing
+        if growing is None:
+            return replace(fit, reason=_why_interactions(fit))
+        ended = fit.n_params < NEARLY * (growing.most or 0)
+        if growing.size == "bic" and (ended or self.data.entries is not None):  # entries and rows are surely counts
+            return replace(fit, reason=_why_criterion(fit) if ended else _why_criterion_and_more(fit, growing))
+        if fit.path[0].kl < NOTHING:
+            return _part(fit, growing, 0, CONSTANT)
+        if (why_not := _why_none_held_out(self.data)) is not None:
+            return _cut_in_sample(fit, growing, why_not)
+        return self._cut_by_held_out(growing)
+
+    def _cut_by_held_out(self, growing: Adaptive) -> Decomposition:
+        coarse = too_large(self.data)
+        seen = coarsen(self.data, growing).data if coarse else in_memory(self.data, "adaptive")
+        fit = self.fit if growing.size == "cv" else self._scored(seen)
+        n, what = fewest(fit.path), "boxes of cells" if coarse else "cells"
+        falling = _best(fit.path).n_params >= (self.fit.n_params if growing.size == "bic" else growing.most or 0)
+        return _part(fit, growing, n, _why_held_out(fit, growing, n, f"{what} were held out", _loss(seen), falling))
+
+    def _scored(self, seen: Dense) -> Decomposition:
+        """Write the losses of held-out cells into the path of a basis that a criterion did not end."""
+        section = None if self.record is None else self.record.section("held out")
+        curve = curve_of_cells(seen, [step.n_params for step in self.fit.path], FOLDS, section, self.say)
+        return replace(self.fit, path=curve.noted(self.fit.path, seen.total))
+
+
+def fewest(path: Sequence[Round]) -> int:
+    """Return the fewest parameters whose loss on held-out cells is within one standard error of the least.
+
+    >>> path = [Round(n, 1.0, 0.0, 0.0, 0.0, loss, 0.1) for n, loss in [(0, 2.0), (5, 1.05), (8, 1.0), (9, math.nan)]]
+    >>> fewest(path)
+    5
+    """
+    best = _best(path)
+    most = best.held_out + (best.spread if math.isfinite(best.spread) else 0.0)
+    return next(step.n_params for step in path if step.held_out <= most)
+
+
+def _best(path: Sequence[Round]) -> Round:
+    return min((step for step in path if not math.isnan(step.held_out)), key=lambda step: step.held_out)
 
 
 def flat_size(path: Sequence[Round]) -> int:
@@ -60,7 +118,7 @@ def flat_size(path: Sequence[Round]) -> int:
     >>> flat_size(path), flat_size(path[:2])
     (12, 6)
     """
-    kept = path[0] if path[0].kl < NOTHING else path[-1]
+    kept = path[-1]
     while kept.n_params:
         half = [step for step in path if 2 * step.n_params <= kept.n_params][-1]
         if half.kl - kept.kl >= LITTLE * path[0].kl:
@@ -69,23 +127,74 @@ def flat_size(path: Sequence[Round]) -> int:
     return kept.n_params
 
 
-def _cut(fit: Decomposition, growing: Adaptive) -> Decomposition:
+def _part(fit: Decomposition, growing: Adaptive, n: int, reason: str) -> Decomposition:
+    """Fit the n cells that matter most, with the rounds that led to as many."""
+    if n == fit.n_params:
+        return replace(fit, reason=reason)
+    part, then = fit.at(n), next(step for step in fit.path if step.n_params == n)
+    end = Round.measured(n, part.kl, part.rmse, part.total)
+    end = replace(end, held_out=then.held_out, spread=then.spread)
+    path = (*(step for step in fit.path if step.n_params < n), end)
+    return replace(part, recipe=f"{growing!r}.at({n})", path=rounds_judged(path, part), reason=reason)
+
+
+def _cut_in_sample(fit: Decomposition, growing: Adaptive, why_not: str) -> Decomposition:
     n, most = flat_size(fit.path), fit.n_params
     if n == most:
-        return replace(fit, reason=_why_all(fit, growing))
-    part = fit.at(n)
-    path = (*(step for step in fit.path if step.n_params < n), Round.measured(n, part.kl, part.rmse, part.total))
-    reason = "X is the same in every cell, which takes no parameter."
-    if n:
-        reason = (
-            f"grown to {_parameters(most)}, then halved while that raised KL by less than {100 * LITTLE:g} % of "
-            f"{fit.path[0].kl:.4g}, its value without parameters: {n} are left."
+        return replace(fit, reason=f"{_why_all(fit, growing)} {why_not}")
+    reason = (
+        f"grown to {_parameters(most)}, then halved while that raised KL by less than {100 * LITTLE:g} % of "
+        f"{fit.path[0].kl:.4g}, its value without parameters: {n} are left. {why_not}"
+    )
+    return _part(fit, growing, n, reason)
+
+
+def _loss(seen: Dense) -> str:
+    """Name the loss of held-out cells, see `heldout`."""
+    return "I-divergence" if seen.positive else "squared error"
+
+
+def _why_held_out(fit: Decomposition, growing: Adaptive, n: int, lead: str, loss: str, falling: bool) -> str:
+    """Say what held-out cells say, in numbers."""
+    losses, best = {step.n_params: step.held_out for step in fit.path}, _best(fit.path)
+    if growing.size != "cv":
+        lead = (
+            f"the extended BIC led to {_parameters(fit.n_params)}, {_close(fit, growing)} for a first look, so {lead}"
         )
-    return replace(part, recipe=f"{growing!r}.at({n})", path=rounds_judged(path, part), reason=reason)
+    said = (
+        f"{lead}, in {FOLDS} parts, and predicted by fits to the others: best with "
+        f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}; "
+        f"{losses[0]:.4g} without parameters)"
+    )
+    if n < best.n_params:
+        said += f"; {n} are the fewest within one standard error of that ({losses[n]:.4g})"
+    if falling:
+        more = f"adaptive({growing.size!r}, most={2 * (growing.most or 1)})"
+        said += f". The loss was still falling at {best.n_params}, {_close(fit, growing)} for a first look"
+        said += f"; for more: {more}"
+    return said + "."
+
+
+def _why_none_held_out(data: Observation) -> str | None:
+    """Say why no cells of X are held out; ``None`` where they can be."""
+    if data.support.n_cells < LEAST_EVENTS * FOLDS:
+        return "X has too few cells to hold some out."
+    cells = math.prod(data.shape)
+    scored = min(cells, limits.COARSE_BOXES) if too_large(data) else cells
+    if scored * len(data.shape) > limits.FIRST_HELD_OUT:
+        return "No cells were held out, which would take more than some seconds for an X of this size."
+    return None
 
 
 def _why_criterion(fit: Decomposition) -> str:
     return f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
+
+
+def _why_criterion_and_more(fit: Decomposition, growing: Adaptive) -> str:
+    return (
+        f"X holds counts: grown while each parameter lowered the extended BIC, up to {_parameters(fit.n_params)}, "
+        f"{_close(fit, growing)} for a first look. For more: adaptive('bic', most={2 * (growing.most or 1)})."
+    )
 
 
 def _why_all(fit: Decomposition, growing: Adaptive) -> str:
@@ -93,7 +202,8 @@ def _why_all(fit: Decomposition, growing: Adaptive) -> str:
         return f"grown until no cell was left that lowers KL, at {_parameters(fit.n_params)}."
     more = f"'bic', most={2 * fit.n_params}" if isinstance(growing.size, str) else str(2 * growing.size)
     return (
-        f"grown to {_parameters(fit.n_params)}, the most for a first look at an X of this size; KL was still falling. "
+        f"grown to {_parameters(fit.n_params)}, {_close(fit, growing)} for a first look at an X of this size; KL was "
+        "still falling. "
         f"For more: adaptive({more})."
     )
 
@@ -102,6 +212,10 @@ def _why_interactions(fit: Decomposition) -> str:
     what = "each pair of levels" if fit.recipe == repr(interactions(2)) else "each level"
     size = f"{size_name(math.prod(fit.shape))} cells, {len(fit.shape)} modes"
     return f"X is too large to grow a basis on within a minute ({size}): this one keeps the sum over {what} as it is."
+
+
+def _close(fit: Decomposition, growing: Adaptive) -> str:
+    return "close to the most" if growing.most is not None and fit.n_params < growing.most else "the most"
 
 
 def _parameters(n: int) -> str:

@@ -9,7 +9,7 @@ it did not see; the loss is then the squared error, as a share of the sum of squ
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from legendre.core import checkpoint_arrays as stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import one_thread
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
@@ -97,11 +98,15 @@ class Race(NamedTuple):
 
 
 def held_out_curve(
-    search: Search, parts: list[AnyArray], record: Record | None = None, say: Say | None = None
+    search: Search,
+    parts: list[AnyArray],
+    record: Record | None = None,
+    say: Say | None = None,
+    sizes: Sequence[int] | None = None,
 ) -> Curve:
     """Grow without each of the parts, all paths side by side, until the best size is surely behind.
 
-    A part is an array of counts or of booleans, see `scored_path`.
+    A part is an array of counts or of booleans, see `scored_path`; `sizes` are tried, or those of usual rounds.
     """
     with nullcontext() if record is None else record.reading():
         ended = None if record is None else record.result()
@@ -110,7 +115,7 @@ def held_out_curve(
             if not len(search.start) <= curve.best <= search.most:
                 raise ValueError(f"size is {curve.best}")
             return curve
-        race, runs = _start(search, parts, None if record is None else record.take())
+        race, runs = _start(search, parts, None if record is None else record.take(), sizes)
     with nullcontext() if record is None else record.kept(lambda: race.pack()):
         for stage in zip(*runs, strict=False):  # the shortest path ends the race
             size = stage[0].fit.size
@@ -126,21 +131,35 @@ def held_out_curve(
     return race.curve
 
 
-def _start(search: Search, parts: list[AnyArray], kept: Arrays | None) -> tuple[Race, list[Iterator[Scored]]]:
+def curve_of_cells(
+    data: Dense, sizes: Sequence[int], folds: int, record: Record | None = None, say: Say | None = None
+) -> Curve:
+    """Hold out cells, of counts too, along paths with given numbers of parameters; BLAS runs in one thread."""
+    with one_thread():
+        search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
+        return held_out_curve(search, list(deal_cells(data, folds)), record, say, sizes)
+
+
+def _start(
+    search: Search, parts: list[AnyArray], kept: Arrays | None, sizes: Sequence[int] | None
+) -> tuple[Race, list[Iterator[Scored]]]:
     """Begin, or go on from the round that was kept."""
     if kept is None or not np.size(kept["sizes"]):
-        return Race(), [scored_path(search, part) for part in parts]
-    runs = [scored_path(search, part, kept, f"{fold}_") for fold, part in enumerate(parts)]
+        return Race(), [scored_path(search, part, sizes=sizes) for part in parts]
+    runs = [scored_path(search, part, kept, f"{fold}_", sizes) for fold, part in enumerate(parts)]
     curve, stage = Curve.unpack(kept), tuple(next(run) for run in runs)
     if curve.sizes[-1] != stage[0].fit.size:
         raise ValueError("sizes are not those of the cells")
     return Race(curve, stage), runs
 
 
-def scored_path(search: Search, part: AnyArray, kept: Arrays | None = None, prefix: str = "") -> Iterator[Scored]:
+def scored_path(
+    search: Search, part: AnyArray, kept: Arrays | None = None, prefix: str = "", sizes: Sequence[int] | None = None
+) -> Iterator[Scored]:
     """Yield fits grown without a part of X, and their scores on it; from the round that was kept, if any.
 
-    A part is an array of counts, the events that are held out, or of booleans: the cells that are.
+    They have the given sizes, or those of usual rounds. A part is an array of counts, the events that are held out, or
+    of booleans: the cells that are.
     """
     data = search.ground.data
     others = _other_cells(data, part) if part.dtype == np.bool_ else _other_events(data, part)
@@ -150,7 +169,16 @@ def scored_path(search: Search, part: AnyArray, kept: Arrays | None = None, pref
     state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
     while state is not None:
         yield Scored(state, score(state))
-        state = search.larger(state)
+        state = search.larger(state) if sizes is None else _of_next_size(search, state, sizes)
+
+
+def _of_next_size(search: Search, state: State, sizes: Sequence[int]) -> State | None:
+    """Grow to the next of some sizes; ``None`` where there is none, or no candidate is left."""
+    size = min((n for n in sizes if n > state.size), default=None)
+    larger: State | None = None if size is None else state
+    while larger is not None and size is not None and larger.size < size:
+        larger = search.larger(larger, size)
+    return larger
 
 
 def _other_events(data: Dense, counts: FloatArray) -> Dense:

@@ -33,6 +33,7 @@ MUCH_MISSED = 4.0  # a loss, as a multiple of KL, from which a cell is not given
 LIGHTER = 0.03  # the share of the cells that do not pay by the estimate which is given back in one go
 MOST_WRONG = 4  # times that the estimate may be wrong before it is not asked again
 LEAST_TRIED, PASS_TIME = 64, 2e9  # cells that are looked at in a pass at least; nanoseconds of a pass
+TRIED_OF_MANY = 128  # cells of a large basis that are looked at in a pass: chord steps alone, some milliseconds each
 DOUBTFUL = 4.0  # a loss that is estimated at more than this many times the price is not computed exactly
 MOST_PASSES = 40  # the last finds no cell that does not pay; flights3, 1,857 cells: 18 passes
 END_TOL, END_STEPS = 5e-11, 40  # max|eta - eta_hat| at the end of growing: half of what a fit is asked for by default
@@ -128,7 +129,12 @@ class Search:
         return renewed(*fitted(shortened(state, gone), ROUGH * lost, ROUGH_STEPS))
 
     def lighter(self, state: State) -> State:
-        """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time."""
+        """Give back the cells that by the estimate lose less than they must gain, the worst first, a few at a time.
+
+        In a large basis the estimate is wrong of too many cells, and what they lose is computed.
+        """
+        if state.size > limits.LARGE_BASIS:
+            return self.paying(state)
         share, wrong, stay = LIGHTER, 0, np.zeros(0, dtype=np.int64)
         while state.size > len(self.start) and wrong <= MOST_WRONG:
             loss = self.losses(state)
@@ -151,15 +157,19 @@ class Search:
         """Give back, one after the other, the cells without which KL rises by less than they must gain: by refits.
 
         The fits are of boxes of the grid, which are fewer. A cell that was found not to pay is looked at again when
-        others have gone; in the end, all. Of a large basis those with the smallest estimated losses are looked at, as
-        many as take about two seconds.
+        others have gone; in the end, all. Of a large basis those with the smallest estimated losses are looked at, and
+        those once only of which chord steps do not tell what they are worth.
         """
         ground, places = state.ground.merged(state.places)
         now = State.of(ground, places, state.at.theta)
         now = fitted(now.anchored(), SHARPLY * self.least, START_STEPS)[0].anchored()
+        unknown = np.zeros(0, dtype=np.int64)
         for _ in range(MOST_PASSES):
             before = now.size
-            now = self._one_pass(now)
+            if before > limits.LARGE_BASIS:
+                now, unknown = self._pass_of_many(now, unknown)
+            else:
+                now = self._one_pass(now)
             if now.size == before:
                 break
         kept = np.isin(places, now.places)
@@ -172,10 +182,31 @@ class Search:
         tried = tried[estimate[tried] < DOUBTFUL * self.least]
         loss = losses_about(now, tried, self.least)
         worst = tried[np.argsort(loss, kind="stable")][: int((loss < self.least).sum())]
-        if now.size > limits.LARGE_BASIS and len(worst) > 1:  # one after the other takes two factors each
-            less = without(now, worst[: len(worst) // 2], SHARPLY * self.least).anchored()
+        return self._one_by_one(now, worst)
+
+    def _pass_of_many(self, now: State, unknown: IntArray) -> tuple[State, IntArray]:
+        """Do so in a large basis, together: one after the other takes two factors each.
+
+        `unknown` are places of cells of which chord steps did not tell what they are worth; more are returned.
+        """
+        estimate = self.losses(now)
+        estimate[np.isin(now.places, unknown)] = np.inf
+        tried = np.argsort(estimate, kind="stable")[:TRIED_OF_MANY]
+        tried = tried[estimate[tried] < DOUBTFUL * self.least]
+        loss = np.full(now.size, np.inf)
+        loss[tried] = losses_about(now, tried, self.least)
+        unknown = np.append(unknown, now.places[tried[np.isinf(loss[tried])]])
+        count = int((loss < self.least).sum())
+        while count > 1:
+            gone = least_missed(now, loss, count, self.least)
+            less = without(now, gone, SHARPLY * self.least).anchored()
             if self.cost(less) < self.cost(now):
-                return less
+                return less, unknown
+            count = len(gone) // 2
+        return self._one_by_one(now, np.flatnonzero(loss < self.least)[:1]), unknown
+
+    def _one_by_one(self, now: State, worst: IntArray) -> State:
+        """Give back cells that do not pay, those that still do not when others have gone."""
         fresh = True
         for place in now.places[worst].tolist():
             position = np.flatnonzero(now.places == place)

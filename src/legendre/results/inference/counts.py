@@ -127,6 +127,12 @@ def counts_of(fit: Decomposition) -> Counts:
         raise InvalidQuery(
             "inference needs X, which a loaded decomposition does not hold. Fit X again, or ask before you save."
         )
+    if fit.data.origin.completed:
+        raise InvalidQuery(
+            "inference needs observed counts, and rows that lack values were shared out to the cells of this table: "
+            "standard errors would be too small. m.coef(), m.inference and m.drop1() of the log-linear "
+            "model m are from the likelihood of what was observed."
+        )
     if not fit.converged:
         raise InvalidQuery(
             f"inference needs the maximum of the likelihood, but the fit ended {fit.status.name} with "

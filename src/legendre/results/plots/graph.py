@@ -76,16 +76,45 @@ def _draw_edges(ax: Axes, places: dict[int, Any], edges: Edges, by: By) -> None:
         if len(edges) <= FEW_EDGES:
             text = f"{100 * weight:.1f} %" if by == "share" else f"{weight:.2g}"
             box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-            placed.append(_free_place(line, placed))
+            others = [np.array([places[a], places[b]]) for a, b in edges if not {a, b} & {i, j}]
+            placed.append(_free_place(line, placed, _crossings(line, others)))
             ax.annotate(text, placed[-1], ha="center", va="center", fontsize=SMALL, color=ORANGE, bbox=box, zorder=3)
 
 
-def _free_place(line: FloatArray, taken: list[Place]) -> Place:
-    """Return the place on a line for its number: the middle, unless the number of a line that crosses it is there."""
+def _free_place(line: FloatArray, taken: list[Place], crossings: list[Place]) -> Place:
+    """Return the place on a line for its number: the middle, unless another number is there or a line crosses there.
+
+    A number on a crossing could be that of either line.
+    """
     along = [line[0] + part * (line[1] - line[0]) for part in (0.5, 0.36, 0.64, 0.28, 0.72)]
-    room = [min((float((np.abs(place - other) / NUMBER).max()) for other in taken), default=np.inf) for place in along]
+    near = [(other, 1.0) for other in taken] + [(other, 0.5) for other in crossings]
+    room = [
+        min((float((np.abs(place - other) / NUMBER).max()) / least for other, least in near), default=np.inf)
+        for place in along
+    ]
     x, y = along[next((k for k, free in enumerate(room) if free >= 1), int(np.argmax(room)))]
     return float(x), float(y)
+
+
+def _crossings(line: FloatArray, others: list[FloatArray]) -> list[Place]:
+    """List where other lines cross a line.
+
+    >>> others = [np.array([[0.0, 1.0], [2.0, 1.0]]), np.array([[3.0, 0.0], [4.0, 0.0]])]
+    >>> _crossings(np.array([[0.0, 0.0], [2.0, 2.0]]), others)
+    [(1.0, 1.0)]
+    """
+    found, along = [], line[1] - line[0]
+    for other in others:
+        across, apart = other[1] - other[0], other[0] - line[0]
+        turn = along[0] * across[1] - along[1] * across[0]
+        if turn == 0:  # parallel
+            continue
+        here = (apart[0] * across[1] - apart[1] * across[0]) / turn
+        there = (apart[0] * along[1] - apart[1] * along[0]) / turn
+        if 0 < here < 1 and 0 < there < 1:
+            x, y = line[0] + here * along
+            found.append((float(x), float(y)))
+    return found
 
 
 def _places(order: int, edges: Edges) -> dict[int, Any]:

@@ -23,7 +23,7 @@ BOXES = 70  # boxes of that map along each axis
 PALE = 0.2  # cells in a box whose colour is white: one cell can be seen
 EXACT = 1e-6  # residuals up to this, of counts in standard deviations, else in largest entries, are rounding errors
 APART = 0.035  # share of the axes' width by which numbers of cells are kept apart
-LONGEST = 44  # letters of a cell's name
+LONGEST, MOST_LINES = 44, 3  # letters of a line of a cell's name; lines
 
 
 def draw(pair: Pair, ax: Axes | None, most: int) -> Axes:
@@ -114,7 +114,14 @@ def _edges(ax: Axes, values: FloatArray) -> FloatArray:
 
 
 def _name(pair: Pair, found: Cells, i: int) -> str:
-    return shortened(pair.labels.cell(found.cells[i]), LONGEST)
+    """Name a cell, in several lines where it has many modes."""
+    lines: list[str] = []
+    for part in shortened(pair.labels.cell(found.cells[i]), MOST_LINES * LONGEST).split(", "):
+        if lines and len(lines[-1]) + len(part) + 2 <= LONGEST:
+            lines[-1] += f", {part}"
+        else:
+            lines.append(part)
+    return ",\n".join(shortened(line, LONGEST) for line in lines)
 
 
 def _numbers(pair: Pair, found: Cells, residual: float, i: int) -> str:

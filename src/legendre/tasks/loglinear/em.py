@@ -50,7 +50,7 @@ class Incomplete:
         values = np.zeros(self.table.shape)
         values[tuple(cells.T)] = np.where(expected > 0, np.maximum(expected, SMALLEST * self.table.total), 0.0)
         found = observe(frozen(values), "all" if self.mask is None else self.mask, self.base)
-        return replace(found, origin=self.table.origin)
+        return replace(found, origin=replace(self.table.origin, completed=True))
 
     def start(self) -> tuple[IntArray, FloatArray]:
         """List the cells of the sample space, with the rows shared out evenly, whatever the base measure is."""
