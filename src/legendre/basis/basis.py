@@ -125,8 +125,8 @@ class Pair(Basis):
         return most_of(self.left.rankings(shape), self.right.rankings(shape))
 
     def __repr__(self) -> str:
-        plain, bracketed = f"{self.left!r} | {self.right!r}", f"({self.left!r}) {self.sign} ({self.right!r})"
-        return plain if self.sign == "|" else bracketed
+        left, right = repr(self.left), repr(self.right)
+        return f"{left} | {right}" if self.sign == "|" else f"({left}) {self.sign} ({right})"
 
 
 class TiedBasis(Basis):

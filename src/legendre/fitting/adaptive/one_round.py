@@ -189,8 +189,8 @@ class Search:
 
         `unknown` are places of cells of which chord steps did not tell what they are worth; more are returned.
         """
-        estimate = self.losses(now)
-        estimate[np.isin(now.places, unknown)] = np.inf
+        weighed = self.losses(now)
+        estimate = np.where(np.isin(now.places, unknown), np.inf, weighed.each)
         tried = np.argsort(estimate, kind="stable")[:TRIED_OF_MANY]
         tried = tried[estimate[tried] < DOUBTFUL * self.least]
         loss = np.full(now.size, np.inf)
@@ -198,7 +198,7 @@ class Search:
         unknown = np.append(unknown, now.places[tried[np.isinf(loss[tried])]])
         count = int((loss < self.least).sum())
         while count > 1:
-            gone = least_missed(now, loss, count, self.least)
+            gone = least_missed(now, weighed._replace(each=loss), count, self.least)
             less = without(now, gone, SHARPLY * self.least).anchored()
             if self.cost(less) < self.cost(now):
                 return less, unknown
