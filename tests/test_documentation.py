@@ -131,7 +131,8 @@ def files_of_a_newcomer(folder: Path) -> None:
         "\n".join(["education,age group,voted,n", *lines, ",18-29,yes,7", "none,30+,no,"])
     )
     waves = np.arange(400, 700, 20)
-    table = rng.gamma(50, 1 / 50, (8, 15)) * np.exp(-(((waves - 550) / 60) ** 2))
+    darker = np.linspace(1.0, 3.0, 8)[:, None]  # samples that differ by noise alone would have no effect
+    table = rng.gamma(50, 1 / 50, (8, 15)) * np.exp(-(((waves - 550) / 60) ** 2)) / darker
     lines = [f"leaf {k}," + ",".join(f"{v:.4f}" for v in row) for k, row in enumerate(table)]
     (folder / "spectra.csv").write_text("\n".join(["sample," + ",".join(map(str, waves)), *lines]))
 

@@ -305,7 +305,7 @@ def test_the_demo_prints_a_table_and_writes_pictures(
     assert all((images[X == 0] == 0).all() for images in drawn[0].values())
     assert (tmp_path / "demo" / "digits.png").read_bytes().startswith(b"\x89PNG")
     assert "336,776 flights by carrier, dest, hour: a 16 x 105 x 20 tensor" in out
-    assert "ld.decompose(X), without a basis: grown to 256 parameters, the most for a first look" in out
+    assert "ld.decompose(X), without a basis: X holds counts: grown while each parameter lowered" in out
     assert (tmp_path / "demo" / "flights.png").read_bytes().startswith(b"\x89PNG")
     axes = {ax.get_title(): ax for ax in figures[0].axes}
     carriers = axes["carrier: 24.6 %"]

@@ -207,3 +207,11 @@ def test_a_criterion_that_ends_next_to_the_limit_is_not_said_to_have_ended() -> 
         f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters, close "
         "to the most for a first look. For more: adaptive('bic', most=512)."
     )
+
+
+def test_counts_that_chance_explains_take_no_parameter() -> None:
+    fit = ld.decompose(np.random.default_rng(0).poisson(5.0, (4, 4)))
+    assert (fit.n_params, fit.kl > 0) == (0, True)
+    assert fit.reason == (
+        "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
+    )

@@ -252,7 +252,7 @@ def test_effects_of_pairs_that_were_never_observed_are_grey() -> None:
 def test_numbers_in_the_graph_lie_on_no_crossing() -> None:
     """A number where two lines cross could be that of either."""
     ax = ld.decompose(ld.datasets.titanic(), "interactions(2)").plot.graph()
-    numbers = [text.xy for text in ax.texts if "\n" not in text.get_text()]
-    middle = np.mean([text.xy for text in ax.texts if "\n" in text.get_text()], axis=0)
+    numbers = [text.get_position() for text in ax.texts if "\n" not in text.get_text()]
+    middle = np.mean([text.get_position() for text in ax.texts if "\n" in text.get_text()], axis=0)
     assert len(numbers) == 6
     assert all((np.abs(np.subtract(place, middle)) >= [0.25, 0.1]).any() for place in numbers)

@@ -48,7 +48,7 @@ def run_demo(folder: Path) -> None:
     sizes = [len(FAMILIES[comparison.family](size).select(comparison.data)) for size in SIZES]
     jobs = comparison.jobs(sizes, CP_STARTS, (*OURS, CP))
     rows = [row for some in comparison.rows(jobs) for row in some if row.method != CP or not row.scored]
-    show(rows, f"{X.shape[2]} images of handwritten digits, a {' x '.join(map(str, X.shape))} tensor")
+    show(rows, f"{X.shape[2]} images of handwritten digits, a tensor of {' x '.join(map(str, X.shape))} cells")
     print(REMARK)
     scored = [[row for row in same if row.scored] for same in over_seeds(rows)]
     best = [min(same, key=lambda row: row.rmse or 0.0) for same in scored if same]

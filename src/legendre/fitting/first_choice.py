@@ -187,6 +187,8 @@ def _why_none_held_out(data: Observation) -> str | None:
 
 
 def _why_criterion(fit: Decomposition) -> str:
+    if not fit.n_params:
+        return "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
     return f"X holds counts: grown while each parameter lowered the extended BIC, which ended at {fit.n_params}."
 
 

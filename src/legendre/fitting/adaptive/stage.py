@@ -26,7 +26,7 @@ OFTEN, FIRST_SWAP = 1.4, 20
 """Where a criterion ends growing: the ratio of one size at which cells are swapped to the next; the first of them.
 
 KL plus the price of all parameters, and CPU s, of flights3 when no cell pays any more: 0.165, 5.9; with a ratio of 2
-0.176, 4.3; of 3 0.174, 6.1; without swaps on the way 0.184, 5.4. On two other tables of flights 1.4 is best, too."""
+0.176, 4.3; of 3 0.174, 6.1; without swaps on the way 0.184, 5.4. Chosen on this table and two more of flights."""
 MUCH = 0.99  # of what was weighed before: cells are added again in place of those that did not pay while it gets less
 
 
