@@ -11,39 +11,46 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test test-browser traced untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
 .PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
 	$(BIN)/legendre demo --output demo
 
-# Two processes, one for each core. The first runs the tests marked "uncompiled" with the compiler off, which shows
-# coverage the lines of compiled code, and then all tests that are not named here. The second checks the source and runs
-# without coverage, whose tracer would slow the compiler down by a third: the tests that compile most, those that start
-# processes of their own, which coverage does not see, and some that reach no lines that others do not.
+# Two processes, one for each core, which take about as long as each other. The first runs all tests that are not named
+# here. The second runs without coverage, whose tracer costs a third: the tests that compile most, those that start
+# processes of their own, which coverage does not see, and some that reach no lines that others do not. Then it checks the
+# source, and runs the tests marked "uncompiled" with the compiler off, which shows coverage the lines of compiled code.
 UNCOMPILED := tests/engines tests/data/test_reading.py tests/data/test_sparse.py tests/data/test_sparse_files.py
 UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading.py tests/data/test_array_libraries.py \
 	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
 	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/solvers/test_faces.py \
-	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md
+	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md \
+	tests/test_race.py tests/test_house.py tests/test_ci.py tests/test_site.py
 # plugins that read the source of every test, or import a library, before the first test runs
 PYTEST := $(BIN)/python -m pytest --quiet -p no:run-parallel -p no:zarr
 WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
 
 test: $(VENV)/.dev
 	rm -rf .coverage-parts
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target traced untraced
+	$(MAKE) --no-print-directory --jobs=2 --output-sync=target traced checked
 	$(BIN)/python -m coverage combine --quiet .coverage-parts/*
 	$(BIN)/python -m coverage report
 
-untraced: lint
+# one after the other: the compiled code of the first is there for the other process soon
+checked: $(VENV)/.dev
+	$(MAKE) --no-print-directory untraced
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory uncompiled
+
+untraced: $(VENV)/.dev
 	$(PYTEST) $(UNTRACED)
 
 uncompiled: $(VENV)/.dev
 	NUMBA_DISABLE_JIT=1 $(WITH_COVERAGE) $(UNCOMPILED) -m uncompiled \
 		-k "not large_ and not order_12" -W "ignore:overflow encountered:RuntimeWarning"
 
-traced: uncompiled
+traced: $(VENV)/.dev
 	$(WITH_COVERAGE) $(UNTRACED:%=--ignore=%)
 
 # The report page in chromium, which is installed where that is possible; without it the tests are skipped, but fail

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +56,17 @@ def pytest_sessionstart() -> None:
 
 
 @pytest.fixture
+def double_precision() -> Iterator[None]:
+    """Set JAX to double precision, in all threads: `jax.enable_x64` holds for its own."""
+    import jax
+
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20180317)
 
@@ -69,14 +82,31 @@ def one_thread() -> Iterator[None]:
     numba.set_num_threads(wanted)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run a test whose fixtures share a folder in one thread: only a test's own `tmp_path` is one for each thread."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where every test runs in several threads: keep apart what its threads would share.
+
+    Only a test's own `tmp_path` is one for each thread: a test whose fixtures share a folder runs in one.
+    """
+    if str(config.getoption("parallel_threads", 1)) == "1":
+        return
     strategies.randoms(use_true_random=False).validate()  # loads a module; Python 3.11 parses no two at a time
     for item in items:
         function = getattr(item, "function", None)
         named = () if function is None else inspect.signature(function).parameters
         if "tmp_path" in getattr(item, "fixturenames", ()) and "tmp_path" not in named:
             item.add_marker(pytest.mark.thread_unsafe(reason="its fixtures share a folder"))
+        if "rng" in named and not is_hypothesis_test(function):
+            item.obj = with_its_own_numbers(item.obj)  # type: ignore[attr-defined]
+
+
+def with_its_own_numbers(test: Callable[..., None]) -> Callable[..., None]:
+    """Let each thread of a test draw the numbers that it would draw alone."""
+
+    @functools.wraps(test)
+    def alone(*given: Any, rng: np.random.Generator, **named: Any) -> None:
+        test(*given, rng=copy.deepcopy(rng), **named)
+
+    return alone
 
 
 TRACED = 4  # cases of a parametrized test that coverage sees: the others mostly reach the same lines

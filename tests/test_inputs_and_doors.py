@@ -7,7 +7,7 @@ cannot be answered has its sentence in REFUSED.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,19 +33,13 @@ from legendre.core.array_libraries import Device, host
 from legendre.core.types import AnyArray
 from oracles import FloatArray
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "double_precision")
 pyttb: Any = import_module("pyttb")
 ELSEWHERE = array_api_strict.Device("device1")
 ROUNDING = re.compile(r"\d(\.\d+)?e-(1[3-9]|[2-9]\d)|on the \w+ engine")
 """What may differ between texts: a number that is rounding error, and where the sums are taken."""
 ABOUT_LABELS = re.compile(r"\n(modes .*|note ++[^\n]*(combinations of levels|cells of X are|arranged).*(\n {6,}\S.*)*)")
 """Lines of a summary that only a labelled X has."""
-
-
-@pytest.fixture(autouse=True)
-def double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 @cache

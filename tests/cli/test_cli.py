@@ -18,6 +18,7 @@ from legendre.cli import main
 from legendre.cli.demo_flights import busy_fit
 from legendre.core.types import AnyArray, FloatArray
 from legendre.tasks.compare.peers import PEERS, Factors
+from legendre.tasks.compare.plots import save
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -278,7 +279,7 @@ def test_the_demo_prints_a_table_and_writes_pictures(
 ) -> None:
     drawn: list[dict[str, FloatArray]] = []
     figures: list[Any] = []
-    draw, save = legendre.cli.demo.draw, legendre.cli.demo_flights.save
+    draw = legendre.cli.demo.draw
 
     def watched(X: FloatArray, answers: dict[str, FloatArray], path: Path) -> None:
         drawn.append(answers)

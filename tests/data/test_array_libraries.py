@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +42,7 @@ ELSEWHERE = array_api_strict.Device("device1")
 ALL = ["torch", "jax", "strict"]
 DTYPES = [np.float32, np.float64, np.int32]
 NAN = float("nan")
-
-
-@pytest.fixture(autouse=True)
-def double_precision() -> Iterator[None]:
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)  # for all threads; `jax.enable_x64` holds for its own
-    yield
-    jax.config.update("jax_enable_x64", before)
+pytestmark = pytest.mark.usefixtures("double_precision")
 
 
 @pytest.fixture

@@ -375,6 +375,7 @@ def test_the_benchmark(tmp_path: Path) -> None:
     assert row(lines[0]).startswith("| sum, threads |  | DONE |")
 
 
+@pytest.mark.thread_unsafe(reason="it sets dask's scheduler for all threads")
 def test_two_threads_count_their_own_blocks() -> None:
     """Callbacks of dask that hold for the whole process counted what the other thread read, or were lost."""
     together = Barrier(2)
@@ -393,6 +394,7 @@ def test_two_threads_count_their_own_blocks() -> None:
         assert list(pool.map(counted, (4, 9))) == alone
 
 
+@pytest.mark.thread_unsafe(reason="dask calls its callback for all threads")
 def test_the_callers_own_callbacks_are_called_beside_progress() -> None:
     done: list[object] = []
     texts: list[str] = []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas
@@ -330,10 +329,9 @@ def test_rows_of_labels() -> None:
 
 
 @pytest.fixture(params=list(KINDS))
-def kind(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Name a kind of tensor; JAX is set to double precision."""
-    with jax.enable_x64(True):
-        yield request.param
+def kind(request: pytest.FixtureRequest, double_precision: None) -> str:  # noqa: ARG001 - of JAX, whose kind is one
+    """Name a kind of tensor."""
+    return str(request.param)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.5])

@@ -5,7 +5,7 @@ That every kind of X gives the answer of the dense array is the table of tests/t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from legendre.core.array_libraries import host
 from legendre.data.checks import scan
 from oracles import FloatArray
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("one_thread", "double_precision")
 
 COUNTS = np.random.default_rng(11).poisson(2.0, size=(6, 5)).astype(np.float64)
 COUNTS[[0, 3], [1, 4]] = 0.0
@@ -32,12 +32,6 @@ WITH_ZEROS: FloatArray = COUNTS
 POSITIVE: FloatArray = COUNTS + 1.0
 GAPS: FloatArray = np.where(np.random.default_rng(12).random(COUNTS.shape) < 0.2, np.nan, POSITIVE)
 NAIVE = ld.interactions([(0, 2), (1, 2)])
-
-
-@pytest.fixture(autouse=True)
-def double_precision() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def mapped(X: FloatArray, folder: Path) -> FloatArray:

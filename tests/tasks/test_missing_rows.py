@@ -345,6 +345,7 @@ def test_odds_that_the_model_fixes_say_so() -> None:
     assert "nan" not in str(odds)
 
 
+@pytest.mark.thread_unsafe(reason="it counts the figures of all threads")
 def test_completed_counts_are_not_shown_as_observed(tmp_path: Path) -> None:
     import matplotlib.pyplot as plt
 
