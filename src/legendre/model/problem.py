@@ -14,7 +14,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
-from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables
+from legendre.model.cliques.tables import Tables, clique_sums, laid_out, mode_margins, mode_tables, saturated
 from legendre.model.margins import Modes
 from legendre.model.model import Model
 
@@ -66,7 +66,8 @@ class Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis, data.device, ties)
         space, merged = model.space, MergedData(data, model)
-        if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable):
+        listed = data.entries is not None and space.form == "cliques" and saturated(space.tables)  # needs no grid
+        if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):
             return cls(data, model, frozen(space.above(merged.values)), merged)
         if space.form == "cliques" and (sums := _tables_of(data, space.tables)) is not None:
             return cls(
@@ -147,7 +148,8 @@ class Problem:
         """Keep the merged cells of a face and independent parameters only."""
         if alive is None and len(columns) == len(self.eta_hat):
             return self
-        model = self.model.on_face(alive).with_columns(columns)
+        model = self.model.on_face(alive)
+        model = model if len(columns) == len(self.eta_hat) else model.with_columns(columns)
         return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))
 
 

@@ -279,10 +279,11 @@ def _full(quotient: Quotient, positions: IntArray) -> Space:
     if not tree.fits and only:
         raise InvalidBasis(tree.trouble())
     tables = Tables(quotient, positions, tree)
-    # a closed form takes no G, and only tables show what vanishes; on a grid G takes no more than eta
-    closed = tree.fits and n > limits.LARGEST_GRID and saturated(tables)
-    carried = 0 if closed else tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY
-    pays = only or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n
+    closed = tree.fits and saturated(tables)  # takes no G, which on a grid takes no more than eta
+    beyond = closed and n > limits.LARGEST_GRID  # only tables show what vanishes
+    carried = 0 if beyond else tree.largest.n_cells * len(positions) // limits.CLIQUES_CARRY
+    alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
+    pays = only or alone or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n
     return Cliques(quotient, positions, tables=tables) if tree.fits and pays else grid
 
 

@@ -53,8 +53,10 @@ def plain_face(problem: Problem) -> Face:
     attained = Face(None, np.zeros(model.n_params))
     if problem.surely_attained:
         return attained
+    if (found := _empty_tables(problem)) is not None:
+        return found
     if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
-        return _empty_tables(problem) or replace(attained, certain=False)
+        return replace(attained, certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
         return attained
