@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
+from functools import cache
 from typing import overload
 
 import numpy as np
@@ -62,6 +63,10 @@ class Round:
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
+    def _on_grid(self, negentropy: Callable[[], float]) -> Round:  # noqa: ARG002
+        """Restate for every cell of X, the sum of whose p log p is known by calling."""
+        return self
+
 
 @dataclass(frozen=True)
 class RoundOfBoxes(Round):
@@ -76,21 +81,18 @@ class RoundOfBoxes(Round):
         criteria = step.aic, step.bic, step.held_out, step.spread
         return cls(step.n_params, step.kl, math.nan, *criteria, negentropy, total)
 
+    def _on_grid(self, negentropy: Callable[[], float]) -> Round:
+        """Add the entropy of X within boxes."""
+        within = negentropy() - self.negentropy
+        deviance = 2.0 * self.total * within
+        criteria = self.aic + deviance, self.bic + deviance
+        return Round(self.n_params, self.kl + within, math.nan, *criteria, self.held_out, self.spread)
+
 
 def on_grid(rounds: Sequence[Round], data: Observation) -> tuple[Round, ...]:
     """Restate rounds that were measured between boxes for every cell of X, which is read for that; RMSE is unknown."""
-    if not any(isinstance(step, RoundOfBoxes) for step in rounds):
-        return tuple(rounds)
-    negentropy = data.negentropy()
-    return tuple(_with_entropy(step, negentropy) if isinstance(step, RoundOfBoxes) else step for step in rounds)
-
-
-def _with_entropy(step: RoundOfBoxes, negentropy: float) -> Round:
-    """Add the entropy of X within boxes."""
-    within = negentropy - step.negentropy
-    deviance = 2.0 * step.total * within
-    criteria = step.aic + deviance, step.bic + deviance
-    return Round(step.n_params, step.kl + within, math.nan, *criteria, step.held_out, step.spread)
+    negentropy = cache(data.negentropy)
+    return tuple(step._on_grid(negentropy) for step in rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +118,8 @@ class GrowthPath(Sequence[Round]):
         return self._rounds[place]
 
     def __eq__(self, other: object) -> bool:
-        """Compare the rounds with those of another path, or of a tuple."""
-        return isinstance(other, tuple | GrowthPath) and self._rounds == tuple(other)
+        """Compare the rounds with those of another path, or of a list of them."""
+        return isinstance(other, Sequence) and self._rounds == tuple(other)
 
     def __hash__(self) -> int:
         return hash(self._rounds)
