@@ -223,14 +223,14 @@ def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: 
     tally = Tally(seed, folder, quiet)
     for name in THREADS:
         os.environ[name] = "1"
-    with scratch() as folder:
-        _share_out(queue, jobs, folder, tally)
+    with scratch() as within:
+        _share_out(queue, jobs, within, tally)
     return tally
 
 
-def _share_out(queue: Jobs, jobs: int, folder: str, tally: Tally) -> None:
+def _share_out(queue: Jobs, jobs: int, within: str, tally: Tally) -> None:
     """Let some processes work until no case is left."""
-    workers = [Worker(folder) for _ in range(jobs)]
+    workers = [Worker(within) for _ in range(jobs)]
     for worker in workers:
         worker.give(queue.popleft() if queue else None)
     begun, told = time.monotonic(), 0

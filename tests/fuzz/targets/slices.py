@@ -112,9 +112,8 @@ def try_slices(args: Args, folder: Path) -> Trial:
         return "unconverged" if told else "boundary" if gone else "right"
 
     held = tuple(args[name] for name in ("X", "Y", "basis", "sums"))
-    return Trial(
-        call, check, held, lambda answer: [answer[0].basis_, *answer[1:3]], benign=easy and finite and len(cells) > 0
-    )
+    ordinary = easy and finite and cells is not None and len(cells) > 0
+    return Trial(call, check, held, lambda answer: [answer[0].basis_, *answer[1:3]], benign=ordinary)
 
 
 def listened(call: Any) -> tuple[Any, bool]:
