@@ -66,7 +66,7 @@ class Problem:
         """Merge the data along the basis: one pass over X."""
         model = Model.of(data.support, data.base, basis, data.device, ties)
         space, merged = model.space, MergedData(data, model)
-        listed = data.entries is not None and space.form == "cliques" and saturated(space.tables)  # needs no grid
+        listed = space.form == "cliques" and data.entries is not None and saturated(space.tables)  # needs no grid
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):
             return cls(data, model, frozen(space.above(merged.values)), merged)
         if space.form == "cliques" and (sums := _tables_of(data, space.tables)) is not None:

@@ -58,7 +58,7 @@ class Curve(NamedTuple):
             spread = math.sqrt(len(scores)) * unit * float(np.std(np.divide(scores, unit), ddof=1))
         return Curve((*self.sizes, size), (*self.scores, sum(scores)), (*self.spreads, spread))
 
-    def noted(self, rounds: tuple[Round, ...], unit: float) -> tuple[Round, ...]:
+    def noted(self, rounds: Sequence[Round], unit: float) -> tuple[Round, ...]:
         """Write losses, divided by `unit`, into the rounds of sizes that were tried."""
         known = dict(zip(self.sizes, zip(self.scores, self.spreads, strict=True), strict=True))
         return tuple(
