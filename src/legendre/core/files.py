@@ -88,8 +88,11 @@ def write_arrays(
 
 
 @contextmanager
-def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | Npz]:
-    """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`."""
+def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[AnyArray | Npz]:
+    """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`.
+
+    `advice` is a sentence for those who name a file of another kind.
+    """
     try:
         with Path(path).open("rb") as stream:
             yield read_numpy(stream, os.fstat(stream.fileno()).st_size)
@@ -98,16 +101,18 @@ def numpy_file(path: str | os.PathLike[str]) -> Iterator[AnyArray | Npz]:
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
     except NotNumpy as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}.") from None
+        raise InvalidFile(f"cannot read {path}: {problem}. {advice}".strip()) from None
     except MemoryError:
         raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
     except DAMAGED as problem:
         raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
 
 
-def read_arrays(path: str | os.PathLike[str], what: str = "a saved decomposition") -> dict[str, AnyArray]:
-    """Read all arrays of an npz file."""
-    with numpy_file(path) as content:
+def read_arrays(
+    path: str | os.PathLike[str], what: str = "a saved decomposition", advice: str = ""
+) -> dict[str, AnyArray]:
+    """Read all arrays of an npz file, in which `what` was expected."""
+    with numpy_file(path, advice) as content:
         if isinstance(content, np.ndarray):
             raise InvalidFile(f"{path} holds a single array; {what} is an .npz file.")
         return {name: content[name] for name in content.files}

@@ -26,6 +26,8 @@ KINDS = {
 }
 """By the format that a file names: the module and the class of what it holds. Modules are imported when needed."""
 
+OTHER_KIND = "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
+
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a result that its `save` wrote: the same type, and the same numbers to the last bit.
@@ -60,7 +62,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidFile(f"load takes the name of a file, got {path!r}.")
-    arrays = read_arrays(path, "a saved result")
+    arrays = read_arrays(path, "a saved result", OTHER_KIND)
     kind = str(arrays.get("format"))
     if kind not in KINDS:
         names = ", ".join(sorted(arrays)[:5]) or "nothing"

@@ -16,7 +16,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import Face, plain_face
+from legendre.solvers.before.faces import Face
 from legendre.solvers.before.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.before.rank import covariance, independent
 
@@ -24,18 +24,6 @@ from legendre.solvers.before.rank import covariance, independent
 WHOLE = 1e-9
 # Combinations of coefficients of size 1 change a row by less than this through the program's tolerance alone.
 LOWERED = 1e-6
-
-
-def find_face(problem: Problem) -> Face:
-    """Find the face, by the cheapest argument that decides.
-
-    >>> from legendre.data.dense import observe
-    >>> face = find_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
-    >>> face.alive.tolist(), face.recession.tolist()
-    ([[True, True], [False, False]], [-2.0, 0.0])
-    """
-    face = plain_face(problem)
-    return face if face.certain else search_face(problem, face)
 
 
 def search_face(problem: Problem, face: Face) -> Face:

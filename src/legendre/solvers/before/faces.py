@@ -48,6 +48,11 @@ def plain_face(problem: Problem) -> Face:
 
     Margins that are a product's (a tree of cliques) on a full grid leave nothing open: the product of their tables is
     0 where a table is, and nowhere else. In a grid that is not formed the tables are all that is looked at.
+
+    >>> from legendre.data.dense import observe
+    >>> face = plain_face(Problem.of(observe([[1, 1], [0, 0]]), np.array([[1, 0], [0, 1]])))
+    >>> face.alive.tolist(), face.recession.tolist()
+    ([[True, True], [False, False]], [-2.0, 0.0])
     """
     model = problem.model
     attained = Face(None, np.zeros(model.n_params))
