@@ -10,6 +10,7 @@ from legendre.core.cached import cached_property
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
+from legendre.model.dual import probabilities
 
 SMALLEST = 1e-13  # variances of indicators below this are rounding errors of the sums that they come from
 
@@ -49,13 +50,10 @@ class Ground:
     @classmethod
     def of(cls, data: Dense) -> Ground:
         """Read X as probabilities."""
-        mask = data.support.mask
-        p = np.asarray(data.values, dtype=np.float64) / data.total
-        p = p if mask is None else np.where(mask, p, 0.0)
-        weights = data.base
+        mask, weights = data.support.mask, data.base
         if mask is not None:
             weights = np.where(mask, 1.0 if weights is None else weights, 0.0)
-        return cls(data, p, weights)
+        return cls(data, probabilities(data), weights)
 
     @property
     def shape(self) -> tuple[int, ...]:
