@@ -227,3 +227,12 @@ def test_many_small_programs_find_what_one_large_one_finds(case: Case) -> None:
     top = fall[~gone].max()
     assert_allclose(fall[~gone], top, atol=1e-5)
     assert (fall[gone] < top - 1e-4).all()
+
+
+@pytest.mark.parametrize("tol", [0.1, 1e-10])
+def test_directions_of_thirds_cancel_exactly(tol: float) -> None:
+    """An empty cell of the diagonal vanishes in a symmetric model; column effects make thirds of its directions."""
+    X = [[2, 2, 0, 2], [1, 1, 0, 2], [2, 1, 0, 0], [2, 1, 2, 2]]
+    fit = ld.decompose(X, ld.ties.symmetric(1, 0) | ld.ties.columns(0, 1) | ld.ties.columns(1, 0), tol=tol)
+    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.vanishing_cells.tolist() == [[2, 2]]

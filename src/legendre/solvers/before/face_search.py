@@ -5,7 +5,9 @@ It is the dear way to know whether a minimum is attained. A fit asks for it wher
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,8 @@ from legendre.solvers.before.rank import covariance, independent
 
 # Coefficients of directions this close to a whole number are one: what is left is the rounding error of the solve.
 WHOLE = 1e-9
+# Of fractions in a direction; neighbouring ones differ by a millionth at least, which is more than rounding does.
+LARGEST_DENOMINATOR = 1_000
 # Combinations of coefficients of size 1 change a row by less than this through the program's tolerance alone.
 LOWERED = 1e-6
 
@@ -72,9 +76,35 @@ def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
         directions[np.arange(len(lost)), lost] = 1.0
         with few_threads(len(kept), least=0):
             directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
-    # zeta is a matrix of zeros and ones, so that most entries are whole numbers: give them back their last digits
-    whole = np.rint(directions)
-    return np.where(np.abs(directions - whole) < WHOLE, whole, directions)
+    return _exact(directions)
+
+
+def _exact(directions: FloatArray) -> FloatArray:
+    """Give directions back their last digits, where they are fractions: of 0, 1 and tied features of whole numbers.
+
+    A direction may have any length, so that a common denominator makes all of it whole numbers. Otherwise what cancels
+    exactly, such as -2/3 and 2/3, would not in a linear program.
+
+    >>> _exact(np.array([[1.0, 1 / 3, -0.5], [0.1234567, 1.0, 0.0]])).tolist()
+    [[6.0, 2.0, -3.0], [0.1234567, 1.0, 0.0]]
+    """
+    out = near_whole(directions)
+    for row in out:
+        parts = np.unique(row[row != np.rint(row)])
+        if not len(parts):
+            continue
+        found = [Fraction(part).limit_denominator(LARGEST_DENOMINATOR) for part in parts.tolist()]
+        common = math.lcm(*{fraction.denominator for fraction in found})
+        whole = np.rint(row * common)
+        if common <= LARGEST_DENOMINATOR and float(np.abs(row * common - whole).max()) < WHOLE * common:
+            row[:] = whole
+    return out
+
+
+def near_whole(numbers: FloatArray) -> FloatArray:
+    """Replace numbers that differ from a whole one by rounding alone."""
+    whole = np.rint(numbers)
+    return np.where(np.abs(numbers - whole) < WHOLE, whole, numbers)
 
 
 def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: FloatArray) -> Face:
@@ -86,7 +116,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
     for column, direction in zip(changes.T, directions, strict=True):
         grid = model.space.below(direction)
         column[:] = grid[empty] - grid[positive][0]
-    rows, where = distinct(np.round(changes / WHOLE) * WHOLE)
+    rows, where = distinct(near_whole(np.round(changes / WHOLE) * WHOLE))
     found = _fall_at_once(rows) if rows.size <= limits.QUICK_PROGRAM else _fall_in_turn(rows)
     if found is None:
         return face
