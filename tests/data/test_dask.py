@@ -401,3 +401,13 @@ def test_the_callers_own_callbacks_are_called_beside_progress() -> None:
     with Callback(posttask=lambda *task: done.append(task[0])):
         read(da.ones((40, 30), chunks=10), watch=texts.append)
     assert len(done) == len(texts) > 12
+
+
+@pytest.mark.thread_unsafe(reason="the scheduler is that of all threads")
+def test_a_scheduler_of_the_callers_that_takes_no_callbacks() -> None:
+    def plain(graph: Any, keys: Any) -> Any:
+        return dask.local.get_sync(graph, keys)
+
+    with dask.config.set(scheduler=plain):
+        fit = ld.decompose(da.ones((40, 30), chunks=10), "B1", progress=True)
+    assert fit.converged

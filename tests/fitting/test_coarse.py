@@ -107,3 +107,16 @@ def test_growing_reads_no_more_of_x_than_it_needs(rng: np.random.Generator, monk
     assert X.shape not in asked
     assert fit.path[-1].kl == fit.kl
     assert X.shape in asked
+
+
+@pytest.mark.parametrize("shape", [(1, 40, 30), (40, 30, 1), (1, 1200)])
+def test_a_mode_with_a_single_level(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no intervals to join; the basis is that of the same tensor without it."""
+    monkeypatch.setattr(limits, "COARSE_BOXES", 512)
+    X = rng.gamma(1.0, size=shape)
+    fit, twin = (ld.decompose(Y, ld.adaptive(5)) for Y in (X, X.squeeze()))
+    assert too_large(observe(X))
+    assert fit.converged
+    assert fit.kl == pytest.approx(twin.kl, rel=1e-9)

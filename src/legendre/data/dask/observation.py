@@ -6,6 +6,7 @@ gives the same bits with threads, with processes, and when a worker dies and oth
 
 from __future__ import annotations
 
+import inspect
 import operator
 import sys
 from collections.abc import Callable
@@ -188,9 +189,11 @@ def over_blocks(
     answers = _answers(X, compute, arguments)
     joined = dask.delayed(join, pure=False)
     groups = [reduce(joined, answers[i : i + GROUP]) for i in range(0, len(answers), GROUP)]
-    client: Any = getattr(get_scheduler(collections=[X]), "__self__", None)
+    scheduler = get_scheduler(collections=[X])
+    client: Any = getattr(scheduler, "__self__", None)
     if not (hasattr(client, "compute") and hasattr(client, "scheduler_info")):  # not that of a cluster
-        (whole,) = dask.compute(reduce(joined, groups), **_local_progress(watch, len(answers)))
+        counted = {} if watch is None or not _reports(scheduler) else _local_progress(watch, len(answers))
+        (whole,) = dask.compute(reduce(joined, groups), **counted)
         return cast(T, whole)
     # the answer of a group is fetched as soon as it is there: what a dying worker takes along is little
     futures = client.compute(groups, retries=RETRIES)
@@ -224,14 +227,18 @@ def _answers(array: Any, compute: Callable[..., T], arguments: dict[str, Any]) -
     return [answer for answer, size in zip(answers.to_delayed().ravel(), sizes.ravel(), strict=True) if size]
 
 
-def _local_progress(watch: Say | None, blocks: int) -> dict[str, list[Any]]:
+def _reports(scheduler: Any) -> bool:
+    """Whether a scheduler takes callbacks, as dask's own do; a function of the caller's may not."""
+    taken = {} if scheduler is None else inspect.signature(scheduler).parameters
+    return scheduler is None or "callbacks" in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
+
+
+def _local_progress(watch: Say, blocks: int) -> dict[str, list[Any]]:
     """Report to `watch` how many blocks are done; dask counts tasks, of which each block has the same number or so.
 
     Return what this is for dask's schedulers. They are told beside those callbacks that hold for all computations of
     the process, not as one of them: it would count the blocks that another thread reads.
     """
-    if watch is None:
-        return {}
     from dask.callbacks import Callback
 
     def count(key: object, result: object, graph: object, state: Any, worker: object) -> None:  # noqa: ARG001 - dask's
@@ -239,4 +246,4 @@ def _local_progress(watch: Say | None, blocks: int) -> dict[str, list[Any]]:
         left = sum(len(state[name]) for name in ("ready", "waiting", "running"))
         watch(f"reading X: {blocks * done // max(done + left, 1)} of {blocks} blocks")
 
-    return {"callbacks": [(None, None, None, count, None), *Callback.active]}
+    return {"callbacks": [(None, None, None, count, None), *tuple(Callback.active)]}

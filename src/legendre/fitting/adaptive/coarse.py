@@ -185,7 +185,7 @@ def _joining_losses(boxes: Boxes) -> list[FloatArray]:
     losses, root = [], np.sqrt(boxes.values / boxes.values.sum())
     for k, sides in enumerate(boxes.quotient.lengths):
         rows = np.swapaxes(root, k, -1)
-        steps = np.diff(rows / np.sqrt(sides)).reshape(-1, len(sides) - 1)
+        steps = np.diff(rows / np.sqrt(sides)).reshape(math.prod(rows.shape[:-1]), len(sides) - 1)
         losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * np.einsum("ij,ij->j", steps, steps))
     return losses
 

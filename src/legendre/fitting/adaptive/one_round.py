@@ -196,14 +196,14 @@ class Search:
         loss = np.full(now.size, np.inf)
         loss[tried] = losses_about(now, tried, self.least)
         unknown = np.append(unknown, now.places[tried[np.isinf(loss[tried])]])
-        count = int((loss < self.least).sum())
+        below = count = int((loss < self.least).sum())
         while count > 1:
             gone = least_missed(now, weighed._replace(each=loss), count, self.least)
             less = without(now, gone, SHARPLY * self.least).anchored()
             if self.cost(less) < self.cost(now):
                 return less, unknown
             count = len(gone) // 2
-        return self._one_by_one(now, np.flatnonzero(loss < self.least)[:1]), unknown
+        return self._one_by_one(now, np.argsort(loss, kind="stable")[: min(below, 1)]), unknown
 
     def _one_by_one(self, now: State, worst: IntArray) -> State:
         """Give back cells that do not pay, those that still do not when others have gone."""
