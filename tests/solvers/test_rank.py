@@ -14,7 +14,7 @@ import legendre as ld
 from cases import Case
 from legendre.data.support import Support
 from legendre.model.model import Model
-from legendre.solvers.before.rank import independent
+from legendre.solvers.before.rank import Rank, independent, rank_of
 from strategies import problems
 
 
@@ -147,3 +147,12 @@ def test_a_bound_of_the_rank_is_kept_in_the_file_and_refuses_a_likelihood_ratio(
     small.save(tmp_path / "fit.npz")
     assert ld.load(tmp_path / "fit.npz").summary() == small.summary()
     assert "at most" in str(ld.plan(X, ld.interactions(1), support="nonzero"))
+
+
+@given(problems())
+def test_the_rank_of_all_cells_is_that_of_the_sample_space(case: Case) -> None:
+    """With B all cells but the bottom every function on Omega is in the model."""
+    every = np.argwhere(np.ones(case.X.shape))[1:]
+    full = Case(case.X, case.mask, every)
+    model = Model.of(Support(case.X.shape, case.mask), None, every)
+    assert rank_of(model) == Rank(twin(full))

@@ -154,3 +154,20 @@ def test_the_gap_is_an_upper_bound_on_the_way(sigma: float, rng: np.random.Gener
         assert early.kl - best <= early.gap + 1e-13, f"after {cycles} cycles"
         bounded += np.isfinite(early.gap)
     assert bounded >= 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fitted_margins_are_the_largest_of_the_definition(seed: int) -> None:
+    """Every subset of modes is asked whether B has all of its cells, and all of its parts'."""
+    rng, shape = np.random.default_rng(seed), (2, 3, 2, 2)
+    cells = np.argwhere(np.ones(shape))[1:]
+    patterns = [tuple(np.flatnonzero(cell)) for cell in cells]
+    kept = {s for s in set(patterns) if rng.random() < 0.8}
+    basis = cells[[s in kept and (seed % 3 > 0 or rng.random() < 0.97) for s in patterns]]
+    model = Model.of(Support(shape), None, basis)
+    has = {tuple(cell) for cell in basis.tolist()}
+    groups = [s for n in range(1, 5) for s in combinations(range(4), n)]
+    closed = [s for s in groups if all(tuple(c) in has for c in cells.tolist() if set(np.flatnonzero(c)) <= set(s))]
+    largest = [s for s in closed if not any(set(s) < set(other) for other in closed)]
+    assert model.quotient.merged_shape == shape
+    assert fitted_margins(model) == sorted(largest)

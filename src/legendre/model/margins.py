@@ -20,6 +20,9 @@ def fitted_margins(model: Model) -> list[Modes]:
     if model.ties is not None:
         return []
     closed = _closed(model)
+    every = tuple(range(len(model.quotient.merged_shape)))
+    if every in closed:
+        return [every]
     # what lies in a closed set is closed: one that is not largest lacks a single mode of another
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
@@ -38,7 +41,13 @@ def _closed(model: Model) -> set[Modes]:
     """Collect the sets of modes of which B has every cell, and every cell of every part of them."""
     shape = model.quotient.merged_shape
     complete = {modes for modes, count in model.patterns.items() if count == math.prod(shape[k] - 1 for k in modes)}
-    return {s for s in complete if all(part in complete for n in range(1, len(s)) for part in combinations(s, n))}
+    if len(complete) == 2 ** len(shape) - 1:
+        return complete
+    closed: set[Modes] = set()
+    for s in sorted(complete, key=len):  # parts of one mode less are closed: so are theirs
+        if all(part in closed for part in combinations(s, len(s) - 1) if part):
+            closed.add(s)
+    return closed
 
 
 def in_running_order(modes: list[Modes]) -> list[Modes]:
