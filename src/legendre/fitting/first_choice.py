@@ -24,7 +24,7 @@ from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.adaptive.coarse import divisible, too_large
 from legendre.fitting.adaptive.grow import LEAST_EVENTS
-from legendre.fitting.adaptive.heldout import all_in_one_cell, curve_of_cells
+from legendre.fitting.adaptive.heldout import curve_of_cells, not_zero
 from legendre.fitting.adaptive.stage import with_round
 from legendre.fitting.fit import fit_recipe
 from legendre.fitting.plan import Settings
@@ -193,8 +193,8 @@ def _why_none_held_out(data: Observation) -> str | None:
         return f"No cells were held out, for the basis grew on boxes of cells: X {why}."
     if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
         return "No cells were held out, which would take more than some seconds for an X of this size."
-    if all_in_one_cell(in_memory(data, "adaptive")):
-        return "No cells were held out: X is 0 in all cells but one."
+    if not_zero(in_memory(data, "adaptive")) < LEAST_EVENTS * FOLDS:
+        return "X has too few cells that are not 0 to hold some out."
     return None
 
 

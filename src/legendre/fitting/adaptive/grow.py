@@ -21,7 +21,7 @@ from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen, too_large
-from legendre.fitting.adaptive.heldout import Curve, all_in_one_cell, deal, deal_cells, held_out_curve
+from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve, not_zero
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
 from legendre.results.growth_path import pack_rounds
@@ -169,9 +169,11 @@ def _parts_of_cells(data: Dense, folds: int) -> list[AnyArray]:
             f"adaptive('cv'): {data.support.n_cells} cells are too few for {folds} folds; there must be at least "
             f"{LEAST_EVENTS} for each."
         )
-    if all_in_one_cell(data):
+    parts, seen = list(deal_cells(data, folds)), not_zero(data)
+    if any(np.count_nonzero(data.values[part]) == seen for part in parts):
         raise InvalidBasis(
-            "adaptive('cv'): X is 0 in all cells but one, and while that is held out nothing is left to fit. Name a "
-            "number of parameters, e.g. adaptive(1)."
+            f"adaptive('cv'): X is not 0 in {seen} of {data.support.n_cells} cells only, and one of {folds} folds "
+            "holds all of it, so that without that fold nothing is left to fit. Name a number of parameters, as in "
+            "adaptive(3)."
         )
-    return list(deal_cells(data, folds))
+    return parts

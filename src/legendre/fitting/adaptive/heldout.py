@@ -246,19 +246,14 @@ def deal(data: Dense, folds: int) -> Iterator[FloatArray]:
 
 
 def deal_cells(data: Dense, folds: int) -> Iterator[BoolArray]:
-    """Deal the cells of the support out to the folds, always the same way: to each about as many, and as many zeros.
-
-    So no fold holds all of X, unless that is in one cell (see `all_in_one_cell`).
-    """
+    """Deal the cells of the support out to the folds, about as many to each; always the same way."""
     places = np.random.default_rng(0).permutation(np.flatnonzero(data.support.on_grid()))
-    if not data.positive:
-        places = places[np.argsort(data.values.ravel()[places] == 0, kind="stable")]
     for fold in range(folds):
         part = np.zeros(data.shape, dtype=np.bool_)
         part.ravel()[places[fold::folds]] = True
         yield part
 
 
-def all_in_one_cell(data: Dense) -> bool:
-    """Whether X is 0 in all cells but one: when that is held out, nothing is left to fit."""
-    return not data.positive and np.count_nonzero(data.values[data.support.on_grid()]) < 2
+def not_zero(data: Dense) -> int:
+    """Count the cells of the support in which X is not 0."""
+    return data.support.n_cells if data.positive else np.count_nonzero(data.values[data.support.on_grid()])
