@@ -256,4 +256,4 @@ def deal_cells(data: Dense, folds: int) -> Iterator[BoolArray]:
 
 def not_zero(data: Dense) -> int:
     """Count the cells of the support in which X is not 0."""
-    return data.support.n_cells if data.positive else np.count_nonzero(data.values[data.support.on_grid()])
+    return data.support.n_cells if data.positive else int(np.count_nonzero(data.values[data.support.on_grid()]))
