@@ -91,7 +91,7 @@ def test_whole_numbers_on_which_the_criterion_finds_no_end_are_cut_by_held_out_c
 
 
 def test_where_a_basis_grows_on_boxes_the_sample_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """X was merged onto boxes anew for every question that a first look asks."""
+    """Boxes were held out, for which X was merged onto them once more after growing."""
     merged: list[Coarse] = []
 
     def counting(data: Observation, recipe: Adaptive) -> Coarse:
