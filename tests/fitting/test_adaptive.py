@@ -299,6 +299,9 @@ def test_cv_of_fractions_predicts_cells_that_were_held_out(zeros: bool) -> None:
         left = np.where(parts[0], np.nan, X)
         loss, total = 0.0, float(np.nansum(left))
         weight = {tuple(v): math.exp(fit.at.theta[(fit.cells <= v).all(axis=1)].sum()) for v in np.argwhere(X == X)}
+        for u in fit.cells:  # where nothing lies above a cell of the basis, nothing is predicted
+            if not np.nansum(left[u[0] :, u[1] :]):
+                weight |= {v: 0.0 for v in weight if (u <= v).all()}
         mass = sum(weight[tuple(v)] for v in np.argwhere(left == left))
         for v in np.argwhere(parts[0]):
             predicted, seen = total * weight[tuple(v)] / mass, X[tuple(v)]
@@ -306,6 +309,21 @@ def test_cv_of_fractions_predicts_cells_that_were_held_out(zeros: bool) -> None:
         loss *= data.total / np.nansum(X**2) if zeros else 1.0
         assert score == pytest.approx(-loss, rel=1e-9)
         assert fit.kl == pytest.approx(ld.decompose(left, fit.cells).kl, rel=1e-3)
+
+
+def test_cv_of_fractions_on_boxes_holds_out_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of X over boxes may all be whole numbers where X has fractions; they were dealt out as events."""
+    monkeypatch.setattr(limits, "COARSE_BOXES", 1000)
+    X = np.exp(np.random.default_rng(0).normal(size=(40, 40)))
+    X[20:, 20:] *= 20.0
+    huge = np.rint(2.0**60 * X)
+    huge[0, 0] += 2.0**60
+    X = huge / 2.0**60
+    huge[0, 1], X[0, 1] = 0.5, 0.5 / 2.0**60
+    fit, same = (ld.decompose(values, ld.adaptive("cv")) for values in (huge, X))
+    assert fit.n_params > 0
+    assert_array_equal(fit.basis, same.basis)
+    assert [step.held_out for step in fit.path] == pytest.approx([step.held_out for step in same.path], rel=1e-9)
 
 
 def test_cv_of_fractions_finds_what_noise_hides(tmp_path: Path) -> None:
@@ -418,6 +436,10 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
         (lambda: ld.adaptive("cv", folds=1), r"adaptive\(\.\.\., folds=1\): folds must be an integer >= 2"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts.*adaptive\('cv'\) holds cells out"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("cv")), r"2 cells are too few for 5 folds"),
+        (
+            lambda: ld.decompose(np.pad([[0.5]], ((2, 3), (3, 2))), ld.adaptive("cv")),
+            r"adaptive\('cv'\): X is not 0 in 1 of 36 cells only, and one of 5 folds holds all of it",
+        ),
         (lambda: ld.decompose([[1, 0], [0, 1]], ld.adaptive("cv")), r"2 events are too few for 5 folds"),
         (lambda: ld.decompose([[1e300, 1.0]], ld.adaptive("cv")), r"X sums to 1e\+300; events are dealt out"),
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1), start=[0.0]), r"start has no meaning while a basis grows"),

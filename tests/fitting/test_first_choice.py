@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import legendre as ld
+from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
 from legendre.core.types import AnyArray
+from legendre.data.observation import Observation
+from legendre.fitting.adaptive.coarse import Coarse, coarsen
 from legendre.fitting.first_choice import LITTLE, flat_size
 
 
@@ -86,11 +90,73 @@ def test_whole_numbers_on_which_the_criterion_finds_no_end_are_cut_by_held_out_c
     assert all(step.spread > 0 for step in fit.path)
 
 
-def test_boxes_of_a_coarser_grid_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_basis_grows_on_boxes_the_sample_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes were held out, for which X was merged onto them once more after growing."""
+    merged: list[Coarse] = []
+
+    def counting(data: Observation, recipe: Adaptive) -> Coarse:
+        merged.append(coarsen(data, recipe))
+        return merged[-1]
+
+    monkeypatch.setattr("legendre.fitting.adaptive.grow.coarsen", counting)
     monkeypatch.setattr(limits, "COARSE_BOXES", 400)
     fit = ld.decompose(smooth_tensor())
-    assert str(fit.reason).startswith("boxes of cells were held out, in 5 parts")
-    assert 0 < fit.n_params < 60
+    n = fit.n_params
+    assert 0 < n < 60
+    assert str(fit.reason).endswith(
+        f" {n} are left. No cells were held out, for the basis grew on boxes of cells: X has more than 400 cells."
+    )
+    assert len(merged) == 1
+
+
+def test_few_boxes_and_huge_sums_of_them_are_no_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors spoke of 16 cells, and of events, where nobody had asked for either."""
+    few = ld.SparseTensor(np.array([[1, 2], [300, 20], [7, 7]]), np.array([1.5, 2.0, 3.0]), (1000, 1000))
+    assert str(ld.decompose(few).reason).endswith(
+        "No cells were held out, for the basis grew on boxes of cells: X is sparse."
+    )
+    monkeypatch.setattr(limits, "COARSE_BOXES", 400)
+    huge = np.exp(30.0 * np.random.default_rng(0).normal(size=(30, 30)))
+    assert "No cells were held out" in str(ld.decompose(huge).reason)
+
+
+@pytest.mark.parametrize(("seed", "size", "rank"), [(83, 9, 2), (91, 9, 2), (56, 12, 3)])
+def test_the_basis_that_is_kept_fits_no_worse_than_smaller_ones(seed: int, size: int, rank: int) -> None:
+    """Cells left out one by one led to 7 parameters and a KL of 0.3362, where 6 on the way had 0.303."""
+    rng = np.random.default_rng(seed)
+    fit = ld.decompose(rng.gamma(0.5, size=(size, rank)) @ rng.gamma(0.5, size=(rank, size)))
+    assert all(later.kl < step.kl for step, later in itertools.pairwise(fit.path))
+    assert (fit.path[-1].n_params, fit.path[-1].kl) == (fit.n_params, fit.kl)
+
+
+@pytest.mark.parametrize("border", [((0, 5), (0, 5)), ((5, 0), (5, 0))], ids=["right, bottom", "left, top"])
+def test_a_black_border_is_found_on_every_side(border: tuple[tuple[int, int], ...]) -> None:
+    """Zeros at the upper end of a mode took parameters by halves: cells with nothing above them were no candidates."""
+    X = np.pad(np.random.default_rng(0).gamma(5.0, size=(20, 20)), border)
+    fit = ld.decompose(X)
+    assert fit.n_params <= 3
+    assert fit.tensor()[X == 0].max() == 0
+
+
+def test_one_row_of_many_is_found() -> None:
+    fit = ld.decompose(np.vstack([np.random.default_rng(0).random((1, 90)), np.zeros((89, 90))]))
+    assert 1 <= fit.n_params <= 3
+    assert fit.tensor()[1:].max() == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_with_zeros_takes_no_parameter(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((12, 12, 12)) < 0.3, 0.0, rng.random((12, 12, 12)))
+    assert ld.decompose(X).n_params == 0
+
+
+@pytest.mark.parametrize("X", [[[0.5]], np.pad([[0.5]], ((2, 3), (3, 2)))], ids=["1 x 1", "6 x 6"])
+def test_all_of_x_in_one_cell(X: AnyArray) -> None:
+    """When that cell was held out, what was left was divided by its sum, 0."""
+    fit = ld.decompose(X)
+    assert fit.kl == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_allclose(fit.tensor(), X, atol=1e-12)
 
 
 def test_where_cells_cannot_be_held_out_the_sample_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +273,13 @@ def test_a_criterion_that_ends_next_to_the_limit_is_not_said_to_have_ended() -> 
         f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters, close "
         "to the most for a first look. For more: adaptive('bic', most=512)."
     )
+
+
+def test_a_contingency_table_holds_counts_as_its_rows_do() -> None:
+    """Held-out cells cut a table to 54 parameters, of whose entries the criterion kept 255."""
+    rows = ld.datasets.flights()
+    fit, same = ld.decompose(ld.table(rows)), ld.decompose(rows)
+    assert (fit.recipe, fit.n_params, fit.reason) == (same.recipe, same.n_params, same.reason)
 
 
 def test_counts_that_chance_explains_take_no_parameter() -> None:

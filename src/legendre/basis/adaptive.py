@@ -78,7 +78,7 @@ def adaptive(
         likelihood: it predicts well, and keeps some false cells. Where X has fractions, ``"cv"`` holds out cells, not
         events: fits to all others predict them, with the least I-divergence (squared error, if X has zeros). Losses are
         in ``fit.path``, with their standard errors. A number may choose cells above which X is empty, and with them
-        probability 0; the criteria do not consider such cells.
+        probability 0, and so may ``"cv"`` where X has fractions; for counts the criteria do not consider such cells.
     start
         A basis to start from; its cells count, and stay.
     candidates

@@ -122,7 +122,7 @@ FIRST_WORK = 1 << 28
 FIRST_LEAST = 16  # parameters below which growing is not worth while: on more than 2^24 cells each round takes a second
 FIRST_HELD_OUT = 1 << 21
 """Cells that are scored in a round, times modes, up to which a first look holds cells out in five parts: 256 parameters
-on 92 x 112 x 67 cells with gaps 8 s, on half a million boxes of 92 x 112 x 40 x 10 cells 8 s."""
+on 92 x 112 x 67 cells with gaps 8 s. None are held out where a basis grows on boxes of them."""
 FIRST_PAIRS = 1_000  # parameters of all pairs of modes up to which they are the first basis where none can grow
 FIRST_PAIR_CELLS = 1 << 20  # cells of the grid up to which they are
 LARGEST_LEARNED = (

@@ -132,7 +132,7 @@ def decompose(
         if record is not None:
             record.claim(lambda: _claims(data, recipe, settings))
         fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
-        fit = FirstLook(data, recipe, fit, record, say).explained() if asked is None else fit
+        fit = FirstLook(data, recipe, fit, settings, record, say).explained() if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
 
 

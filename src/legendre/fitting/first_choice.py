@@ -3,7 +3,8 @@
 Counts are described by a basis that grows while a criterion says that a cell pays for itself. For everything else, and
 for arrays of whole numbers on which the criterion finds no end, such as images, cells are held out, and the basis is
 the smallest that predicts them as well as the best does, within a standard error. Where that takes too long, or X has
-too few cells, the sample decides: of the path so much is kept that twice as many cells would add little.
+too few cells, or so many that a basis grows on boxes of them, the sample decides: of the path so much is kept that
+twice as many cells would add little.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from legendre.core.memory import size_name
 from legendre.core.progress import Say
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.adaptive.coarse import coarsen, divisible, too_large
+from legendre.fitting.adaptive.coarse import divisible, too_large
 from legendre.fitting.adaptive.grow import LEAST_EVENTS
-from legendre.fitting.adaptive.heldout import curve_of_cells
+from legendre.fitting.adaptive.heldout import curve_of_cells, not_zero
+from legendre.fitting.adaptive.stage import with_round
+from legendre.fitting.fit import fit_recipe
+from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import Round
 from legendre.results.inference.criteria import rounds_judged
@@ -63,6 +67,7 @@ class FirstLook:
     data: Observation
     recipe: Basis
     fit: Decomposition
+    settings: Settings
     record: Record | None = None
     say: Say | None = None
 
@@ -72,27 +77,64 @@ class FirstLook:
         if growing is None:
             return replace(fit, reason=_why_interactions(fit))
         ended = fit.n_params < NEARLY * (growing.most or 0)
-        if growing.size == "bic" and (ended or self.data.entries is not None):  # entries and rows are surely counts
+        counted = self.data.origin.counted or self.data.entries is not None  # tables, rows and entries surely are
+        if growing.size == "bic" and (ended or counted):
             return replace(fit, reason=_why_criterion(fit) if ended else _why_criterion_and_more(fit, growing))
         if fit.path[0].kl < NOTHING:
-            return _part(fit, growing, 0, CONSTANT)
+            return self._part(fit, growing, 0, CONSTANT)
         if (why_not := _why_none_held_out(self.data)) is not None:
-            return _cut_in_sample(fit, growing, why_not)
+            return self._cut_in_sample(growing, why_not)
         return self._cut_by_held_out(growing)
 
+    def _cut_in_sample(self, growing: Adaptive, why_not: str) -> Decomposition:
+        fit, n = self.fit, flat_size(self.fit.path)
+        if n == fit.n_params:
+            return replace(fit, reason=f"{_why_all(fit, growing)} {why_not}")
+        reason = (
+            f"grown to {_parameters(fit.n_params)}, then halved while that raised KL by less than {100 * LITTLE:g} % "
+            f"of {fit.path[0].kl:.4g}, its value without parameters: {n} {_are(n)} left. {why_not}"
+        )
+        return self._part(fit, growing, n, reason)
+
     def _cut_by_held_out(self, growing: Adaptive) -> Decomposition:
-        coarse = too_large(self.data)
-        seen = coarsen(self.data, growing).data if coarse else in_memory(self.data, "adaptive")
-        fit = self.fit if growing.size == "cv" else self._scored(seen)
-        n, what = fewest(fit.path), "boxes of cells" if coarse else "cells"
-        falling = _best(fit.path).n_params >= (self.fit.n_params if growing.size == "bic" else growing.most or 0)
-        return _part(fit, growing, n, _why_held_out(fit, growing, n, f"{what} were held out", _loss(seen), falling))
+        seen = in_memory(self.data, "adaptive")
+        if growing.size == "cv":
+            fit, reason, most = self.fit, "", growing.most or 0
+        else:
+            fit, most = self._scored(seen), self.fit.n_params
+            reason = f"the extended BIC led to {_parameters(most)}, {_close(fit, growing)} for a first look, so "
+        n = fewest(fit.path)
+        reason += _why_held_out(fit.path, n, "I-divergence" if seen.positive else "squared error")  # see `heldout`
+        if (best := _best(fit.path).n_params) >= most:
+            reason += (
+                f" The loss was still falling at {best}, {_close(fit, growing)} for a first look; for more: "
+                f"adaptive({growing.size!r}, most={2 * (growing.most or 1)})."
+            )
+        return self._part(fit, growing, n, reason)
 
     def _scored(self, seen: Dense) -> Decomposition:
         """Write the losses of held-out cells into the path of a basis that a criterion did not end."""
         section = None if self.record is None else self.record.section("held out")
         curve = curve_of_cells(seen, [step.n_params for step in self.fit.path], FOLDS, section, self.say)
         return replace(self.fit, path=curve.noted(self.fit.path, seen.total))
+
+    def _part(self, fit: Decomposition, growing: Adaptive, n: int, reason: str) -> Decomposition:
+        """Fit n cells, with the rounds that led to as many: those that matter most in the larger basis.
+
+        Where the round of n fitted closer than these do, leaving cells out one by one has led astray, and a basis is
+        grown to n.
+        """
+        if n == fit.n_params:
+            return replace(fit, reason=reason)
+        then = next(step for step in fit.path if step.n_params == n)
+        part, recipe = fit.at(n), f"{growing!r}.at({n})"
+        if n and part.kl > then.kl:
+            grown = fit_recipe(self.data, replace(growing, size=n, most=None), self.settings, self.say)
+            if grown.n_params == n and grown.kl < part.kl:
+                part, recipe = grown, grown.recipe
+        end = Round.measured(n, part.kl, part.rmse, part.total)
+        path = with_round(tuple(fit.path), replace(end, held_out=then.held_out, spread=then.spread))
+        return replace(part, recipe=recipe, path=rounds_judged(path, part), reason=reason)
 
 
 def fewest(path: Sequence[Round]) -> int:
@@ -127,62 +169,32 @@ def flat_size(path: Sequence[Round]) -> int:
     return kept.n_params
 
 
-def _part(fit: Decomposition, growing: Adaptive, n: int, reason: str) -> Decomposition:
-    """Fit the n cells that matter most, with the rounds that led to as many."""
-    if n == fit.n_params:
-        return replace(fit, reason=reason)
-    part, then = fit.at(n), next(step for step in fit.path if step.n_params == n)
-    end = Round.measured(n, part.kl, part.rmse, part.total)
-    end = replace(end, held_out=then.held_out, spread=then.spread)
-    path = (*(step for step in fit.path if step.n_params < n), end)
-    return replace(part, recipe=f"{growing!r}.at({n})", path=rounds_judged(path, part), reason=reason)
-
-
-def _cut_in_sample(fit: Decomposition, growing: Adaptive, why_not: str) -> Decomposition:
-    n, most = flat_size(fit.path), fit.n_params
-    if n == most:
-        return replace(fit, reason=f"{_why_all(fit, growing)} {why_not}")
-    reason = (
-        f"grown to {_parameters(most)}, then halved while that raised KL by less than {100 * LITTLE:g} % of "
-        f"{fit.path[0].kl:.4g}, its value without parameters: {n} are left. {why_not}"
-    )
-    return _part(fit, growing, n, reason)
-
-
-def _loss(seen: Dense) -> str:
-    """Name the loss of held-out cells, see `heldout`."""
-    return "I-divergence" if seen.positive else "squared error"
-
-
-def _why_held_out(fit: Decomposition, growing: Adaptive, n: int, lead: str, loss: str, falling: bool) -> str:
-    """Say what held-out cells say, in numbers."""
-    losses, best = {step.n_params: step.held_out for step in fit.path}, _best(fit.path)
-    if growing.size != "cv":
-        lead = (
-            f"the extended BIC led to {_parameters(fit.n_params)}, {_close(fit, growing)} for a first look, so {lead}"
-        )
+def _why_held_out(path: Sequence[Round], n: int, loss: str) -> str:
+    """Say in numbers what held-out cells say."""
+    losses, best = {step.n_params: step.held_out for step in path}, _best(path)
     said = (
-        f"{lead}, in {FOLDS} parts, and predicted by fits to the others: best with "
+        f"cells were held out, in {FOLDS} parts, and predicted by fits to the others: best with "
         f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}; "
         f"{losses[0]:.4g} without parameters)"
     )
-    if n < best.n_params:
-        said += f"; {n} are the fewest within one standard error of that ({losses[n]:.4g})"
-    if falling:
-        more = f"adaptive({growing.size!r}, most={2 * (growing.most or 1)})"
-        said += f". The loss was still falling at {best.n_params}, {_close(fit, growing)} for a first look"
-        said += f"; for more: {more}"
-    return said + "."
+    if n == best.n_params:
+        return f"{said}."
+    if not n:
+        return f"{said}; without parameters the loss is within one standard error of that."
+    return f"{said}; {n} {_are(n)} the fewest within one standard error of that ({losses[n]:.4g})."
 
 
 def _why_none_held_out(data: Observation) -> str | None:
     """Say why no cells of X are held out; ``None`` where they can be."""
     if data.support.n_cells < LEAST_EVENTS * FOLDS:
         return "X has too few cells to hold some out."
-    cells = math.prod(data.shape)
-    scored = min(cells, limits.COARSE_BOXES) if too_large(data) else cells
-    if scored * len(data.shape) > limits.FIRST_HELD_OUT:
+    if too_large(data):
+        why = f"has more than {limits.COARSE_BOXES:,} cells" if data.whole else f"is {data.kind}"
+        return f"No cells were held out, for the basis grew on boxes of cells: X {why}."
+    if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
         return "No cells were held out, which would take more than some seconds for an X of this size."
+    if not_zero(in_memory(data, "adaptive")) < LEAST_EVENTS * FOLDS:
+        return "X has too few cells that are not 0 to hold some out."
     return None
 
 
@@ -218,6 +230,10 @@ def _why_interactions(fit: Decomposition) -> str:
 
 def _close(fit: Decomposition, growing: Adaptive) -> str:
     return "close to the most" if growing.most is not None and fit.n_params < growing.most else "the most"
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def _parameters(n: int) -> str:

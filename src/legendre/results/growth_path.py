@@ -31,10 +31,11 @@ class Round:
         not in memory, ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X, without a constant.
 
     held_out, spread
-        Where ``adaptive("cv")`` chose the size: the loss on what fits to the rest did not see, summed over the folds,
-        and the standard error of that sum. For counts minus the log-likelihood, in nats an event; else the I-divergence
-        of held-out cells from their predictions, for a sum of X of 1, or where X has zeros their squared error, for a
-        sum of squares of 1. NaN for sizes that were not tried.
+        The loss on what fits to the rest did not see, summed over the folds, and the standard error of that sum. Where
+        ``adaptive("cv")`` chose the size of a basis for counts, events were held out: minus the log-likelihood, in nats
+        an event. Where it did for other tensors, and where `decompose` without a basis held cells out, of whole numbers
+        too, the I-divergence of held-out cells from their predictions, for a sum of X of 1, or where X has zeros their
+        squared error, for a sum of squares of 1. NaN for sizes that were not tried, and where nothing was held out.
 
     See Also
     --------

@@ -37,7 +37,7 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     if isinstance(X, SparseTensor):
         origin = X.origin
     elif isinstance(X, ContingencyTable):
-        held, origin = X.counts, X.origin
+        held, origin = X.counts, replace(X.origin, counted=True)
     elif root == "xarray":
         held, origin = _data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):

@@ -21,7 +21,7 @@ from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.fitting.adaptive.coarse import coarsen, too_large
-from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve
+from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve, not_zero
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
 from legendre.results.growth_path import pack_rounds
@@ -35,16 +35,17 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
 
     Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
     """
-    if recipe.size in ("aic", "bic") and not data.counts:
+    counts = isinstance(recipe.size, str) and data.counts
+    if recipe.size in ("aic", "bic") and not counts:
         raise InvalidBasis(
             f"{recipe!r} needs counts, for it weighs the fit by their number; X has fractions. adaptive('cv') holds "
             "cells out instead."
         )
     if not too_large(data):
-        return _grow(recipe, in_memory(data, "adaptive"), record, say)
+        return _grow(recipe, in_memory(data, "adaptive"), counts, record, say)
     coarse = coarsen(data, recipe)
     between = None if say is None else _between_boxes(say)
-    growth = _grow(coarse.recipe, coarse.data, record, between)
+    growth = _grow(coarse.recipe, coarse.data, counts, record, between)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
 
 
@@ -63,14 +64,18 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
     return lambda shape: most_of(start.rankings(shape), candidates.rankings(shape))
 
 
-def _grow(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
-    """Grow, or go on from where the record stands, and keep it up to date; with BLAS in one thread."""
+def _grow(recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None) -> Growth:
+    """Grow, or go on from where the record stands, and keep it up to date; with BLAS in one thread.
+
+    `counts` tells whether a criterion has counts to weigh, which sums over boxes of X do not show: they may be whole
+    where X is not.
+    """
     with one_thread():
-        return _grow_alone(recipe, data, record, say)
+        return _grow_alone(recipe, data, counts, record, say)
 
 
-def _grow_alone(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> Growth:
-    search, curve = _search(recipe, data, record, say)
+def _grow_alone(recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None) -> Growth:
+    search, curve = _search(recipe, data, counts, record, say)
     noted = partial(_noted, curve, data.total)
     plan, found = Plan.of(search, recipe, recorded=record is not None), None
     if record is not None:
@@ -111,7 +116,9 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
         )
 
 
-def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | None) -> tuple[Search, Curve | None]:
+def _search(
+    recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None
+) -> tuple[Search, Curve | None]:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else recipe.most
     search = replace(Search.of(data, recipe.start, recipe.candidates, most), known=isinstance(recipe.size, int))
@@ -128,34 +135,45 @@ def _search(recipe: Adaptive, data: Dense, record: Record | None, say: Say | Non
     if isinstance(recipe.size, int):
         _check_growth(recipe, search)
         return search, None
-    search = search.among_uncertain()
+    search = search.among_uncertain() if counts else search
     if recipe.size == "cv":
         folds = None if record is None else record.section("folds")
-        curve = held_out_curve(search, _parts(recipe, data), folds, say)
+        parts = _parts_of_events(data, recipe.folds) if counts else _parts_of_cells(data, recipe.folds)
+        curve = held_out_curve(search, parts, folds, say)
         # with sizes that are tried one after the other all of the curve is in the path
-        return replace(search, most=curve.best, known=data.counts), curve
+        return replace(search, most=curve.best, known=counts), curve
     penalty = 2.0
     if recipe.size == "bic":
         penalty = float(np.log(data.total)) + 2.0 * float(np.log(max(int(search.candidates.sum()), 1)))
     return replace(search, least=penalty / (2.0 * data.total)), None
 
 
-def _parts(recipe: Adaptive, data: Dense) -> list[AnyArray]:
-    """Deal out what is held out in turn: events of counts, else cells."""
-    if data.counts:
-        if data.total >= MOST_EVENTS:
-            raise InvalidBasis(
-                f"{recipe!r}: X sums to {data.total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
-            )
-        if data.total < LEAST_EVENTS * recipe.folds:
-            raise InvalidBasis(
-                f"{recipe!r}: {data.total:.0f} events are too few for {recipe.folds} folds; there must be at least "
-                f"{LEAST_EVENTS} for each. Use adaptive('bic')."
-            )
-        return list(deal(data, recipe.folds))
-    if data.support.n_cells < LEAST_EVENTS * recipe.folds:
+def _parts_of_events(data: Dense, folds: int) -> list[AnyArray]:
+    """Deal out the events of counts, to be held out in turn."""
+    if data.total >= MOST_EVENTS:
         raise InvalidBasis(
-            f"{recipe!r}: {data.support.n_cells} cells are too few for {recipe.folds} folds; there must be at least "
+            f"adaptive('cv'): X sums to {data.total:g}; events are dealt out one by one, up to {MOST_EVENTS:.0e}."
+        )
+    if data.total < LEAST_EVENTS * folds:
+        raise InvalidBasis(
+            f"adaptive('cv'): {data.total:.0f} events are too few for {folds} folds; there must be at least "
+            f"{LEAST_EVENTS} for each. Use adaptive('bic')."
+        )
+    return list(deal(data, folds))
+
+
+def _parts_of_cells(data: Dense, folds: int) -> list[AnyArray]:
+    """Deal out the cells, or the boxes of a coarser grid."""
+    if data.support.n_cells < LEAST_EVENTS * folds:
+        raise InvalidBasis(
+            f"adaptive('cv'): {data.support.n_cells} cells are too few for {folds} folds; there must be at least "
             f"{LEAST_EVENTS} for each."
         )
-    return list(deal_cells(data, recipe.folds))
+    parts, seen = list(deal_cells(data, folds)), not_zero(data)
+    if any(np.count_nonzero(data.values[part]) == seen for part in parts):
+        raise InvalidBasis(
+            f"adaptive('cv'): X is not 0 in {seen} of {data.support.n_cells} cells only, and one of {folds} folds "
+            "holds all of it, so that without that fold nothing is left to fit. Name a number of parameters, as in "
+            "adaptive(3)."
+        )
+    return parts

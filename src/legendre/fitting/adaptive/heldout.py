@@ -3,7 +3,9 @@
 Of counts each event is held out once, and its loss is minus its log-likelihood. Of other tensors each cell is: fits to
 the remaining cells predict it, for a model says something about cells that it was not fitted to, and its loss is its
 part of the I-divergence, ``p log(p / q) - p + q``. Where X has zeros that is soon infinite, for a fit may rule out what
-it did not see; the loss is then the squared error, as a share of the sum of squares of X.
+it did not see; the loss is then the squared error, as a share of the sum of squares of X. It is finite whatever a fit
+rules out, so that cells with none of X above them, such as the border of an image, are candidates too; where events
+are held out they are not.
 """
 
 from __future__ import annotations
@@ -136,6 +138,7 @@ def curve_of_cells(
 ) -> Curve:
     """Hold out cells, of counts too, along paths with given numbers of parameters; BLAS runs in one thread."""
     with one_thread():
+        # of the candidates that a criterion has
         search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
         return held_out_curve(search, list(deal_cells(data, folds)), record, say, sizes)
 
@@ -161,11 +164,12 @@ def scored_path(
     They have the given sizes, or those of usual rounds. A part is an array of counts, the events that are held out, or
     of booleans: the cells that are.
     """
-    data = search.ground.data
-    others = _other_cells(data, part) if part.dtype == np.bool_ else _other_events(data, part)
-    search = replace(search, ground=Ground.of(others), known=False, always_fresh=True).among_uncertain()
+    data, of_cells = search.ground.data, part.dtype == np.bool_
+    others = _other_cells(data, part) if of_cells else _other_events(data, part)
+    search = replace(search, ground=Ground.of(others), known=False, always_fresh=True)
+    search = search if of_cells else search.among_uncertain()
     first = search.first()
-    score = _cell_score(data, part, others.total) if part.dtype == np.bool_ else _event_score(part, first)
+    score = _cell_score(data, part, others.total) if of_cells else _event_score(part, first)
     state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
     while state is not None:
         yield Scored(state, score(state))
@@ -248,3 +252,8 @@ def deal_cells(data: Dense, folds: int) -> Iterator[BoolArray]:
         part = np.zeros(data.shape, dtype=np.bool_)
         part.ravel()[places[fold::folds]] = True
         yield part
+
+
+def not_zero(data: Dense) -> int:
+    """Count the cells of the support in which X is not 0."""
+    return data.support.n_cells if data.positive else int(np.count_nonzero(data.values[data.support.on_grid()]))
