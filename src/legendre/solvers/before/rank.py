@@ -52,9 +52,7 @@ def rank_of(model: Model, columns: IntArray | None = None) -> Rank:
         return Rank(n_free(model.space.tables))
     if model.ties is not None:
         return Rank(k, exact=False) if columns is None or k > limits.LARGEST_MATRIX else Rank(len(columns))
-    if (
-        k == math.prod(model.quotient.merged_shape) - 1
-    ):  # all cells but the bottom span all functions
+    if k == math.prod(model.quotient.merged_shape) - 1:  # all cells but the bottom span all functions
         return Rank(model.n_alive - 1)
     own = model.carries(model.positions)
     if columns is not None and (k <= limits.LARGEST_MATRIX or own.all()):
