@@ -24,6 +24,7 @@ from legendre.solvers.before.rank import independent
 from legendre.tasks.loglinear.observed import Observed, margins_on
 
 MOST_STEPS = 2000  # rounds of both steps
+STRETCH = 500  # of them, after which small counts are first tried as 0 where the end is not in sight
 LENGTHS = (1.0, 0.25, 0.0625)  # shares of a Newton step that are tried
 FLATTEST = 1e-6  # shares of the information that was observed below this count as this: they do not show how far to go
 PATIENCE = 10  # rounds without a rise, nor a smaller gradient, after which nothing more is to be had
@@ -106,8 +107,10 @@ def ascend(data: Incomplete, basis: Basis, settings: Settings) -> Ascent:
     fit = fit_on(data.observation(*data.start()), basis, exact)
     # A cell without a row that could be its own gets none of them, ever: such cells vanish from the start.
     found = _at_limit(data, basis, _ascended(data, basis, fit, settings, exact, gone=GONE), settings, exact)
-    if found.residual > settings.tol and _relative(found.observed, found.q).min() < GONE:
-        found = _at_limit(data, basis, _ascended(data, basis, found.fit, settings, exact), settings, exact, ended=True)
+    for most in (STRETCH, MOST_STEPS):
+        if found.residual > settings.tol and _relative(found.observed, found.q).min() < GONE:
+            ended = _ascended(data, basis, found.fit, settings, exact, most=most)
+            found = _at_limit(data, basis, ended, settings, exact, ended=True)
     return found
 
 
@@ -126,12 +129,18 @@ def _relative(observed: Observed, q: FloatArray) -> FloatArray:
 
 
 def _ascended(
-    data: Incomplete, basis: Basis, fit: Decomposition, settings: Settings, exact: Settings, gone: float = 0.0
+    data: Incomplete,
+    basis: Basis,
+    fit: Decomposition,
+    settings: Settings,
+    exact: Settings,
+    gone: float = 0.0,
+    most: int = MOST_STEPS,
 ) -> Ascent:
     """Go on from a fit, on the cells to which it gives probability, until a fitted count is below `gone`."""
     observed, columns = _on_face(data, fit)
     path, best, idle = list[float](), np.inf, 0
-    for left in range(MOST_STEPS, -1, -1):
+    for left in range(most, -1, -1):
         q = observed.at(fit.theta)
         path.append(observed.value(q))
         residual = observed.residual(q)
