@@ -95,8 +95,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         named = () if function is None else inspect.signature(function).parameters
         if "tmp_path" in getattr(item, "fixturenames", ()) and "tmp_path" not in named:
             item.add_marker(pytest.mark.thread_unsafe(reason="its fixtures share a folder"))
+        names = _names_used_by(function)
+        if "MonkeyPatch" in names and "PATCHING" not in names:
+            item.add_marker(pytest.mark.thread_unsafe(reason="changes what all threads share"))
         if "rng" in named and not is_hypothesis_test(function):
             item.obj = with_its_own_numbers(item.obj)  # type: ignore[attr-defined]
+
+
+def _names_used_by(function: Any) -> tuple[str, ...]:
+    """List the global names and attributes in a test, which for a property is wrapped."""
+    inner = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    return getattr(getattr(inner, "__code__", None), "co_names", ())
 
 
 def with_its_own_numbers(test: Callable[..., None]) -> Callable[..., None]:
