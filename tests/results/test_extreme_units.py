@@ -118,3 +118,20 @@ def test_a_base_outside_the_support_may_be_anything() -> None:
         assert_allclose(fit.marginal(0).sum(), 1.0)
         assert fit.log_prob([2, 0]).tolist() == fit.log_prob([2, 1]).tolist() == [-np.inf]
         assert_allclose(fit.condition({1: 0}).sum(), 1.0)
+
+
+def test_kl_where_a_parameter_is_far_beyond_what_eta_can_tell() -> None:
+    """Theta of -1e8 times the rounding error of eta_hat is 1e-8; with log q from theta nothing is lost."""
+    rows = (
+        (1.8759906092664371e28, 69.76213539493418, 4.598561306428889e-05),
+        (173191797421886.0, 971608609808422.2, 8504252.811492404),
+        (6.5654877671751735e25, 4.203496571026277e36, 2.5621921109684517e32),
+    )
+    X = np.array(rows)
+    basis = ld.interactions(1) | ld.ties.symmetric(0, 1) | ld.ties.diagonal(1, 0)
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose(X, basis, solver="natural-cg", tol=1e-300)
+    assert np.abs(fit.theta).max() > 1e4
+    p, cells = (X / X.sum()).ravel().astype(np.longdouble), np.argwhere(X > 0)
+    expected = float((p * (np.log(p) - fit.log_prob(cells).astype(np.longdouble))).sum())
+    assert fit.kl == pytest.approx(expected, abs=1e-14)
