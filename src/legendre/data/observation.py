@@ -113,7 +113,7 @@ class Observation(ABC):
     def margins(self, quotient: Quotient) -> list[FloatArray]:
         """Sum X over each interval of each mode."""
 
-    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray] | None:  # noqa: ARG002
+    def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray] | None:  # noqa: ARG002 - none are summed by default
         """Sum X over the boxes of each of some sets of modes, in their order; ``None`` where X cannot be read for that.
 
         Only where Omega is the full grid; entries of an X that is a list are summed elsewhere.

@@ -64,8 +64,8 @@ class Round:
         deviance = 2.0 * total * kl
         return cls(k, kl, rmse, deviance + 2 * k, deviance + k * float(np.log(total)))
 
-    def _on_grid(self, negentropy: Callable[[], float]) -> Round:  # noqa: ARG002
-        """Restate for every cell of X, the sum of whose p log p is known by calling."""
+    def _on_grid(self, negentropy: Callable[[], float]) -> Round:  # noqa: ARG002 - for rounds on boxes
+        """Restate for every cell of X; `negentropy` sums p log p over them. This round was measured there already."""
         return self
 
 
