@@ -266,6 +266,10 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
+    if count == 1:
+        first = np.zeros(rows.shape, dtype=np.bool_)
+        first[np.arange(len(rows)), rows.argmax(axis=1)] = True
+        return first
     cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
     chosen: BoolArray = rows > cut
     equal = rows == cut

@@ -27,7 +27,7 @@ from legendre.core.threads import most_threads
 from legendre.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import LibController
 
 _HELD: ContextVar[int | None] = ContextVar("legendre_blas_threads", default=None)
 """The number of BLAS threads that a section around the present one has set, in this thread."""
@@ -161,17 +161,22 @@ def _limited(most: int) -> Iterator[None]:
         yield
         return
     with _turn(os.getpid()):
-        controller = _controller()
-        for library in controller.lib_controllers:
-            if hasattr(library, "clear_controlling_thread"):  # else it ignores all threads but the caller's
-                library.clear_controlling_thread(force=True)
-        blas = [library.num_threads for library in controller.lib_controllers if library.user_api == "blas"]
+        above = [(library, threads) for library in _blas() if (threads := library.num_threads or 0) > most]
         token = _HELD.set(most)
         try:
-            with controller.limit(limits=min([most, *blas]), user_api="blas"):
-                yield
+            for library, _ in above:
+                _set_threads(library, most)
+            yield
         finally:
+            for library, threads in above:
+                _set_threads(library, threads)
             _HELD.reset(token)
+
+
+def _set_threads(library: LibController, number: int) -> None:
+    if hasattr(library, "clear_controlling_thread"):  # else it ignores all threads but the one that set it first
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(number)
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
@@ -186,8 +191,8 @@ def _turn(process: int) -> AbstractContextManager[object]:  # noqa: ARG001
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    # finding the loaded libraries takes milliseconds, so it is done once
+def _blas() -> tuple[LibController, ...]:
+    """List the loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return tuple(library for library in ThreadpoolController().lib_controllers if library.user_api == "blas")

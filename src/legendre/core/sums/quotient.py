@@ -35,8 +35,7 @@ class Quotient:
     @cached_property
     def lengths(self) -> tuple[FloatArray, ...]:
         """The length of each interval, mode by mode."""
-        pairs = zip(self.cuts, self.shape, strict=True)
-        return tuple(np.diff(cut, append=length).astype(np.float64) for cut, length in pairs)
+        return tuple(_sides(length, cut).astype(np.float64) for length, cut in zip(self.shape, self.cuts, strict=True))
 
     @cached_property
     def n_merged(self) -> int:
@@ -109,6 +108,14 @@ def _cuts(length: int, used: IntArray) -> IntArray:
     return np.flatnonzero(cut).astype(np.int64)
 
 
+def _sides(length: int, cut: IntArray) -> IntArray:
+    """Measure the intervals of a mode; `np.diff` with its `append` takes three times as long for short modes."""
+    sides = np.empty_like(cut)
+    np.subtract(cut[1:], cut[:-1], out=sides[:-1])
+    sides[-1] = length - cut[-1]
+    return sides
+
+
 def volumes(quotient: Quotient) -> FloatArray:
     """Multiply the lengths of each box: how many cells it holds."""
     out = np.ones((1,) * len(quotient.shape))
@@ -121,5 +128,5 @@ def n_cells(quotient: Quotient, boxes: BoolArray) -> int:
     """Count the cells of the marked boxes, exactly however many they are."""
     if math.prod(quotient.shape) < EXACT:
         return round(float(volumes(quotient)[boxes].sum()))
-    sides = [np.diff(cut, append=length).tolist() for cut, length in zip(quotient.cuts, quotient.shape, strict=True)]
+    sides = [_sides(length, cut).tolist() for length, cut in zip(quotient.shape, quotient.cuts, strict=True)]
     return sum(math.prod(side[i] for side, i in zip(sides, box, strict=True)) for box in np.argwhere(boxes).tolist())
