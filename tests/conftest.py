@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import functools
 import inspect
@@ -14,6 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings, strategies
+
+from legendre.core.python_text import expression
 
 settings.register_profile(
     "reproducible",
@@ -32,6 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where every test runs in several threads (`make threads`), let each of them draw a share of the examples."""
     if str(config.getoption("parallel_threads", 1)) != "1":
         settings.load_profile("threads")
+        ast.literal_eval = _parsed_in_turn  # of NumPy, which parses the headers of files that tests read by `np.load`
+
+
+def _parsed_in_turn(node_or_string: str | ast.AST, plain: Callable[..., Any] = ast.literal_eval) -> Any:
+    """Evaluate a literal as Python does; Python 3.11 fails where two threads parse at a time, see `python_text`."""
+    text = node_or_string
+    return plain(expression(text.lstrip(" \t")) if isinstance(text, str) else text)
 
 
 def pytest_sessionstart() -> None:
