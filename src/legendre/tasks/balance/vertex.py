@@ -3,8 +3,8 @@
 Linear programs in floating point know their answers to 1e-10 of the total, so that they take a margin below that for 0.
 Here the simplex method keeps its matrix in integers. Margins enter only as sums ``coefficients . margins``, and such a
 sum is 0 where it is below the rounding error of its own terms (of those that are left when equal ones have cancelled),
-however small these are. Where zeros found in this way contradict each other, the margins are taken to the last bit, but for the largest, which follow from the others; and
-where these contradict each other, each up to its own rounding error.
+however small these are. Where zeros found in this way contradict each other, the margins are taken to the last bit, but
+for the largest, which follow from the others; and where these contradict each other, each up to its own rounding error.
 """
 
 from __future__ import annotations
