@@ -44,6 +44,7 @@ class Dense(Observation):
     whole = True
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
+    compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
     first_margin: FloatArray | None = None  # X summed over all modes but the first
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
@@ -58,6 +59,10 @@ class Dense(Observation):
         return all(
             _whole_numbers(self.values[r] if mask is None else self.values[r][mask[r]]) for r in rows_of(self.shape)
         )
+
+    @property
+    def compiled(self) -> bool:
+        return self.compiled_boxes or self.values.size >= limits.COMPILED_CELLS
 
     @property
     def largest_grid(self) -> float:

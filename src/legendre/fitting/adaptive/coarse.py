@@ -18,7 +18,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
-from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
@@ -33,6 +33,11 @@ class Coarse:
     data: Dense
     recipe: Adaptive
     quotient: Quotient
+
+    @property
+    def boxes(self) -> BoxTotals:
+        """X summed over each box."""
+        return BoxTotals(self.quotient, self.data.values)
 
     def cells(self, corners: IntArray) -> IntArray:
         """Return the cells of the grid that some corners (k x N) are."""
@@ -86,12 +91,8 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     return Coarse(boxes.observed(data), on_corners, quotient)
 
 
-@dataclass(frozen=True, eq=False)
-class Boxes:
+class Boxes(BoxTotals):
     """X summed over boxes."""
-
-    quotient: Quotient
-    values: FloatArray  # the sum of X over each box
 
     @classmethod
     def of(cls, data: Observation, quotient: Quotient) -> Boxes:
@@ -104,7 +105,8 @@ class Boxes:
         inside = weights > 0
         support = Support(self.quotient.merged_shape, None if inside.all() else inside)
         positive = bool((self.values[inside] > 0).all())
-        return Dense(support, frozen(weights), None, data.total, positive, values=frozen(self.values))
+        values, base = frozen(self.values), frozen(weights)
+        return Dense(support, base, None, data.total, positive, values, compiled_boxes=data.compiled)
 
     def without(self, gone: list[IntArray]) -> Boxes:
         """Join intervals: leave out some cuts of each mode, given by their numbers."""
