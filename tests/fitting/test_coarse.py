@@ -168,3 +168,21 @@ def test_boxes_of_an_x_that_compiled_code_has_read_are_scored_by_it(
     assert_array_equal(fit.basis, twin.basis)
     assert_array_equal(listed.basis, twin.basis)
     assert fit.kl == pytest.approx(twin.kl, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 6), (5, 9, 4), (3, 1, 11), (2, 3, 4, 5)])
+def test_compiled_code_joins_the_same_intervals(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    """What neighbouring slices differ by, and the sums that are left, are those of NumPy."""
+    quotient = Quotient(tuple(3 * n for n in shape), tuple(np.sort(rng.permutation(3 * n - 1)[:n]) for n in shape))
+    quotient = Quotient(quotient.shape, tuple(np.append(0, cut[1:]) for cut in quotient.cuts))
+    values = rng.gamma(1.0, size=shape)
+    plain, compiled = (Boxes(quotient, values, compiled=there) for there in (False, True))
+    for k in range(len(shape)):
+        assert_allclose(compiled.steps(k, np.sqrt(values)), plain.steps(k, np.sqrt(values)), rtol=1e-12)
+    gone = [np.arange(1, n, 2) for n in shape]
+    assert_allclose(compiled.without(gone).values, plain.without(gone).values, rtol=1e-13)
+    one, other = joined(compiled, uncut(quotient.shape), 8), joined(plain, uncut(quotient.shape), 8)
+    assert one.compiled
+    for cut, twin in zip(one.quotient.cuts, other.quotient.cuts, strict=True):
+        assert_array_equal(cut, twin)
+    assert_allclose(one.values, other.values, rtol=1e-13)

@@ -91,13 +91,16 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
     return Coarse(boxes.observed(data), on_corners, quotient)
 
 
+@dataclass(frozen=True, eq=False)
 class Boxes(BoxTotals):
     """X summed over boxes."""
+
+    compiled: bool = False  # whether compiled code has read X, and joins boxes
 
     @classmethod
     def of(cls, data: Observation, quotient: Quotient) -> Boxes:
         """Sum X: one pass over it."""
-        return cls(quotient, data.merged(quotient))
+        return cls(quotient, data.merged(quotient), data.compiled)
 
     def observed(self, data: Observation) -> Dense:
         """Return the boxes as a tensor; the base measure of a box is its number of cells of Omega."""
@@ -113,7 +116,24 @@ class Boxes(BoxTotals):
         kept = [np.delete(np.arange(len(cut)), less) for cut, less in zip(self.quotient.cuts, gone, strict=True)]
         cuts = tuple(cut[keep] for cut, keep in zip(self.quotient.cuts, kept, strict=True))
         joining = Quotient(self.quotient.merged_shape, tuple(kept))
-        return Boxes(Quotient(self.quotient.shape, cuts), joining.merge(self.values))
+        values = self._summed(joining) if self.compiled else joining.merge(self.values)
+        return Boxes(Quotient(self.quotient.shape, cuts), values, self.compiled)
+
+    def _summed(self, joining: Quotient) -> FloatArray:
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
+
+        return sums_over_boxes(self.values, [joining.box_of(k) for k in range(len(joining.cuts))]).sums
+
+    def steps(self, mode: int, root: FloatArray) -> FloatArray:
+        """Sum the squared differences of root densities over the boxes side by side; `root` is that of the sums."""
+        weights = 1.0 / np.sqrt(self.quotient.lengths[mode])
+        if self.compiled:
+            from legendre.core.sums.kernels.joining import steps_between_slices
+
+            return steps_between_slices(root, mode, weights)
+        rows = np.swapaxes(root, mode, -1)
+        steps = np.diff(rows * weights).reshape(math.prod(rows.shape[:-1]), len(weights) - 1)
+        return np.asarray(np.einsum("ij,ij->j", steps, steps))
 
 
 def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
@@ -184,11 +204,10 @@ def _joining_losses(boxes: Boxes) -> list[FloatArray]:
     For densities d, e on v and w cells it is ``2 v w / (v + w) (sqrt d - sqrt e)^2``, to second order in their
     difference, summed over the boxes side by side.
     """
-    losses, root = [], np.sqrt(boxes.values / boxes.values.sum())
+    losses, root = [], boxes.values / boxes.values.sum()
+    np.sqrt(root, out=root)
     for k, sides in enumerate(boxes.quotient.lengths):
-        rows = np.swapaxes(root, k, -1)
-        steps = np.diff(rows / np.sqrt(sides)).reshape(math.prod(rows.shape[:-1]), len(sides) - 1)
-        losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * np.einsum("ij,ij->j", steps, steps))
+        losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * boxes.steps(k, root))
     return losses
 
 
