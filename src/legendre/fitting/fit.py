@@ -65,7 +65,7 @@ def _grown(
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
     fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, boxes=growth.boxes)
-    ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
+    ranking = partial(order_of, recipe, data, growth.cells, growth.theta, growth.boxes)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
 
 
@@ -271,18 +271,23 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recipe=repr(plan.recipe),
         data=data,
         origin=data.origin,
-        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched),
+        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched, problem.merged.boxes),
     )
 
 
 def _refit(
-    data: Observation, terms: Terms, settings: Settings, columns: IntArray, counts: FloatArray | None = None
+    data: Observation,
+    terms: Terms,
+    settings: Settings,
+    boxes: BoxTotals | None,
+    columns: IntArray,
+    counts: FloatArray | None = None,
 ) -> Decomposition:
     """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
     kept = terms.of_columns(columns)
     basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
     if counts is None:
-        return warned(fit_on(data, basis, settings))
+        return warned(fit_on(data, basis, settings, boxes=boxes))
     return fit_on(with_counts(data, counts), basis, settings)
 
 

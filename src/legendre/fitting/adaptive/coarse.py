@@ -32,12 +32,12 @@ class Coarse:
 
     data: Dense
     recipe: Adaptive
-    quotient: Quotient
+    boxes: Boxes
 
     @property
-    def boxes(self) -> BoxTotals:
-        """X summed over each box."""
-        return BoxTotals(self.quotient, self.data.values)
+    def quotient(self) -> Quotient:
+        """Where the boxes are."""
+        return self.boxes.quotient
 
     def cells(self, corners: IntArray) -> IntArray:
         """Return the cells of the grid that some corners (k x N) are."""
@@ -68,8 +68,11 @@ def divisible(shape: tuple[int, ...]) -> bool:
     return bool(2**long <= limits.COARSE_BOXES)
 
 
-def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
-    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+def coarsen(data: Observation, recipe: Adaptive, boxes: Boxes | None = None) -> Coarse:
+    """Choose the boxes and merge X onto them; cells that the recipe names become corners.
+
+    `boxes` are those that the same call chose before.
+    """
     if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
@@ -84,11 +87,12 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
             f"X's, {data.shape}, at most {limits.COARSE_BOXES * limits.NAMED_BOXES:,} can be scored. "
             "Name fewer coordinates."
         )
-    boxes = _chosen_boxes(data, recipe, quotient) if named is None else Boxes.of(data, quotient)
+    if boxes is None:
+        boxes = _chosen_boxes(data, recipe, quotient) if named is None else Boxes.of(data, quotient)
     quotient = boxes.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, start=Cells(quotient.boxes(start)), candidates=candidates)
-    return Coarse(boxes.observed(data), on_corners, quotient)
+    return Coarse(boxes.observed(data), on_corners, boxes)
 
 
 @dataclass(frozen=True, eq=False)
