@@ -133,7 +133,7 @@ class Model:
 
     @property
     def every_cell(self) -> bool:
-        """True when B has every merged cell but the bottom one, none tied: nothing need be counted to tell its margins."""
+        """True when B has every merged cell but the bottom one, none tied: its margins are told without counting."""
         return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
 
     @cached_property
