@@ -15,9 +15,12 @@ import legendre as ld
 from cases import BoolArray
 from legendre.core import limits
 from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
+from legendre.core.sums.kernels.joining import steps_between_slices
 from legendre.core.sums.kernels.largest_entries import NOWHERE, keep_largest, largest_rows
+from legendre.core.sums.kernels.margins import margins
 from legendre.core.sums.kernels.memory_walk import plan_walk
 from legendre.core.sums.kernels.suffix_sums import suffix_sums
+from legendre.core.sums.quotient import Quotient
 from legendre.data.dense import observe
 from legendre.data.largest_entries import largest_of_each
 from oracles import FloatArray, IntArray
@@ -314,6 +317,63 @@ def test_no_ranking_where_rows_are_not_those_of_x() -> None:
     assert sums_over_boxes(fused, [np.arange(n) for n in fused.shape], rank=True).largest is None
     x[3, 4] = np.nan
     assert sums_over_boxes(x, every, rank=True).largest is None
+
+
+@pytest.mark.usefixtures("_cut")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 40, 30), (40, 30, 1), (1, 1, 50), (3, 2, 90), (1,)], ids=str)
+def test_the_margins_of_every_mode_in_one_pass(shape: tuple[int, ...], dtype: str) -> None:
+    x = sample(shape, dtype)
+    expected = [x.sum(axis=tuple(j for j in range(x.ndim) if j != k), dtype=np.float64) for k in range(x.ndim)]
+    for layout in layouts(x):
+        found = margins(layout)
+        assert found is not None
+        assert (found.minimum, found.largest) == (float(x.min()), None)
+        for own, margin in zip(found.sums, expected, strict=True):
+            assert_allclose(own, margin, rtol=1e-12)
+    ranked, twin = margins(x, rank=True), sums_over_boxes(x, [np.arange(n) for n in shape], rank=True)
+    assert ranked is not None
+    assert (ranked.largest is None) == (twin.largest is None)
+    if ranked.largest is not None:
+        assert_array_equal(ranked.largest, twin.largest)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1.7e308])
+def test_no_margins_where_a_sum_is_not_finite(wrong: float) -> None:
+    x = sample((9, 70), "float64")
+    x[3, 4] = x[5, 6] = wrong
+    assert margins(x) is None
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (9, 70, 11), (2500,)], ids=str)
+def test_margins_found_beforehand_change_nothing(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They save a pass where a basis grows on a coarser grid; a sample space that leaves cells out has none."""
+    X = np.random.default_rng(9).gamma(2.0, size=shape)
+    monkeypatch.setattr(limits, "COARSE_BOXES", X.size - 1)
+    assert observe(X, grows=True).by_mode == ()
+    monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
+    plain, found = observe(X), observe(X, grows=True)
+    assert (len(plain.by_mode), len(found.by_mode)) == (1, X.ndim)
+    assert found.total == pytest.approx(plain.total, rel=1e-13)
+    assert found.positive == plain.positive
+    quotient = Quotient(shape, tuple(random_cuts(shape)))
+    for own, margin in zip(found.margins(quotient), plain.margins(quotient), strict=True):
+        assert_allclose(own, margin, rtol=1e-12)
+    assert observe(X, X > 1.0, grows=True).by_mode == ()
+    X.flat[7] = np.nan
+    assert observe(X, grows=True).by_mode == ()
+    monkeypatch.setattr(limits, "COARSE_BOXES", X.size)
+    assert len(observe(np.nan_to_num(X), grows=True).by_mode) == 1
+
+
+@pytest.mark.parametrize("shape", [(1,), (9,), (4, 7), (5, 1, 6), (3, 4, 2, 5)], ids=str)
+def test_what_neighbouring_slices_differ_by(shape: tuple[int, ...]) -> None:
+    x = sample(shape, "float64")
+    for k, n in enumerate(shape):
+        weights = np.linspace(1.0, 2.0, n)
+        steps = np.diff(np.moveaxis(x, k, -1) * weights)
+        expected = (steps.reshape(x.size // n, n - 1) ** 2).sum(axis=0)
+        assert_allclose(steps_between_slices(x, k, weights), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])

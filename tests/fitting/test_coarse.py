@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,7 +14,10 @@ from legendre.core import limits
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
+from legendre.data.observation import Observation
+from legendre.data.read import read
 from legendre.fitting.adaptive.coarse import Boxes, coarsen, joined, too_large
+from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.results.growth_path import GrowthPath, Round
 
 
@@ -120,3 +125,67 @@ def test_a_mode_with_a_single_level(
     assert too_large(observe(X))
     assert fit.converged
     assert fit.kl == pytest.approx(twin.kl, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["dense", "listed", "nonzero"])
+def test_the_last_fit_takes_its_sums_from_the_boxes(
+    kind: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums over boxes of X are formed once; what follows from them is what X itself says of the basis."""
+    monkeypatch.setattr(limits, "COARSE_BOXES", 100)
+    X, passes = rng.gamma(2.0, size=(14, 15)) * (rng.random((14, 15)) < 0.9), []
+    held = read(X if kind == "dense" else coo_array(X), "nonzero" if kind == "nonzero" else "all")
+    plain = type(held).merged
+
+    def counted(data: Observation, *args: Any) -> FloatArray:
+        passes.append(data.shape)
+        return plain(data, *args)
+
+    monkeypatch.setattr(type(held), "merged", counted)
+    fit = ld.decompose(held, ld.adaptive(6))
+    smaller = fit.at(3)
+    assert passes.count(X.shape) == 1
+    assert smaller.kl == pytest.approx(ld.decompose(held, smaller.basis).kl, rel=1e-9)
+    passes.clear()
+    twin = ld.decompose(held, fit.basis)
+    assert passes.count(X.shape) == 1
+    assert_allclose(fit.eta_hat, twin.eta_hat, rtol=1e-13)
+    assert fit.kl == pytest.approx(twin.kl, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(30, 40), (9, 11, 13)])
+def test_boxes_of_an_x_that_compiled_code_has_read_are_scored_by_it(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few they are; the basis is the one that NumPy finds, whichever way X is held."""
+    monkeypatch.setattr(limits, "COARSE_BOXES", 256)
+    X = rng.gamma(0.5, size=shape)
+    twin, recipe = ld.decompose(X, ld.adaptive(12)), ld.adaptive(12).growing
+    assert recipe is not None
+    assert not Ground.of(coarsen(observe(X), recipe).data).compiled
+    monkeypatch.setattr(limits, "COMPILED_CELLS", X.size)
+    ground = Ground.of(coarsen(observe(X), recipe).data)
+    assert ground.compiled
+    assert ground.merged(np.array([1]))[0].compiled
+    fit, listed = ld.decompose(X, ld.adaptive(12)), ld.decompose(coo_array(X), ld.adaptive(12))
+    assert_array_equal(fit.basis, twin.basis)
+    assert_array_equal(listed.basis, twin.basis)
+    assert fit.kl == pytest.approx(twin.kl, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(7,), (1, 6), (5, 9, 4), (3, 1, 11), (2, 3, 4, 5)])
+def test_compiled_code_joins_the_same_intervals(shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    """What neighbouring slices differ by, and the sums that are left, are those of NumPy."""
+    quotient = Quotient(tuple(3 * n for n in shape), tuple(np.sort(rng.permutation(3 * n - 1)[:n]) for n in shape))
+    quotient = Quotient(quotient.shape, tuple(np.append(0, cut[1:]) for cut in quotient.cuts))
+    values = rng.gamma(1.0, size=shape)
+    plain, compiled = (Boxes(quotient, values, compiled=there) for there in (False, True))
+    for k in range(len(shape)):
+        assert_allclose(compiled.steps(k, np.sqrt(values)), plain.steps(k, np.sqrt(values)), rtol=1e-12)
+    gone = [np.arange(1, n, 2) for n in shape]
+    assert_allclose(compiled.without(gone).values, plain.without(gone).values, rtol=1e-13)
+    one, other = joined(compiled, uncut(quotient.shape), 8), joined(plain, uncut(quotient.shape), 8)
+    assert one.compiled
+    for cut, twin in zip(one.quotient.cuts, other.quotient.cuts, strict=True):
+        assert_array_equal(cut, twin)
+    assert_allclose(one.values, other.values, rtol=1e-13)

@@ -171,3 +171,17 @@ def test_fitted_margins_are_the_largest_of_the_definition(seed: int) -> None:
     largest = [s for s in closed if not any(set(s) < set(other) for other in closed)]
     assert model.quotient.merged_shape == shape
     assert fitted_margins(model) == sorted(largest)
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (2, 3, 2), (1, 4, 3), (2, 1, 1), (2,) * 7])
+@pytest.mark.parametrize("left_out", [0, 1])
+def test_of_every_cell_all_is_known_at_once(
+    shape: tuple[int, ...], left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A basis of all cells is one margin, as counting its sets of modes finds, too; without a cell it is not."""
+    cells = np.argwhere(np.ones(shape))[1 + left_out :]
+    model, twin = (Model.of(Support(shape), None, cells) for _ in range(2))
+    quick = model.whole_interactions, fitted_margins(model), margins_that_are_the_model(model)
+    assert model.every_cell == (len(cells) > 0 and model.quotient.n_merged == len(cells) + 1)
+    monkeypatch.setattr(Model, "every_cell", False)
+    assert quick == (twin.whole_interactions, fitted_margins(twin), margins_that_are_the_model(twin))

@@ -26,7 +26,10 @@ LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets o
 LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tabulated; longer modes are searched
 # --- Which engine ----------------------------------------------------------------------------------------------------
 
-NUMPY_CELLS = 100_000  # merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles
+NUMPY_CELLS = 100_000
+"""Merged cells up to which NumPy sweeps, in less time than the first compiled sweep compiles. Boxes of an X that
+compiled code has read are swept by it while a basis grows, however few: 25,000 boxes of 300^3 cells and 50 parameters
+take 0.08 s of processor time, in NumPy 0.18."""
 NUMPY_BASIS = 1_500  # parameters up to which NumPy fills the Fisher matrix
 NUMPY_JOINS = 500  # cells of a growing basis up to which NumPy reads eta at joins, on a grid of up to NUMPY_CELLS
 SHORT_MODE = 4  # levels up to which a mode is short: compiled sweeps along short modes alone are nothing but overhead

@@ -26,12 +26,14 @@ class Scan(NamedTuple):
 
     total: float  # not finite as soon as one entry is not
     smallest: float
-    first_margin: FloatArray | None = None  # of large arrays
+    by_mode: tuple[FloatArray, ...] = ()  # of large arrays, sums at each level of the first mode; on request, of each
     largest: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
 
 
-def scan(values: AnyArray, *, rank: bool = False) -> Scan:
+def scan(values: AnyArray, *, rank: bool = False, margins: bool = False) -> Scan:
     """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
+    if margins and values.size >= limits.COMPILED_CELLS and (known := _scan_margins(values, rank)) is not None:
+        return known
     if values.size >= limits.COMPILED_CELLS:
         from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
@@ -39,11 +41,21 @@ def scan(values: AnyArray, *, rank: bool = False) -> Scan:
         found = sums_over_boxes(values, boxes, rank=rank)
         with np.errstate(over="ignore", invalid="ignore"):
             total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
-        return Scan(total, found.minimum, found.sums.ravel(), found.largest)
+        return Scan(total, found.minimum, (found.sums.ravel(),), found.largest)
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
     smallest = values.min() if np.isfinite(total) else np.nanmin(values, initial=np.inf)
     return Scan(total, float(smallest))
+
+
+def _scan_margins(values: AnyArray, rank: bool) -> Scan | None:
+    """Read X once for the sums at every level of every mode, too; ``None`` where an entry is not finite."""
+    from legendre.core.sums.kernels.margins import margins
+
+    found = margins(values, rank=rank) if values.size else None
+    if found is None:
+        return None
+    return Scan(float(found.sums[0].sum()), found.minimum, tuple(found.sums), found.largest)
 
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:

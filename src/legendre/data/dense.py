@@ -44,7 +44,10 @@ class Dense(Observation):
     whole = True
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
-    first_margin: FloatArray | None = None  # X summed over all modes but the first
+    compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
+    by_mode: tuple[
+        FloatArray, ...
+    ] = ()  # X summed over all modes but one: of the first mode, or of each; () if unknown
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
     def here(self) -> Dense:
@@ -58,6 +61,10 @@ class Dense(Observation):
         return all(
             _whole_numbers(self.values[r] if mask is None else self.values[r][mask[r]]) for r in rows_of(self.shape)
         )
+
+    @property
+    def compiled(self) -> bool:
+        return self.compiled_boxes or self.values.size >= limits.COMPILED_CELLS
 
     @property
     def largest_grid(self) -> float:
@@ -83,7 +90,9 @@ class Dense(Observation):
         return suffix_sums(self.values, quotient.cuts, positions)
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum a large X to the merged margin of each mode: one pass over it or two, whatever the order."""
+        """Sum a large X to the merged margin of each mode: one pass over it, two or none, whatever the order."""
+        if len(self.by_mode) == len(self.shape):
+            return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
         half = _smaller_half(quotient.merged_shape)
         margins: dict[int, FloatArray] = {}
         for group in (half, [k for k in range(len(self.shape)) if k not in half]):
@@ -109,8 +118,8 @@ class Dense(Observation):
         """Sum X over the boxes of some modes and over everything in the others."""
         from legendre.core.sums.kernels.box_sums import sums_over_boxes
 
-        if modes == [0] and self.first_margin is not None:
-            return np.add.reduceat(self.first_margin, quotient.cuts[0]).reshape(-1, *[1] * (len(self.shape) - 1))
+        if modes == [0] and self.by_mode:
+            return np.add.reduceat(self.by_mode[0], quotient.cuts[0]).reshape(-1, *[1] * (len(self.shape) - 1))
         boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
         return sums_over_boxes(self.values, boxes).sums
 
@@ -196,17 +205,20 @@ def observe(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
+    grows: bool = False,
     prior: bool = False,
 ) -> Dense:
     """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
 
+    So does `grows` that a basis will grow on X: the margins of an X too large to score every cell of will be wanted.
     With `prior` X is a base measure: no entry may be missing, and one may underflow when divided by the total.
     """
     if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X, prior)) is not None:
         return sound
     values = numeric(X, "X", InvalidTensor)
     wanted = {} if rankings is None or values.size < limits.COMPILED_CELLS else rankings(values.shape)
-    seen = scan(values, rank=wanted.get(values.ndim - 1) == 1)
+    coarsened = grows and values.size > limits.COARSE_BOXES
+    seen = scan(values, rank=wanted.get(values.ndim - 1) == 1, margins=coarsened)
     missing = missing_cells(values, seen, prior)
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
@@ -219,7 +231,7 @@ def observe(
         base=measure,
         total=checked_total(values, mask, seen._replace(smallest=0.0) if prior else seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
-        first_margin=seen.first_margin if mask is None else None,
+        by_mode=seen.by_mode if mask is None else (),
         last_ranking=seen.largest if mask is None else None,
     )
 

@@ -101,6 +101,11 @@ class Observation(ABC):
         """True when every entry on Omega is a whole number."""
 
     @property
+    def compiled(self) -> bool:
+        """True when compiled code reads X, so that the compiler is there for what comes after, however small."""
+        return False
+
+    @property
     def largest_grid(self) -> float:
         """The number of merged cells up to which a grid of them is formed, where the sample space is the full grid."""
         return limits.LARGEST_MASS

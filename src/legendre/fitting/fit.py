@@ -18,6 +18,7 @@ from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
+from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -49,14 +50,7 @@ def fit_recipe(
 ) -> Decomposition:
     """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
 
-    Parameters
-    ----------
-    data
-        X.
-    recipe, settings, start, record
-        As in `fit_on`.
-    say
-        Shows a text while a basis grows, see `shown`.
+    `say` shows a text meanwhile, see `shown`; the other arguments are those of `fit_on`.
     """
     if (growing := recipe.growing) is not None:
         return _grown(data, growing, settings, say, record)
@@ -70,8 +64,8 @@ def _grown(
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
-    ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, boxes=growth.boxes)
+    ranking = partial(order_of, recipe, data, growth.cells, growth.theta, growth.boxes)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
 
 
@@ -103,12 +97,13 @@ def fit_on(
     *,
     start: ArrayLike | None = None,
     record: Record | None = None,
+    boxes: BoxTotals | None = None,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`; for `boxes` see `plan_on`.
     """
-    plan = plan_on(data, recipe, settings)
+    plan = plan_on(data, recipe, settings, boxes)
     plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
@@ -119,7 +114,7 @@ def fit_on(
         record.claim(lambda: claims | {"start": digest(theta)})
     plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
-        return fit_on(data, recipe, replace(settings, ranked=True), start=start)
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start, boxes=boxes)
     return _result(plan, outcome)
 
 
@@ -276,18 +271,23 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recipe=repr(plan.recipe),
         data=data,
         origin=data.origin,
-        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched),
+        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched, problem.merged.boxes),
     )
 
 
 def _refit(
-    data: Observation, terms: Terms, settings: Settings, columns: IntArray, counts: FloatArray | None = None
+    data: Observation,
+    terms: Terms,
+    settings: Settings,
+    boxes: BoxTotals | None,
+    columns: IntArray,
+    counts: FloatArray | None = None,
 ) -> Decomposition:
     """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
     kept = terms.of_columns(columns)
     basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
     if counts is None:
-        return warned(fit_on(data, basis, settings))
+        return warned(fit_on(data, basis, settings, boxes=boxes))
     return fit_on(with_counts(data, counts), basis, settings)
 
 

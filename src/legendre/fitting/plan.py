@@ -15,6 +15,7 @@ from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.memory import size_name
+from legendre.core.sums.quotient import BoxTotals
 from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
@@ -176,10 +177,13 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(data: Observation, recipe: Basis, settings: Settings) -> Plan:
-    """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
+def plan_on(data: Observation, recipe: Basis, settings: Settings, boxes: BoxTotals | None = None) -> Plan:
+    """Plan for a tensor that has been read; nothing is searched for, see `searched`.
+
+    `boxes` are sums of X from which those that the fit needs may follow.
+    """
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties)
+    problem = Problem.of(data, terms.cells, terms.ties, boxes)
     # only cells without data can vanish
     face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else plain_face(problem)
     return _plan(problem, recipe, settings, face)

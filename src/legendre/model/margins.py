@@ -19,6 +19,8 @@ def fitted_margins(model: Model) -> list[Modes]:
     """
     if model.ties is not None:
         return []
+    if model.every_cell:
+        return [tuple(k for k, n in enumerate(model.quotient.merged_shape) if n > 1)]
     closed = _closed(model)
     every = tuple(range(len(model.quotient.merged_shape)))
     if every in closed:
@@ -34,6 +36,8 @@ def margins_that_are_the_model(model: Model) -> list[Modes] | None:
     """
     if model.space.form == "list" or not model.whole_interactions:
         return None
+    if model.every_cell:
+        return fitted_margins(model)
     return fitted_margins(model) or None if _closed(model) == set(model.patterns) else None
 
 

@@ -131,12 +131,17 @@ class Model:
         pairs = zip(codes.tolist(), counts.tolist(), strict=True)
         return {tuple(k for k in range(order) if code >> k & 1): n for code, n in pairs}
 
+    @property
+    def every_cell(self) -> bool:
+        """True when B has every merged cell but the bottom one, none tied: its margins are told without counting."""
+        return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
+
     @cached_property
     def whole_interactions(self) -> bool:
         """True when B has all cells of each interaction of which it has one: only then can it be a set of margins."""
         cells, shape = self.space.positions, self.space.quotient.merged_shape
-        if self.ties is not None:
-            return False
+        if self.ties is not None or self.every_cell:
+            return self.ties is None
         if len(cells) and math.prod(n - 1 for n, at in zip(shape, cells[0].tolist(), strict=True) if at) > len(cells):
             return False
         return all(n == math.prod(shape[k] - 1 for k in modes) for modes, n in self.patterns.items())

@@ -10,6 +10,7 @@ from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
+from legendre.core.sums.quotient import BoxTotals
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -26,6 +27,7 @@ class MergedData:
     data: Observation  # what is summed, and over which cells
     model: Model
     given: FloatArray | None = None  # the sums, where they are known already
+    boxes: BoxTotals | None = None  # X summed over smaller boxes, where that is known
 
     @property
     def known(self) -> bool:
@@ -45,8 +47,11 @@ class MergedData:
                 f"{size_name(int(self.data.largest_grid))} are formed here. Use solver='natural' or 'natural-cg'."
             )
         space = self.model.space
-        sums = self.data.merged(space.quotient, space.cells if space.form == "list" else None)
-        return frozen(sums / self.data.total)
+        cells = space.cells if space.form == "list" else None
+        grid = None if self.boxes is None else self.boxes.over(space.quotient)
+        if grid is None:
+            return frozen(self.data.merged(space.quotient, cells) / self.data.total)
+        return frozen((grid if cells is None else grid[tuple(cells.T)]) / self.data.total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +67,12 @@ class Problem:
     prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
 
     @classmethod
-    def of(cls, data: Observation, basis: IntArray, ties: Ties | None = None) -> Problem:
-        """Merge the data along the basis: one pass over X."""
+    def of(
+        cls, data: Observation, basis: IntArray, ties: Ties | None = None, boxes: BoxTotals | None = None
+    ) -> Problem:
+        """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
         model = Model.of(data.support, data.base, basis, data.device, ties)
-        space, merged = model.space, MergedData(data, model)
+        space, merged = model.space, MergedData(data, model, boxes=boxes)
         listed = space.form == "cliques" and data.entries is not None and saturated(space.tables)  # needs no grid
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):
             return cls(data, model, frozen(space.above(merged.values)), merged)

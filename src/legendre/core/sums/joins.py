@@ -55,8 +55,12 @@ def inverse_deviation(mean: FloatArray) -> FloatArray:
     return np.where(usable, 1.0 / np.sqrt(np.where(usable, variance, 1.0)), 0.0)
 
 
-def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: bool = False) -> FloatArray:
+def correlations(
+    eta: FloatArray, rows: Features, columns: Features, *, lower: bool = False, compiled: bool = False
+) -> FloatArray:
     """Correlate each feature of `rows` with each of `columns`; with `lower` those not above the diagonal are computed.
+
+    By compiled code where there is much to do, or where the caller has it (`compiled`).
 
     >>> eta = np.array([1.0, 0.5, 0.25])
     >>> features = Features.of(eta, np.array([1, 2]), (3,))
@@ -65,7 +69,7 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     """
     m, k = len(rows.mean), len(columns.mean)
     out = np.zeros((m, k)) if lower else np.empty((m, k))
-    if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
+    if compiled or len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import fill_correlations
 
         tables = rows.offsets, rows.mean, rows.scale, columns.offsets, columns.mean, columns.scale
@@ -85,10 +89,12 @@ def correlations(eta: FloatArray, rows: Features, columns: Features, *, lower: b
     return out
 
 
-def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ...], columns: Features) -> FloatArray:
+def explained_by_nearest(
+    eta: FloatArray, places: IntArray, shape: tuple[int, ...], columns: Features, *, compiled: bool = False
+) -> FloatArray:
     """Return which share of the variance of each cell's feature is explained by the few of `columns` nearest to it.
 
-    No feature explains itself.
+    No feature explains itself. For `compiled` see `correlations`.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
     >>> both = Features.of(eta, np.array([1, 2]), (3,))
@@ -97,7 +103,7 @@ def explained_by_nearest(eta: FloatArray, places: IntArray, shape: tuple[int, ..
     """
     rows, m, k = Features.of(eta, places, shape), len(places), len(columns.mean)
     near = min(NEAREST, k)
-    if len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
+    if compiled or len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import explain_by_nearest
 
         out = np.empty(m)

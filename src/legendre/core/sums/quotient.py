@@ -116,6 +116,28 @@ def _sides(length: int, cut: IntArray) -> IntArray:
     return sides
 
 
+@dataclass(frozen=True, eq=False)
+class BoxTotals:
+    """Numbers on a grid, summed over boxes of it: sums over larger boxes, made of these, need no look at the grid."""
+
+    quotient: Quotient
+    values: FloatArray  # the sum over each box
+
+    def over(self, larger: Quotient) -> FloatArray | None:
+        """Sum over larger boxes; ``None`` where one of their cuts goes through a box.
+
+        >>> totals = BoxTotals(Quotient((6,), (np.array([0, 2, 5]),)), np.array([1.0, 2.0, 4.0]))
+        >>> totals.over(Quotient((6,), (np.array([0, 5]),)))
+        array([3., 4.])
+        >>> totals.over(Quotient((6,), (np.array([0, 3]),))) is None
+        True
+        """
+        if not all(np.isin(cut, own).all() for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True)):
+            return None
+        kept = (np.searchsorted(own, cut) for cut, own in zip(larger.cuts, self.quotient.cuts, strict=True))
+        return Quotient(self.quotient.merged_shape, tuple(kept)).merge(self.values)
+
+
 def volumes(quotient: Quotient) -> FloatArray:
     """Multiply the lengths of each box: how many cells it holds."""
     out = np.ones((1,) * len(quotient.shape))

@@ -7,6 +7,7 @@ gives the same bits with threads, with processes, and when a worker dies and oth
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name, cells_in_slices, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
@@ -62,6 +64,10 @@ class Blocks(Observation):
     @cached_property
     def counts(self) -> bool:
         return bool(self.array.dtype.kind != "f" or self._over_blocks(pieces.whole, operator.and_, {}))
+
+    @property
+    def compiled(self) -> bool:
+        return math.prod(self.shape) >= limits.COMPILED_CELLS
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
         # the sum so far, the next part, and what becomes of them

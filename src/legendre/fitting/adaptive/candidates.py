@@ -37,11 +37,11 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
     factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.shape)
-    given = factor.half(correlations(anchor.eta, anchor.features, features), overwrite=True)
+    given = factor.half(correlations(anchor.eta, anchor.features, features, compiled=ground.compiled), overwrite=True)
     here = eta[listed]
     gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
     gradient -= state.whitened @ given  # the basis's own residual is no candidate's gain
-    left = correlations(anchor.eta, features, features)
+    left = correlations(anchor.eta, features, features, compiled=ground.compiled)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
     first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
@@ -102,7 +102,7 @@ def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -
         usable = usable[field[usable] > least]
     if len(usable) <= most:
         return usable
-    listed = peaks(field, state.ground.shape)
+    listed = peaks(field, state.ground.shape, compiled=state.ground.compiled)
     if len(listed) < most:
         high = usable[np.argpartition(field[usable], -most)[-most:]]
         listed = np.union1d(listed, high)
@@ -115,14 +115,14 @@ def shortlist(state: State, allowed: BoolArray, most: int, least: float = 0.0) -
 
 def _given_the_nearest(state: State, listed: IntArray, score: FloatArray, most: int) -> tuple[IntArray, FloatArray]:
     """Score candidates by ``g^2 / (var (1 - r^2))``, r^2 being what the nearest cells of the basis explain of them."""
-    anchor, room = state.anchor, max(ROOM, 4 * most)
+    anchor, ground, room = state.anchor, state.ground, max(ROOM, 4 * most)
     assert anchor is not None
     if len(listed) > room:
         mean = state.at.eta[listed]
         rough = score * np.sqrt(mean * (1.0 - mean))  # g^2 / sd: nearer to the order to come than g^2 / var is
         some = np.argpartition(rough, -room)[-room:]
         listed, score = listed[some], score[some]
-    explained = explained_by_nearest(anchor.eta, listed, state.ground.shape, anchor.features)
+    explained = explained_by_nearest(anchor.eta, listed, ground.shape, anchor.features, compiled=ground.compiled)
     return listed, score / np.maximum(1.0 - explained, NEW)
 
 
@@ -141,14 +141,14 @@ def _field(state: State, allowed: BoolArray) -> FloatArray:
     return score
 
 
-def peaks(field: FloatArray, shape: tuple[int, ...]) -> IntArray:
+def peaks(field: FloatArray, shape: tuple[int, ...], *, compiled: bool = False) -> IntArray:
     """List the cells whose value, above 0, no neighbour along a mode exceeds; of equal neighbours the first.
 
     >>> peaks(np.array([0.0, 2.0, 2.0, 1.0, 3.0]), (5,)).tolist()
     [1, 4]
     """
     peak = field > 0.0
-    if field.size > limits.NUMPY_CELLS:
+    if compiled or field.size > limits.NUMPY_CELLS:
         from legendre.core.sums.kernels.joins import mark_peaks
 
         mark_peaks(field, np.array(shape, dtype=np.int64), peak.view(np.uint8))

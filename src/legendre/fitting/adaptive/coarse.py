@@ -18,7 +18,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis
-from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.quotient import BoxTotals, Quotient, volumes
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.data.observation import Observation
@@ -32,7 +32,12 @@ class Coarse:
 
     data: Dense
     recipe: Adaptive
-    quotient: Quotient
+    boxes: Boxes
+
+    @property
+    def quotient(self) -> Quotient:
+        """Where the boxes are."""
+        return self.boxes.quotient
 
     def cells(self, corners: IntArray) -> IntArray:
         """Return the cells of the grid that some corners (k x N) are."""
@@ -63,8 +68,11 @@ def divisible(shape: tuple[int, ...]) -> bool:
     return bool(2**long <= limits.COARSE_BOXES)
 
 
-def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
-    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
+def coarsen(data: Observation, recipe: Adaptive, boxes: Boxes | None = None) -> Coarse:
+    """Choose the boxes and merge X onto them; cells that the recipe names become corners.
+
+    `boxes` are those that the same call chose before.
+    """
     if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
@@ -79,24 +87,24 @@ def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
             f"X's, {data.shape}, at most {limits.COARSE_BOXES * limits.NAMED_BOXES:,} can be scored. "
             "Name fewer coordinates."
         )
-    boxes = _chosen_boxes(data, recipe, quotient) if named is None else Boxes.of(data, quotient)
+    if boxes is None:
+        boxes = _chosen_boxes(data, recipe, quotient) if named is None else Boxes.of(data, quotient)
     quotient = boxes.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, start=Cells(quotient.boxes(start)), candidates=candidates)
-    return Coarse(boxes.observed(data), on_corners, quotient)
+    return Coarse(boxes.observed(data), on_corners, boxes)
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class Boxes(BoxTotals):
     """X summed over boxes."""
 
-    quotient: Quotient
-    values: FloatArray  # the sum of X over each box
+    compiled: bool = False  # whether compiled code has read X, and joins boxes
 
     @classmethod
     def of(cls, data: Observation, quotient: Quotient) -> Boxes:
         """Sum X: one pass over it."""
-        return cls(quotient, data.merged(quotient))
+        return cls(quotient, data.merged(quotient), data.compiled)
 
     def observed(self, data: Observation) -> Dense:
         """Return the boxes as a tensor; the base measure of a box is its number of cells of Omega."""
@@ -104,14 +112,32 @@ class Boxes:
         inside = weights > 0
         support = Support(self.quotient.merged_shape, None if inside.all() else inside)
         positive = bool((self.values[inside] > 0).all())
-        return Dense(support, frozen(weights), None, data.total, positive, values=frozen(self.values))
+        values, base = frozen(self.values), frozen(weights)
+        return Dense(support, base, None, data.total, positive, values, compiled_boxes=data.compiled)
 
     def without(self, gone: list[IntArray]) -> Boxes:
         """Join intervals: leave out some cuts of each mode, given by their numbers."""
         kept = [np.delete(np.arange(len(cut)), less) for cut, less in zip(self.quotient.cuts, gone, strict=True)]
         cuts = tuple(cut[keep] for cut, keep in zip(self.quotient.cuts, kept, strict=True))
         joining = Quotient(self.quotient.merged_shape, tuple(kept))
-        return Boxes(Quotient(self.quotient.shape, cuts), joining.merge(self.values))
+        values = self._summed(joining) if self.compiled else joining.merge(self.values)
+        return Boxes(Quotient(self.quotient.shape, cuts), values, self.compiled)
+
+    def _summed(self, joining: Quotient) -> FloatArray:
+        from legendre.core.sums.kernels.box_sums import sums_over_boxes
+
+        return sums_over_boxes(self.values, [joining.box_of(k) for k in range(len(joining.cuts))]).sums
+
+    def steps(self, mode: int, root: FloatArray) -> FloatArray:
+        """Sum the squared differences of root densities over the boxes side by side; `root` is that of the sums."""
+        weights = 1.0 / np.sqrt(self.quotient.lengths[mode])
+        if self.compiled:
+            from legendre.core.sums.kernels.joining import steps_between_slices
+
+            return steps_between_slices(root, mode, weights)
+        rows = np.swapaxes(root, mode, -1)
+        steps = np.diff(rows * weights).reshape(math.prod(rows.shape[:-1]), len(weights) - 1)
+        return np.asarray(np.einsum("ij,ij->j", steps, steps))
 
 
 def _cells_in(support: Support, quotient: Quotient) -> FloatArray:
@@ -182,11 +208,10 @@ def _joining_losses(boxes: Boxes) -> list[FloatArray]:
     For densities d, e on v and w cells it is ``2 v w / (v + w) (sqrt d - sqrt e)^2``, to second order in their
     difference, summed over the boxes side by side.
     """
-    losses, root = [], np.sqrt(boxes.values / boxes.values.sum())
+    losses, root = [], boxes.values / boxes.values.sum()
+    np.sqrt(root, out=root)
     for k, sides in enumerate(boxes.quotient.lengths):
-        rows = np.swapaxes(root, k, -1)
-        steps = np.diff(rows / np.sqrt(sides)).reshape(math.prod(rows.shape[:-1]), len(sides) - 1)
-        losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * np.einsum("ij,ij->j", steps, steps))
+        losses.append(2.0 / (1.0 / sides[1:] + 1.0 / sides[:-1]) * boxes.steps(k, root))
     return losses
 
 

@@ -46,7 +46,8 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     coarse = coarsen(data, recipe)
     between = None if say is None else _between_boxes(say)
     growth = _grow(coarse.recipe, coarse.data, counts, record, between)
-    return replace(growth, cells=coarse.cells(growth.cells), rounds=coarse.rounds(growth.rounds, data))
+    rounds = coarse.rounds(growth.rounds, data)
+    return replace(growth, cells=coarse.cells(growth.cells), rounds=rounds, boxes=coarse.boxes)
 
 
 def _between_boxes(say: Say) -> Say:

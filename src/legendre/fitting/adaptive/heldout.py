@@ -187,7 +187,7 @@ def _of_next_size(search: Search, state: State, sizes: Sequence[int]) -> State |
 
 def _other_events(data: Dense, counts: FloatArray) -> Dense:
     values = np.where(np.isnan(data.values), 0.0, data.values) - counts
-    return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, first_margin=None)
+    return replace(data, values=values, total=float(data.total - counts.sum()), positive=False, by_mode=())
 
 
 def _event_score(counts: FloatArray, first: State) -> Callable[[State], float]:
@@ -208,7 +208,7 @@ def _other_cells(data: Dense, cells: BoolArray) -> Dense:
     own = data.values[mask]
     total, positive = float(own.sum(dtype=np.float64)), bool((own > 0).all())
     return replace(
-        data, support=Support(data.shape, mask), total=total, positive=positive, first_margin=None, last_ranking=None
+        data, support=Support(data.shape, mask), total=total, positive=positive, by_mode=(), last_ranking=None
     )
 
 

@@ -48,7 +48,8 @@ def losses(state: State, count: int | None = None) -> Losses:
     if count is None or state.size <= limits.EVERY_LOSS:
         half = anchor.factor.inverse
     else:
-        explained = explained_by_nearest(anchor.eta, state.places, state.ground.shape, anchor.features)
+        ground, features = state.ground, anchor.features
+        explained = explained_by_nearest(anchor.eta, state.places, ground.shape, features, compiled=ground.compiled)
         spread = 1.0 / np.maximum(1.0 - explained, NEW)
         rough = _finite_losses(state, positions, spread) + emptiness
         positions = np.sort(np.argsort(rough, kind="stable")[: int(CONSIDERED * count) + 8])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from legendre.core import limits
 from legendre.core.cached import cached_property
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import moebius_adjoint, zeta_adjoint
@@ -45,6 +46,11 @@ class Ground:
     def size(self) -> int:
         """The number of cells of the grid."""
         return len(self.eta_hat)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether compiled code sums and scores: where there is much to do, or the compiler is there anyway."""
+        return self.size > limits.NUMPY_CELLS or self.data.compiled
 
     @cached_property
     def strides(self) -> IntArray:

@@ -17,7 +17,7 @@ from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
-from legendre.fitting.adaptive.coarse import coarsen, too_large
+from legendre.fitting.adaptive.coarse import Boxes, coarsen, too_large
 from legendre.fitting.adaptive.losses import Losses, least_missed, refitted_losses
 from legendre.fitting.adaptive.one_round import END_STEPS, Search
 from legendre.fitting.adaptive.state import State, fitted
@@ -32,12 +32,17 @@ AHEAD = 3  # how many of the first few are chosen forward at most: the best sing
 Some = frozenset[int]
 
 
-def order_of(recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatArray) -> IntArray:
-    """Return the positions of the cells, so that for every m the first m are a good basis; the start comes first."""
+def order_of(
+    recipe: Adaptive, data: Observation, cells: IntArray, theta: FloatArray, boxes: Boxes | None = None
+) -> IntArray:
+    """Return the positions of the cells, so that for every m the first m are a good basis; the start comes first.
+
+    `boxes` are those whose corners the cells are, where X was coarsened.
+    """
     if not too_large(data):
         dense, corners, start = in_memory(data, "adaptive"), cells, recipe.start
     else:
-        coarse = coarsen(data, recipe)
+        coarse = coarsen(data, recipe, boxes)
         dense, corners, start = coarse.data, coarse.quotient.boxes(cells), coarse.recipe.start
     search = Search.of(dense, start, None, len(cells))
     ground, places = search.ground.merged(search.ground.places(corners))

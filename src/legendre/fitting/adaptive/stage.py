@@ -13,6 +13,7 @@ from legendre.basis.adaptive import Adaptive
 from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
+from legendre.fitting.adaptive.coarse import Boxes
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State
 from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
@@ -37,6 +38,7 @@ class Growth:
     cells: IntArray
     theta: FloatArray
     rounds: tuple[Round, ...]
+    boxes: Boxes | None = None  # X summed over boxes whose corners the cells are, where X was coarsened
 
     @classmethod
     def unpack(cls, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Growth:

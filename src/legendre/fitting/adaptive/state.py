@@ -128,7 +128,9 @@ class State:
         eta, damping = self.at.eta, DAMPING
         features, factor = Features.of(eta, self.places, self.ground.shape), None
         while factor is None:
-            matrix = correlations(eta, features, features, lower=True) if damping < MOST_DAMPING else np.eye(self.size)
+            matrix = np.eye(self.size)
+            if damping < MOST_DAMPING:
+                matrix = correlations(eta, features, features, lower=True, compiled=self.ground.compiled)
             np.fill_diagonal(matrix, 1.0 + damping)
             factor = GrowingFactor.of(matrix)  # if eta holds what is no number, in the end of the diagonal alone
             damping *= 1.0 if factor is not None else 10.0
@@ -157,7 +159,7 @@ class State:
 
 def sum_grid(ground: Ground, grid: FloatArray, *, back: bool) -> None:
     """Replace a grid by its sums at or below each cell; at or above it if `back`."""
-    if grid.size > limits.NUMPY_CELLS:
+    if ground.compiled:
         from legendre.core.sums.kernels.dense import sum_grid as compiled_sum
 
         compiled_sum(0, grid.reshape(ground.shape[0], -1), np.array(ground.shape[1:], dtype=np.int64), back=back)

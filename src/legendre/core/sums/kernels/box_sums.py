@@ -125,7 +125,7 @@ def _all_finite(x: NDArray[Any], m: list[int], targets: list[IntArray], rank: bo
     bounds, copies = _row_bounds(walk, math.prod(m))
     out = np.zeros((copies, math.prod(m)))
     lows = np.full((len(bounds) - 1, memory_walk.LANES), np.inf)
-    columns = x.shape[-1] if rank and x.flags.c_contiguous and walk.shape[-1] == x.shape[-1] else 0
+    columns = memory_walk.ranked_columns(x, walk) if rank else 0
     best, at = first_rows(x.dtype, bounds, columns)
     _sum_blocks(x.size, len(lows), memory_walk.flat_memory(x), *walk, bounds, out, lows, best, at)
     sums = out[0] if copies == 1 else out.sum(0)

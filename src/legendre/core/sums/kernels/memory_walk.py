@@ -79,6 +79,11 @@ def plan_walk(arrays: Sequence[NDArray[Any]], targets: Sequence[IntArray], order
     return MemoryWalk(base, np.array([n for n, _, _ in axes], np.int64), strides, tables, starts, straight)
 
 
+def ranked_columns(x: NDArray[Any], walk: MemoryWalk) -> int:
+    """Count the columns that a walk can rank on its way: X's own where its rows are walked as they are."""
+    return x.shape[-1] if x.flags.c_contiguous and int(walk.shape[-1]) == x.shape[-1] else 0
+
+
 @inner
 def locate(r, base, shape, strides, tables, starts):
     """Where row r starts in memory and in the target."""
@@ -92,7 +97,7 @@ def locate(r, base, shape, strides, tables, starts):
 
 
 @inner
-def _add(x, source, step, sums, target, n, low):
+def add_row(x, source, step, sums, target, n, low):
     """Add n entries of X to sums and lower the running minima, lane by lane so that both run in vectors."""
     for begin in range(U(0), U(n), U(LANES)):
         m = min(U(LANES), U(n) - begin)
@@ -130,11 +135,11 @@ def add_rows(x, base, shape, steps, tables, starts, straight, first, last, out, 
         if len(best) > 0:
             keep_larger(x, source, r, best, where)
         if straight:
-            _add(x, source, step, out, target + inner[0], n, low)
+            add_row(x, source, step, out, target + inner[0], n, low)
             continue
         if target != current and current >= 0:  # rows with one target are summed before they are merged
             _spill(line, inner, out, current)
         current = target
-        _add(x, source, step, line, np.int64(0), n, low)
+        add_row(x, source, step, line, np.int64(0), n, low)
     if current >= 0:
         _spill(line, inner, out, current)
