@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from legendre.core.memory import rows_of
@@ -12,7 +14,7 @@ from legendre.model.margins import Modes
 from legendre.model.model import Model
 from legendre.tasks.balance.margins import Margins, margin_of, other_modes
 
-EXPONENT = 300.0  # factors whose logarithms add up to at most this are multiplied one by one: no product overflows
+LOG_RANGE = (-708.0, 709.0)  # logarithms of the smallest number with all its digits, and of the largest
 BLOCK = 1 << 16  # cells multiplied at a time: they stay in the cache
 POLISH = 5  # cycles at most that take rounding errors out of the margins
 
@@ -37,8 +39,7 @@ def log_factors(model: Model, point: Point, margins: Margins) -> dict[Modes, Flo
 def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | None) -> FloatArray:
     """X times the factors; 0 outside the face."""
     logs = [np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in parts.items()]
-    sizes = [float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts.values()]
-    plain = sum(sizes) <= EXPONENT
+    plain = _one_by_one(X, list(parts.values()))
     factors = [np.exp(log) for log in logs] if plain else logs
     out = np.empty(X.shape)
     for rows in rows_of(X.shape, BLOCK):
@@ -57,6 +58,18 @@ def multiplied(X: AnyArray, parts: dict[Modes, FloatArray], alive: BoolArray | N
     if alive is not None:
         out[~alive] = 0.0
     return out
+
+
+def _one_by_one(X: AnyArray, parts: list[FloatArray]) -> bool:
+    """Whether X can be multiplied by one factor after the other: no product on the way overflows or loses digits."""
+    size = sum(float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts)
+    smallest, largest = np.inf, 0.0
+    for rows in rows_of(X.shape, BLOCK):
+        x = X[rows].astype(np.float64)
+        smallest = min(smallest, float(np.min(x, where=x > 0, initial=np.inf)))
+        largest = max(largest, float(x.max()))
+    low, high = LOG_RANGE
+    return bool(math.log(smallest) - size >= low and math.log(largest) + size <= high)
 
 
 def polished(
