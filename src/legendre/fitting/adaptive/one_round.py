@@ -24,8 +24,14 @@ from legendre.fitting.adaptive.losses import (
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
-SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
-"""Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
+SHARE, PART, MOST_AT_FIRST = 0.1, 40, 16
+"""Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 16."""
+EARLY, EARLY_SHARE = 0.25, 0.15
+"""Up to this part of the size to reach, a larger share is added: what is chosen early is weighed again in every swap.
+
+RMSE of faces and CPU s, with at most 16 cells at first and this share, against at most 8 and a tenth throughout: 2,000
+cells 21.12, 1.04 against 21.14, 1.17; 4,000 cells 17.98 both ways. With the larger share up to half of the size 21.25
+at 2,000 cells."""
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
@@ -83,7 +89,7 @@ class Search:
         left = (self.most if most is None else most) - size
         if left <= 0:
             return None
-        count = min(max(self._at_first, int(SHARE * size)), left)
+        count = min(max(self._at_first, int(self._share(size) * size)), left)
         count = left if left - count < count / 2 else count
         choice = chosen(state, self.candidates, count, self.least)
         if choice is None:
@@ -94,6 +100,9 @@ class Search:
     @property
     def _at_first(self) -> int:
         return min(max(self.most // PART, 1), MOST_AT_FIRST) if self.known else 1
+
+    def _share(self, size: int) -> float:
+        return EARLY_SHARE if self.known and size < EARLY * self.most else SHARE
 
     def smaller(self, state: State) -> State | None:
         """Give back a share of the cells, those that are missed least, and fit the others; the start stays.
