@@ -22,7 +22,7 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.resampled import with_counts
-from legendre.engines.protocol import Point
+from legendre.engines.protocol import Point, Preconditioner
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
@@ -70,7 +70,7 @@ def _grown(
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, inverse=growth.inverse)
     ranking = partial(order_of, recipe, data, growth.cells, growth.theta)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
 
@@ -103,12 +103,14 @@ def fit_on(
     *,
     start: ArrayLike | None = None,
     record: Record | None = None,
+    inverse: Preconditioner | None = None,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`. `inverse` is near the inverse of
+    the Fisher matrix at the start.
     """
-    plan = plan_on(data, recipe, settings)
+    plan = plan_on(data, recipe, settings, inverse)
     plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
