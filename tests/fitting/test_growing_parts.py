@@ -15,6 +15,7 @@ from legendre.core.sums.joins import NEAREST, Features, explained_by_nearest
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import peaks, pick
+from legendre.fitting.adaptive.losses import least_missed, losses
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, fitted
 
@@ -91,6 +92,25 @@ def test_compiled_choices_are_those_of_numpy(count: int, least: float, *, exact:
     assert_array_equal(found[0], expected[0])
     assert_allclose(found[1], expected[1], rtol=1e-7)
     assert_allclose(found[2], expected[2], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("below", [np.inf, 0.05])
+@pytest.mark.parametrize("count", [1, 6, 24, 40])
+def test_compiled_cells_to_give_back_are_those_of_numpy(
+    count: int, below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some cells stand for each other; two keep others empty, of which one may go; one has a constant feature."""
+    rng = np.random.default_rng(count)
+    X = rng.random((7, 8, 6))
+    X[5:, 6:, 3:] = X[1:3, 7:, 4:] = 0.0
+    ground = Ground.of(observe(X))
+    some = np.append(rng.permutation(np.arange(1, 336))[:30], ground.places(np.array([[5, 6, 3], [1, 7, 4]])))
+    state = State.of(ground, np.unique(some), 0.3 * rng.normal(size=len(np.unique(some)))).anchored()
+    loss = losses(state)
+    expected = least_missed(state, loss, count, below)
+    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    assert_array_equal(least_missed(state, loss, count, below), expected)
+    assert len(expected) <= count
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])

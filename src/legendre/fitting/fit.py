@@ -107,8 +107,7 @@ def fit_on(
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`. `inverse` is near the inverse of
-    the Fisher matrix at the start.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`; `inverse`: see `plan_on`.
     """
     plan = plan_on(data, recipe, settings, inverse)
     plan = searched(plan) if _searches_first(plan) else plan
@@ -225,8 +224,7 @@ def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    model = plan.problem.model
-    k = model.n_params
+    model, k = plan.problem.model, plan.problem.model.n_params
     if start is None:
         if model.ties is not None:
             return np.zeros(k)

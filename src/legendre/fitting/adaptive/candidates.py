@@ -77,7 +77,7 @@ def pick(
     if first is not None:
         score = np.where(usable, first, 0.0)
     if compiled:
-        from legendre.core.sums.kernels.joins import pick_best
+        from legendre.core.sums.kernels.turns import pick_best
 
         chosen = np.empty(len(rows), dtype=np.int64)
         done = pick_best(left, gradient, variance, score, least, new, chosen, gains, rows)

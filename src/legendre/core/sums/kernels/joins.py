@@ -1,10 +1,8 @@
 """Correlations of features, compiled: eta read at the joins of pairs of cells, eq. (5), without arrays of places."""
 
-import math
-
 import numpy as np
 
-from legendre.core.compiled import compiled, inner
+from legendre.core.compiled import compiled
 
 
 @compiled
@@ -38,53 +36,3 @@ def mark_peaks(field, modes, peak):
                 lower[j] &= np.uint8(high[j] <= low[j])
             for j in range(low.size):
                 higher[j] &= np.uint8(high[j] > low[j])
-
-
-@inner
-def _less(row, rows, done, best):
-    """Take from a row of covariances what the first `done` rows of the factor explain; four at once are read faster."""
-    for first in range(0, done - 3, 4):
-        a, b, c, d = rows[first], rows[first + 1], rows[first + 2], rows[first + 3]
-        at_a, at_b, at_c, at_d = a[best], b[best], c[best], d[best]
-        for j in range(row.size):
-            row[j] -= (at_a * a[j] + at_b * b[j]) + (at_c * c[j] + at_d * d[j])
-    for first in range(done - done % 4, done):
-        a = rows[first]
-        at_a = a[best]
-        for j in range(row.size):
-            row[j] -= at_a * a[j]
-
-
-@compiled
-def pick_best(left, gradient, variance, score, least, new, places, gains, rows):
-    """Choose candidates one after the other as `fitting.adaptive.candidates.pick` says; return how many.
-
-    `score` holds the gains for the first choice; a variance that is at most `new` is set to 0: no candidate.
-    """
-    m = gradient.size
-    for j in range(m):
-        variance[j] = variance[j] if variance[j] > new else 0.0
-    for done in range(places.size):
-        best, top = 0, -1.0
-        for j in range(m):
-            if score[j] > top:
-                best, top = j, score[j]
-        if not top > least:
-            return done
-        row = rows[done]
-        for j in range(m):
-            row[j] = left[best, j]
-        _less(row, rows, done, best)
-        deviation = math.sqrt(variance[best])
-        slope = gradient[best] / deviation
-        places[done], gains[done] = best, top
-        for j in range(m):
-            row[j] /= deviation
-            gradient[j] -= row[j] * slope
-        for j in range(m):
-            rest = variance[j] - row[j] * row[j]
-            variance[j] = rest if variance[j] > 0.0 and rest > new else 0.0
-        variance[best] = 0.0
-        for j in range(m):
-            score[j] = gradient[j] * gradient[j] / (2.0 * variance[j]) if variance[j] > 0.0 else 0.0
-    return places.size
