@@ -29,9 +29,9 @@ SHARE, PART, MOST_AT_FIRST = 0.1, 40, 16
 EARLY, EARLY_SHARE = 0.25, 0.15
 """Up to this part of the size to reach, a larger share is added: what is chosen early is weighed again in every swap.
 
-RMSE of faces and CPU s, with at most 16 cells at first and this share, against at most 8 and a tenth throughout: 2,000
-cells 21.12, 1.04 against 21.14, 1.17; 4,000 cells 17.98 both ways. With the larger share up to half of the size 21.25
-at 2,000 cells."""
+RMSE of faces, and rounds, with at most 16 cells at first and this share, against at most 8 and a tenth throughout:
+2,000 cells 21.12, 37 rounds against 21.14, 49; 4,000 cells 17.98, 42 against 17.98, 56. With the larger share up to
+half of the size 21.25 at 2,000 cells."""
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
