@@ -24,14 +24,8 @@ from legendre.fitting.adaptive.losses import (
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed, step_time
 
-SHARE, PART, MOST_AT_FIRST = 0.1, 40, 16
-"""Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 16."""
-EARLY, EARLY_SHARE = 0.25, 0.15
-"""Up to this part of the size to reach, a larger share is added: what is chosen early is weighed again in every swap.
-
-RMSE of faces, and rounds, with at most 16 cells at first and this share, against at most 8 and a tenth throughout:
-2,000 cells 21.12, 37 rounds against 21.14, 49; 4,000 cells 17.98, 42 against 17.98, 56. With the larger share up to
-half of the size 21.25 at 2,000 cells."""
+SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
+"""Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
@@ -89,7 +83,7 @@ class Search:
         left = (self.most if most is None else most) - size
         if left <= 0:
             return None
-        count = min(max(self._at_first, int(self._share(size) * size)), left)
+        count = min(max(self._at_first, int(SHARE * size)), left)
         count = left if left - count < count / 2 else count
         choice = chosen(state, self.candidates, count, self.least)
         if choice is None:
@@ -100,9 +94,6 @@ class Search:
     @property
     def _at_first(self) -> int:
         return min(max(self.most // PART, 1), MOST_AT_FIRST) if self.known else 1
-
-    def _share(self, size: int) -> float:
-        return EARLY_SHARE if self.known and size < EARLY * self.most else SHARE
 
     def smaller(self, state: State) -> State | None:
         """Give back a share of the cells, those that are missed least, and fit the others; the start stays.
