@@ -14,7 +14,8 @@ from legendre.core.sums.growing_factor import GrowingFactor
 from legendre.core.sums.joins import NEAREST, Features, explained_by_nearest
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import observe
-from legendre.fitting.adaptive.candidates import peaks
+from legendre.fitting.adaptive.candidates import peaks, pick
+from legendre.fitting.adaptive.losses import least_missed, losses
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.state import State, fitted
 
@@ -48,6 +49,22 @@ def test_the_share_that_nearest_features_explain(k: int, *, compiled: bool, monk
         assert share == pytest.approx(row[near] @ np.linalg.pinv(correlation[np.ix_(near, near)]) @ row[near], abs=1e-3)
 
 
+@pytest.mark.parametrize("spread", [0.02, 0.5, 20.0])
+@pytest.mark.parametrize("k", [5, 64, 65, 400])
+def test_a_search_that_ends_early_finds_the_same(k: int, spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled, a basis is searched from a feature's own mean outwards; in NumPy, all of it is compared."""
+    shape, rng = (9, 8, 11), np.random.default_rng(k)
+    q = rng.dirichlet(np.full(792, spread))
+    q[-1] += 3.0 * (spread < 1)  # features of large means: some are correlated below 0
+    eta = ld.dual.to_eta((q / q.sum()).reshape(shape)).ravel()
+    places = rng.permutation(792)
+    basis, others = Features.of(eta, places[:k], shape), places[k // 2 : k + 300]
+    monkeypatch.setattr(limits, "NUMPY_JOINS", 1_000)
+    expected = explained_by_nearest(eta, others, shape, basis)
+    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    assert_allclose(explained_by_nearest(eta, others, shape, basis), expected, rtol=0, atol=1e-12)
+
+
 def test_no_feature_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a list against itself each row is what the others alone explain."""
     rng = np.random.default_rng(0)
@@ -59,6 +76,41 @@ def test_no_feature_explains_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
     monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
     assert_allclose(explained_by_nearest(eta, places, SHAPE, every), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("count", "least"), [(1, 0.0), (7, 0.0), (30, 0.0), (60, 0.0), (60, 0.05)])
+def test_compiled_choices_are_those_of_numpy(count: int, least: float, *, exact: bool) -> None:
+    """Chosen cells, gains and rows of the factor; some candidates are near-duplicates of others."""
+    rng = np.random.default_rng(count)
+    table = rng.normal(size=(40, 30))
+    table[5:9] = table[1:5] + 1e-3 * rng.normal(size=(4, 30))
+    left, gradient = table @ table.T / 30 + 1e-9 * np.eye(40), rng.normal(size=40)
+    first = rng.random(40) if exact else None
+    expected = pick(left, gradient, count, least, 1e-3, first)
+    found = pick(left, gradient, count, least, 1e-3, first, compiled=True)
+    assert_array_equal(found[0], expected[0])
+    assert_allclose(found[1], expected[1], rtol=1e-7)
+    assert_allclose(found[2], expected[2], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("below", [np.inf, 0.05])
+@pytest.mark.parametrize("count", [1, 6, 24, 40])
+def test_compiled_cells_to_give_back_are_those_of_numpy(
+    count: int, below: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some cells stand for each other; two keep others empty, of which one may go; one has a constant feature."""
+    rng = np.random.default_rng(count)
+    X = rng.random((7, 8, 6))
+    X[5:, 6:, 3:] = X[1:3, 7:, 4:] = 0.0
+    ground = Ground.of(observe(X))
+    some = np.append(rng.permutation(np.arange(1, 336))[:30], ground.places(np.array([[5, 6, 3], [1, 7, 4]])))
+    state = State.of(ground, np.unique(some), 0.3 * rng.normal(size=len(np.unique(some)))).anchored()
+    loss = losses(state)
+    expected = least_missed(state, loss, count, below)
+    monkeypatch.setattr(limits, "NUMPY_CELLS", 0)
+    assert_array_equal(least_missed(state, loss, count, below), expected)
+    assert len(expected) <= count
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 6), (4, 5, 3), (2, 3, 1, 4)])

@@ -27,7 +27,7 @@ from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
-from legendre.fitting.plan import Plan, Settings, independence, plan_on, searched
+from legendre.fitting.plan import NOTHING, Known, Plan, Settings, independence, plan_on, searched
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath, Round, on_grid
 from legendre.results.inference.criteria import rounds_judged
@@ -64,7 +64,8 @@ def _grown(
 ) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the rounds."""
     growth = grow(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, boxes=growth.boxes)
+    known = Known(growth.boxes, growth.inverse)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, known=known)
     ranking = partial(order_of, recipe, data, growth.cells, growth.theta, growth.boxes)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
 
@@ -97,13 +98,13 @@ def fit_on(
     *,
     start: ArrayLike | None = None,
     record: Record | None = None,
-    boxes: BoxTotals | None = None,
+    known: Known = NOTHING,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
 
-    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`; for `boxes` see `plan_on`.
+    With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
-    plan = plan_on(data, recipe, settings, boxes)
+    plan = plan_on(data, recipe, settings, known)
     plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
@@ -114,7 +115,7 @@ def fit_on(
         record.claim(lambda: claims | {"start": digest(theta)})
     plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
-        return fit_on(data, recipe, replace(settings, ranked=True), start=start, boxes=boxes)
+        return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return _result(plan, outcome)
 
 
@@ -218,8 +219,7 @@ def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
-    model = plan.problem.model
-    k = model.n_params
+    model, k = plan.problem.model, plan.problem.model.n_params
     if start is None:
         if model.ties is not None:
             return np.zeros(k)
@@ -287,7 +287,7 @@ def _refit(
     kept = terms.of_columns(columns)
     basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
     if counts is None:
-        return warned(fit_on(data, basis, settings, boxes=boxes))
+        return warned(fit_on(data, basis, settings, known=Known(boxes)))
     return fit_on(with_counts(data, counts), basis, settings)
 
 

@@ -22,6 +22,7 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
+from legendre.engines.protocol import Preconditioner
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.problem import Problem
 from legendre.solvers.before.face_search import search_face
@@ -69,6 +70,17 @@ class Settings:
         if callback is not None and not callable(callback):
             raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
         return cls(read_solver(solver), float(tol), max_iter, callback)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What growing a basis has computed that the fit of it need not compute again."""
+
+    boxes: BoxTotals | None = None  # sums of X from which those that the fit needs may follow
+    inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,16 +189,13 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(data: Observation, recipe: Basis, settings: Settings, boxes: BoxTotals | None = None) -> Plan:
-    """Plan for a tensor that has been read; nothing is searched for, see `searched`.
-
-    `boxes` are sums of X from which those that the fit needs may follow.
-    """
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
+    """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
     terms = recipe.terms(data)
-    problem = Problem.of(data, terms.cells, terms.ties, boxes)
+    problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
     # only cells without data can vanish
     face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else plain_face(problem)
-    return _plan(problem, recipe, settings, face)
+    return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def searched(plan: Plan) -> Plan:
@@ -197,7 +206,9 @@ def searched(plan: Plan) -> Plan:
     return _plan(plan.problem, plan.recipe, plan.settings, face)
 
 
-def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Plan:
+def _plan(
+    problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
+) -> Plan:
     every, on_face = np.arange(problem.model.n_params), problem.model.on_face(face.alive)
     if settings.solver is None and not settings.ranked and _scales(problem):
         known = face.certain
@@ -210,8 +221,9 @@ def _plan(problem: Problem, recipe: Basis, settings: Settings, face: Face) -> Pl
     reduced = problem.reduced(face.alive, columns)
     seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
-    engine = engine_for(reduced.model, products=solvers[-1].needs_products)
-    target, whole = Target(engine, reduced, settings.tol, attained=face.certain), None
+    inverse = inverse if len(columns) == len(every) else None
+    engine = engine_for(reduced.model, products=solvers[-1].needs_products or inverse is not None)
+    target, whole = Target(engine, reduced, settings.tol, attained=face.certain, inverse=inverse), None
     if len(columns) == len(every):
         return Plan(recipe, problem, face, columns, target, tuple(solvers), settings)
     every_engine = engine_for(on_face)

@@ -12,6 +12,7 @@ from legendre.core import limits
 from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
+from legendre.solvers.conjugate import bound_nearby
 from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
@@ -74,6 +75,10 @@ class Natural(Solver):
             return state
         point, work = state.point, _workspace(state)
         if work.anchor is None:
+            if target.inverse is not None and target.attained:  # else the tilt is to prove something
+                found = bound_nearby(target, point, target.inverse)
+                if found is not None:
+                    return replace(state, gap=found[0], tilt=found[1])
             gap, tilt = bound(target, point, Workspace().factorise(target, point))
             return replace(state, gap=gap, tilt=tilt)
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one

@@ -14,9 +14,10 @@ from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
+from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING, Workspace, bound
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.protocol import Solver, State, Target
 
 FORCING = 0.3  # most of a system's residual that may be left unsolved
 
@@ -63,7 +64,8 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
         size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
-        direction, _ = self._solve(target, point, pre, share=_forcing(size, before), floor=target.tol / 3)
+        share, most = _forcing(size, before), self.max_products
+        direction, _ = conjugate_gradients(target, point, pre, share=share, floor=target.tol / 3, most=most)
         return search(target, point, direction, CGMemory(pre, size))
 
     def finish(self, target: Target, state: State) -> State:
@@ -81,7 +83,8 @@ class NaturalCG(Solver):
                 gap, tilt = bound(target, point, anchor)
                 return replace(state, gap=gap, tilt=tilt)
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
-        direction, left = self._solve(target, point, pre, share=0.01, floor=ROUNDING)
+        most = self.max_products
+        direction, left = conjugate_gradients(target, point, pre, share=0.01, floor=ROUNDING, most=most)
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state
@@ -110,39 +113,6 @@ class NaturalCG(Solver):
         if not size > 0:
             raise ValueError(f"size is {size:g}")
         return State(point, memory=CGMemory(pre, size), step=step)
-
-    def _solve(
-        self, target: Target, point: Evaluation, pre: Preconditioner, *, share: float, floor: float
-    ) -> tuple[FloatArray, float]:
-        """Solve ``G d = eta_hat - eta`` until at most a share of it, or no entry above `floor`, is left.
-
-        Returns d and the squared size of what is left, in the norm of the preconditioner. With it ``d G d`` adds up to
-        the whole squared decrement, also where entries below `floor` weigh much, for their cells are next to 0.
-        """
-        residual = -point.gradient
-        z = pre.apply(residual)
-        step, solution = z.copy(), np.zeros_like(residual)
-        rz = dot(residual, z)
-        goal = share**2 * rz
-        for _ in range(self.max_products):
-            product = target.engine.fisher_product(point, step)
-            curvature = dot(step, product)
-            if not curvature > 0.0:  # dependent parameters; every iterate is a descent direction
-                break
-            length = rz / curvature
-            with np.errstate(over="ignore"):
-                longer = length * step
-            if not np.isfinite(longer).all():  # a curvature next to 0, of cells that sank below the range of float64
-                break
-            solution += longer
-            residual -= length * product
-            z = pre.apply(residual)
-            rz, old = dot(residual, z), rz
-            if rz <= goal or np.abs(residual).max(initial=0.0) <= floor:
-                break
-            step *= rz / old
-            step += z
-        return solution, rz
 
 
 def _forcing(size: float, before: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.types import FloatArray, IntArray
-from legendre.engines.protocol import Engine, Point
+from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.engines.rounding import apart, rounding
 from legendre.model.problem import Problem
 
@@ -85,6 +85,8 @@ class Target:
     whole: Whole | None = field(default=None, kw_only=True)  # ``None``: no parameter is held at 0
     # False: it is not known whether a finite theta attains the minimum, and the tilt is to prove it
     attained: bool = field(default=True, kw_only=True)
+    # something near the inverse of the Fisher matrix at the start, where what came before has it
+    inverse: Preconditioner | None = field(default=None, kw_only=True)
 
     def residual(self, point: Evaluation) -> float:
         """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""

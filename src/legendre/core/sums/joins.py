@@ -104,11 +104,14 @@ def explained_by_nearest(
     rows, m, k = Features.of(eta, places, shape), len(places), len(columns.mean)
     near = min(NEAREST, k)
     if compiled or len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
-        from legendre.core.sums.kernels.joins import explain_by_nearest
+        from legendre.core.sums.kernels.nearest import explained_share, find_nearest
 
-        out = np.empty(m)
-        tables = rows.offsets, rows.mean, rows.scale, columns.offsets, columns.mean, columns.scale
-        explain_by_nearest(eta, *tables, near, NEAR_DAMPING, out)
+        order = np.argsort(columns.mean, kind="stable")
+        offsets, mean, scale = columns.offsets[:, order], columns.mean[order], columns.scale[order]
+        tables = rows.offsets, rows.mean, rows.scale, np.ascontiguousarray(offsets), mean, scale
+        counts, which, out = np.empty(m, dtype=np.int64), np.empty((m, near), dtype=np.int64), np.empty(m)
+        find_nearest(eta, *tables, near, counts, which)
+        explained_share(eta, *tables, counts, which, NEAR_DAMPING, out)
         return out
     if not k:
         return np.zeros(m)

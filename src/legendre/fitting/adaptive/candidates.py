@@ -45,7 +45,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
     first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
-    best, gains, rows = pick(left, gradient, count, least, new, first)
+    best, gains, rows = pick(left, gradient, count, least, new, first, compiled=ground.size > limits.NUMPY_CELLS)
     if not len(best):
         return None
     lower = np.tril(rows[:, best].T)
@@ -53,7 +53,14 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
 
 
 def pick(
-    left: FloatArray, gradient: FloatArray, count: int, least: float, new: float, first: FloatArray | None = None
+    left: FloatArray,
+    gradient: FloatArray,
+    count: int,
+    least: float,
+    new: float,
+    first: FloatArray | None = None,
+    *,
+    compiled: bool = False,
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Choose up to `count` candidates of gain above `least`, each given those before it.
 
@@ -65,12 +72,18 @@ def pick(
     """
     m, gradient, variance = len(gradient), gradient.copy(), left.diagonal().copy()
     rows, gains = np.empty((min(count, m), m)), np.empty(min(count, m))
-    places: list[int] = []
     usable = variance > new
+    score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
+    if first is not None:
+        score = np.where(usable, first, 0.0)
+    if compiled:
+        from legendre.core.sums.kernels.turns import pick_best
+
+        chosen = np.empty(len(rows), dtype=np.int64)
+        done = pick_best(left, gradient, variance, score, least, new, chosen, gains, rows)
+        return chosen[:done], gains[:done], rows[:done]
+    places: list[int] = []
     while len(places) < len(rows):
-        score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
-        if first is not None and not places:
-            score = np.where(usable, first, 0.0)
         best = int(score.argmax())
         if score[best] <= least:
             break
@@ -83,6 +96,7 @@ def pick(
         places.append(best)
         usable &= variance > new
         usable[best] = False
+        score = np.divide(gradient**2, 2.0 * variance, out=np.zeros(m), where=usable)
     done = len(places)
     return np.array(places, dtype=np.int64), gains[:done], rows[:done]
 

@@ -47,7 +47,7 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
     between = None if say is None else _between_boxes(say)
     growth = _grow(coarse.recipe, coarse.data, counts, record, between)
     rounds = coarse.rounds(growth.rounds, data)
-    return replace(growth, cells=coarse.cells(growth.cells), rounds=rounds, boxes=coarse.boxes)
+    return replace(growth, cells=coarse.cells(growth.cells), rounds=rounds, boxes=coarse.boxes, inverse=None)
 
 
 def _between_boxes(say: Say) -> Say:
@@ -97,6 +97,7 @@ def _grow_alone(recipe: Adaptive, data: Dense, counts: bool, record: Record | No
         growth = stage.growth(search)
     if record is not None:
         record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
+        growth = replace(growth, inverse=None)  # the file does not hold it: the same bits with and without a stop
     return noted(growth)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from legendre.core import limits
 from legendre.core.sums.joins import explained_by_nearest
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.candidates import NEW
 from legendre.fitting.adaptive.observed_sums import above
 from legendre.fitting.adaptive.state import State, evaluated, fitted, sum_grid, zeta_at
@@ -88,25 +88,45 @@ def least_missed(state: State, loss: Losses, count: int, below: float = math.inf
     second = np.divide(theta**2, 2.0 * spread, out=np.zeros_like(theta), where=spread > 0)
     ratio = np.divide(loss.each[listed], second, out=np.zeros_like(theta), where=second > 0)
     keeps = np.array([int(place) in state.keepers for place in state.places[listed]], dtype=np.bool_)
-    now, rows = loss.each[listed], np.empty((count, len(listed)))
-    gone: list[int] = []
-    while len(gone) < count:
+    tables = inverse, theta, spread, ratio, keeps, loss.each[listed]
+    if state.ground.size > limits.NUMPY_CELLS:
+        from legendre.core.sums.kernels.turns import leave_least
+
+        order, rows = np.empty(min(count, len(listed)), dtype=np.int64), np.empty((count, len(listed)))
+        done = leave_least(*tables, below, order, rows)
+        return listed[order[:done]]
+    return listed[_in_turn(*tables, below, count)]
+
+
+def _in_turn(
+    inverse: FloatArray,
+    theta: FloatArray,
+    spread: FloatArray,
+    ratio: FloatArray,
+    keeps: BoolArray,
+    now: FloatArray,
+    below: float,
+    count: int,
+) -> IntArray:
+    """Choose one cell after the other by its loss `now`, and take from the others what it explains of them."""
+    rows, gone = np.empty((count, len(theta))), np.zeros(0, dtype=np.int64)
+    while len(gone) < min(count, len(theta)):
         u, done = int(now.argmin()), len(gone)
         if not now[u] < below:
             break
-        gone.append(u)
+        gone = np.append(gone, u)
         now[u] = np.inf
         if keeps[u]:
             now[keeps] = np.inf
         row = inverse[u] - rows[:done, u] @ rows[:done]
-        row = row / np.sqrt(row[u]) if scale[u] and row[u] > 0 else np.zeros_like(row)
+        row = row / np.sqrt(row[u]) if row[u] > 0 else np.zeros_like(row)
         rows[done] = row
         if row[u]:
             theta = theta - row * (theta[u] / row[u])
             spread = spread - row * row
             free = np.isfinite(now) & (spread > 0) & (ratio > 0)
             now[free] = theta[free] ** 2 / (2.0 * spread[free]) * ratio[free]
-    return listed[np.array(gone, dtype=np.int64)]
+    return gone
 
 
 def _of_emptiness(state: State) -> FloatArray:

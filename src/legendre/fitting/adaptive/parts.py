@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from legendre.core.sums.growing_factor import GrowingFactor
 from legendre.core.sums.joins import Features
+from legendre.core.sums.linalg import one_thread
 from legendre.core.types import FloatArray, IntArray
 
 
@@ -40,3 +41,17 @@ class Anchor:
     features: Features
     factor: GrowingFactor
     damping: float  # added to the diagonal
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """Near the inverse of the Fisher matrix: the factor of older correlations, the variances of the present."""
+
+    factor: GrowingFactor
+    scale: FloatArray  # one over the features' standard deviations
+    origins: ClassVar[tuple[FloatArray, ...]] = ()
+
+    def apply(self, vector: FloatArray) -> FloatArray:
+        """Solve with the factor; in one thread, so that the bits do not follow their number."""
+        with one_thread():
+            return self.factor.solve(vector * self.scale) * self.scale

@@ -15,6 +15,7 @@ from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.coarse import Boxes
 from legendre.fitting.adaptive.one_round import Search
+from legendre.fitting.adaptive.parts import Inverse
 from legendre.fitting.adaptive.state import State
 from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
 
@@ -39,6 +40,7 @@ class Growth:
     theta: FloatArray
     rounds: tuple[Round, ...]
     boxes: Boxes | None = None  # X summed over boxes whose corners the cells are, where X was coarsened
+    inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
 
     @classmethod
     def unpack(cls, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Growth:
@@ -162,7 +164,9 @@ class Stage:
     def growth(self, search: Search) -> Growth:
         """Fit exactly and hand out."""
         fit = search.finished(self.fit)
-        return Growth(fit.cells, fit.at.theta, with_round(self.rounds, measured(fit)))
+        large = fit.size >= limits.INVERSE_KEPT and fit.anchor is not None
+        inverse = Inverse(fit.anchor.factor, fit.scale) if large and fit.anchor is not None else None
+        return Growth(fit.cells, fit.at.theta, with_round(self.rounds, measured(fit)), inverse=inverse)
 
     def pack(self) -> dict[str, Any]:
         """List the arrays from which growing goes on."""
