@@ -64,7 +64,8 @@ class Natural(Solver):
         if work.anchor is None or point.residual**2 > target.tol * work.anchor.point.residual:
             return None
         after = target.at(point.theta - work.anchor.factor.solve(point.gradient))
-        ends = after.residual <= target.tol and target.residual(after) <= target.tol  # of all of B: else it may oscillate
+        # of all of B, not only of the parameters that are fitted: else such steps may go to and fro for ever
+        ends = after.residual <= target.tol and target.residual(after) <= target.tol
         return State(after, memory=work, step=1.0) if ends else None
 
     def finish(self, target: Target, state: State) -> State:
