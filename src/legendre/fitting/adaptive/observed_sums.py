@@ -53,6 +53,11 @@ class Ground:
         return self.size > limits.NUMPY_CELLS or self.data.compiled
 
     @cached_property
+    def mostly_seen(self) -> bool:
+        """Whether at least half of the cells have data."""
+        return self.observed is None or 2 * len(self.observed) >= self.size
+
+    @cached_property
     def strides(self) -> IntArray:
         """How far apart neighbours along each mode are in a flat grid."""
         return np.cumprod((1, *self.shape[:0:-1]))[::-1].astype(np.int64)

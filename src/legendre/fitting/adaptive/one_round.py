@@ -26,6 +26,13 @@ from legendre.fitting.adaptive.state import State, factor_time, fitted, renewed,
 
 SHARE, PART, MOST_AT_FIRST = 0.1, 40, 8
 """Cells added in a round: a share of the basis; at first a 40th of the size to reach, from 1 to 8."""
+EARLY, EARLY_SHARE, MORE_AT_FIRST = 0.25, 0.15, 16
+"""Where most cells of X have data: up to this part of the size to reach a larger share is added, and up to 16 at first.
+What is chosen early is weighed again in every swap. (Where most are empty, early cells would decide which of them
+vanish: MNIST 0 then needs a search for its face, which takes a second.)
+
+RMSE of faces, and rounds, against a tenth throughout and at most 8 at first: 2,000 cells 21.12, 37 rounds against
+21.14, 49; 4,000 cells 17.98, 42 against 17.98, 56. With the larger share up to half of the size 21.25 at 2,000."""
 ROUGH, ROUGH_STEPS = 1e-4, 8
 """Half the squared Newton decrement that a fit between rounds leaves, as a share of the round's gain; its steps."""
 SWAPPED = 0.15  # the share of the cells that is given back in one go
@@ -83,7 +90,7 @@ class Search:
         left = (self.most if most is None else most) - size
         if left <= 0:
             return None
-        count = min(max(self._at_first, int(SHARE * size)), left)
+        count = min(max(self._at_first, int(self._share(size) * size)), left)
         count = left if left - count < count / 2 else count
         choice = chosen(state, self.candidates, count, self.least)
         if choice is None:
@@ -93,7 +100,12 @@ class Search:
 
     @property
     def _at_first(self) -> int:
-        return min(max(self.most // PART, 1), MOST_AT_FIRST) if self.known else 1
+        most = MORE_AT_FIRST if self.ground.mostly_seen else MOST_AT_FIRST
+        return min(max(self.most // PART, 1), most) if self.known else 1
+
+    def _share(self, size: int) -> float:
+        early = self.known and size < EARLY * self.most and self.ground.mostly_seen
+        return EARLY_SHARE if early else SHARE
 
     def smaller(self, state: State) -> State | None:
         """Give back a share of the cells, those that are missed least, and fit the others; the start stays.
