@@ -45,7 +45,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
     first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
-    best, gains, rows = pick(left, gradient, count, least, new, first, compiled=ground.size > limits.NUMPY_CELLS)
+    best, gains, rows = pick(left, gradient, count, least, new, first, compiled=ground.compiled)
     if not len(best):
         return None
     lower = np.tril(rows[:, best].T)
