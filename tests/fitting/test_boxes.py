@@ -242,13 +242,35 @@ def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
     x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
     fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels={"zone": zones})
     (name,) = fit.parameters().names
-    place, hours = name.split(", ")
-    assert hours == "hour 3 to 5"
-    assert set(place.removeprefix("zone ").split(" + ")) == {"zone b", "zone e", "zone h"}
+    place, hours = name.removeprefix("zone in ").split(", hour ")
+    assert hours == "3 to 5"
+    assert set(place.split(", ")) == {"zone b", "zone e", "zone h"}
     order = rng.permutation(10)
     other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
     assert other.kl == pytest.approx(fit.kl, rel=1e-9)
     assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_arranged_levels_are_listed_everywhere_and_never_a_range(labelled: bool, tmp_path: Path) -> None:
+    """Between two levels of an arranged mode lie others than a reader thinks."""
+    rng = np.random.default_rng(8)
+    busy = np.zeros((30, 12))
+    busy[np.ix_(range(0, 30, 3), range(3, 6))] = 1.4
+    x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
+    zones = [f"z{i}" for i in range(30)] if labelled else list(range(30))
+    levels = {"zone": zones} if labelled else None
+    fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels=levels, unordered=["zone"])
+    (name,) = fit.parameters().names
+    order = fit.arrangement["zone"]
+    first = min(order.index(zones[i]) for i in range(0, 30, 3))
+    said = f"{', '.join(str(level) for level in order[first : first + 3])} and 7 more"
+    assert name == f"zone in {said}, hour 3 to 5"
+    figure = fit.plot.boxes()
+    assert [text.get_text() for text in figure.axes[0].texts] == [said]
+    assert not len(figure.axes[0].get_xticks())
+    fit.report(tmp_path / "page.html")
+    assert name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5)])

@@ -28,7 +28,6 @@ from legendre.fitting.boxes.state import DONE, SHARE, STEPS, Growing
 from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
 
 MOST_MODES = 8  # a box has 2^8 corners then
-LISTED = 4  # levels of an arranged mode that the name of a box lists
 MOST_AT_FIRST, FIRST = 8, 40  # rounds add 1 box for each 40 that are wanted, from 1 to 8 of them, and then a share
 
 
@@ -149,21 +148,18 @@ def box_terms(boxes: BoxList, labels: Labels, own: int) -> Terms:
 
 
 def box_name(lo: IntArray, hi: IntArray, labels: Labels) -> str:
-    """Name a box: the first and the last level of each mode that it does not take whole.
+    """Name a box: the levels of each mode that it does not take whole, by the first and the last of them.
 
-    Of a mode whose levels were arranged by the data, a few levels are listed instead.
+    Levels that were arranged are listed instead, as those of cells are.
 
     >>> labels = Labels.read((4, 24), ["carrier", "hour"], {"carrier": ["AA", "B6", "DL", "UA"]})
-    >>> box_name(np.array([0, 6]), np.array([2, 9]), labels)
-    'carrier AA to B6, hour 6 to 8'
+    >>> box = np.array([0, 6]), np.array([2, 9])
+    >>> box_name(*box, labels), box_name(*box, labels.arranged([np.array([3, 1, 0, 2]), None]))
+    ('carrier AA to B6, hour 6 to 8', 'carrier in UA, B6, hour 6 to 8')
     """
     parts = []
     for k, (first, end) in enumerate(zip(lo.tolist(), hi.tolist(), strict=True)):
-        if first == 0 and end == labels.shape[k]:
-            continue
-        ends = dict.fromkeys((labels.level(k, first), labels.level(k, end - 1)))
-        said = " to ".join(ends)
-        if labels.order_of(k) is not None and end - first <= LISTED:
-            said = " + ".join(labels.level(k, i) for i in range(first, end))
-        parts.append(f"{labels.mode(k)} {said}")
+        if first > 0 or end < labels.shape[k]:
+            listed = labels.order_of(k) is not None and end - first > 1
+            parts.append(f"{labels.mode(k)} {'in ' if listed else ''}{labels.together(k, first, end)}")
     return ", ".join(parts)
