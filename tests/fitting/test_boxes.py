@@ -251,6 +251,31 @@ def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
     assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
 
 
+@settings(max_examples=25)
+@given(shapes(max_cells=40, max_order=3), seeds)
+def test_eta_in_the_table_is_the_probability_of_the_box(shape: tuple[int, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.5, 2.0, shape)
+    fit = ld.decompose(x, ld.boxes(4))
+    _, lo, hi = boxes_of(fit.model.terms, shape)
+    inside = indicators(BoxList(lo, hi), shape)
+    table = fit.parameters(kl_lost=None)
+    assert_allclose(table.eta, inside @ np.asarray(fit.tensor()).ravel() / fit.total, atol=1e-12)
+    assert_allclose(table.eta_hat, inside @ x.ravel() / x.sum(), atol=1e-12)
+    if fit.n_params:  # the model's own is that of the ties: features count from the first cell
+        assert_allclose(fit.eta, table.eta - inside[:, 0], atol=1e-12)
+
+
+def test_the_page_and_the_table_show_the_probability_of_a_box_with_the_first_cell(tmp_path: Path) -> None:
+    x = np.ones((6, 8))
+    x[:2, :3] = 5
+    fit = ld.decompose(x, ld.boxes(1))
+    assert fit.parameters().eta.tolist() == pytest.approx([30 / 72])
+    assert fit.eta.tolist() == pytest.approx([30 / 72 - 1])
+    fit.report(tmp_path / "page.html")
+    assert '"mode 0 0 to 1, mode 1 0 to 2",1.60944,0.416667' in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("labelled", [True, False])
 def test_arranged_levels_are_listed_everywhere_and_never_a_range(labelled: bool, tmp_path: Path) -> None:
     """Between two levels of an arranged mode lie others than a reader thinks."""
