@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from fractions import Fraction
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -21,6 +22,7 @@ from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_devia
 from legendre.fitting.boxes.grow import box_terms
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import paying
+from legendre.fitting.boxes.span import Span
 from legendre.fitting.boxes.state import Growing
 from oracles import FloatArray
 from strategies import seeds, shapes
@@ -249,6 +251,67 @@ def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
     other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
     assert other.kl == pytest.approx(fit.kl, rel=1e-9)
     assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
+
+
+def exact_rank(matrix: list[list[int]]) -> int:
+    """Count independent rows of whole numbers, by fractions."""
+    rows = [[Fraction(entry) for entry in row] for row in matrix]
+    rank = 0
+    for column in range(len(rows[0])):
+        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for i in range(rank + 1, len(rows)):
+            by = rows[i][column] / rows[rank][column]
+            rows[i] = [a - by * b for a, b in zip(rows[i], rows[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def rank_beside_the_constant(boxes: BoxList, shape: tuple[int, ...], inside: Any) -> int:
+    features = indicators(boxes, shape)[:, inside].astype(int).tolist()
+    return exact_rank([[1] * int(inside.sum()), *features]) - 1
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+@settings(max_examples=60)
+@given(shapes(max_cells=16, max_order=3), seeds, st.sampled_from([0.5, 4.0, 8.0]), st.booleans())
+@example((3, 2), 43, 8.0, False)
+def test_no_box_is_a_sum_of_others(shape: tuple[int, ...], seed: int, decades: float, holes: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x = 10.0 ** rng.uniform(-decades, decades, shape)
+    if holes:
+        x[rng.random(shape) < 0.2] = np.nan
+        x.flat[rng.integers(x.size)] = 1.0
+    fit = ld.decompose(x, ld.boxes(16))
+    places, lo, hi = boxes_of(fit.model.terms, shape)
+    assert len(places) == fit.n_params
+    assert rank_beside_the_constant(BoxList(lo, hi), shape, ~np.isnan(x).ravel()) == fit.n_params == fit.rank
+
+
+@pytest.mark.parametrize("seed", [20, 28, 40, 44, 79, 105, 125, 166, 192])
+def test_growing_does_not_end_before_nothing_is_left(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 5, size=rng.integers(1, 4)).tolist())
+    x = 10.0 ** rng.uniform(-8, 8, shape)
+    fit = ld.decompose(x, ld.boxes(10))
+    assert fit.kl < 1e-12
+
+
+@settings(max_examples=60)
+@given(shapes(max_cells=12, max_order=3), seeds, st.booleans())
+def test_spans_take_exactly_what_is_new(shape: tuple[int, ...], seed: int, holes: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.ones(shape)
+    if holes:
+        x[rng.random(shape) < 0.3] = np.nan
+        x.flat[-1] = 1.0
+    some = random_boxes(rng, shape, 12)
+    span, inside = Span.of(Ground.of(observe(x)), some.of(np.arange(0))), ~np.isnan(x).ravel()
+    taken = [span.take(lo, hi) for lo, hi in zip(some.lo, some.hi, strict=True)]
+    ranks = [rank_beside_the_constant(some.of(np.arange(n)), shape, inside) for n in range(13)]
+    assert taken == [after > before for before, after in pairwise(ranks)]
 
 
 @settings(max_examples=25)

@@ -22,9 +22,10 @@ from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
+from legendre.fitting.boxes.candidates import SIZES
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import MOST_PASSES, cost, paying, price
-from legendre.fitting.boxes.state import DONE, SHARE, STEPS, Growing
+from legendre.fitting.boxes.state import DONE, EPS, SHARE, STEPS, Growing
 from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
 
 MOST_MODES = 8  # a box has 2^8 corners then
@@ -95,12 +96,18 @@ def _grow(recipe: Boxes, data: Observation, say: Say | None) -> BoxGrowth:
 def _forward(growing: Growing, rounds: list[Round], most: int, least: float, say: Say | None) -> None:
     """Add boxes, a few in each round, until there are `most` or none gains more than `least`."""
     at_first = min(max(most // FIRST, 1), MOST_AT_FIRST) if least == 0 else 1
+    idle = 0  # rounds in a row that found nothing
     while len(growing.boxes) < most:
         known = len(growing.boxes)
         with few_threads(known, least=0):
-            gained = growing.add(min(max(int(SHARE * known), at_first), most - known), least)
+            gained = growing.add(min(max(int(SHARE * known), at_first), most - known), least, idle)
             if len(growing.boxes) == known:
-                break
+                idle += 1
+                if least > 0 or idle > SIZES:
+                    break
+                growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
+                continue
+            idle = 0
             growing.fit(DONE * gained, STEPS)
         rounds.append(_round(growing))
         if say is not None:
