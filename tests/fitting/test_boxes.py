@@ -95,6 +95,12 @@ def test_orthants_and_ascent_find_the_gains_of_the_definition(shape: tuple[int, 
         kernels.ascend(1, len(lo), *running, ground.strides, sides, lo, hi, 3, 1e-13, longest)
         assert (gain(BoxList(lo, hi)) >= before - 1e-12).all()
         assert (lo < hi).all()
+        if len(shape) == 1:  # of both ends together the best interval is found, of one at a time the best for the other
+            every = np.array([(x, y) for x in range(shape[0]) for y in range(x + 1, shape[0] + 1)])
+            best = gain(BoxList(every[:, :1], every[:, 1:]))
+            after = gain(BoxList(lo, hi))
+            ends = [(every[:, 0] == a) & (longest == 1) | (longest == 99) for a in lo[:, 0]]
+            assert_allclose(after, [best[among].max() for among in ends], rtol=1e-9)
 
 
 def test_orientations_take_turns() -> None:
