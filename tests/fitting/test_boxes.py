@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
+from fractions import Fraction
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -21,6 +22,7 @@ from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_devia
 from legendre.fitting.boxes.grow import box_terms
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import paying
+from legendre.fitting.boxes.span import Span
 from legendre.fitting.boxes.state import Growing
 from oracles import FloatArray
 from strategies import seeds, shapes
@@ -93,6 +95,12 @@ def test_orthants_and_ascent_find_the_gains_of_the_definition(shape: tuple[int, 
         kernels.ascend(1, len(lo), *running, ground.strides, sides, lo, hi, 3, 1e-13, longest)
         assert (gain(BoxList(lo, hi)) >= before - 1e-12).all()
         assert (lo < hi).all()
+        if len(shape) == 1:  # of both ends together the best interval is found, of one at a time the best for the other
+            every = np.array([(x, y) for x in range(shape[0]) for y in range(x + 1, shape[0] + 1)])
+            best = gain(BoxList(every[:, :1], every[:, 1:]))
+            after = gain(BoxList(lo, hi))
+            ends = [(every[:, 0] == a) & (longest == 1) | (longest == 99) for a in lo[:, 0]]
+            assert_allclose(after, [best[among].max() for among in ends], rtol=1e-9)
 
 
 def test_orientations_take_turns() -> None:
@@ -194,6 +202,79 @@ def test_boxes_come_back_from_files_and_checkpoints(tmp_path: Path) -> None:
         ld.decompose(x, ld.boxes(7), checkpoint=tmp_path / "state")
 
 
+def interrupted_at(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have Ctrl-C come in the middle of a round, when boxes have been added and not yet been fitted."""
+    fit, calls = Growing.fit, iter(range(10_000))
+
+    def fitted(self: Growing, target: float, steps: int) -> None:
+        if next(calls) == round_:
+            raise KeyboardInterrupt
+        fit(self, target, steps)
+
+    monkeypatch.setattr(Growing, "fit", fitted)
+
+
+GROWN = [
+    ("tensor", 20, (0, 1, 7, 19)),
+    ("image", 420, (21, 26)),  # of more than FEW_BOXES a factor lasts for several rounds
+    ("counts", 12, (2, 9)),  # some boxes keep cells empty
+    ("events", "bic", (0, 1, 2)),  # one box a round, then those are dropped that do not pay
+]
+
+
+@pytest.mark.parametrize(("kind", "size", "rounds"), GROWN)
+def test_growing_goes_on_from_its_last_round_to_the_same_bits(
+    kind: str, size: Any, rounds: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(9)
+    mean = np.full((8, 9), 6.0)
+    mean[2:5, 1:6] *= 3.0
+    x = {
+        "tensor": rng.uniform(1, 3, (8, 9, 4)),
+        "image": rng.uniform(1, 3, (40, 40)),
+        "counts": rng.poisson(0.7, (7, 8)).astype(float),
+        "events": rng.poisson(mean).astype(float),
+    }[kind]
+    alone = ld.decompose(x, ld.boxes(size))
+    for round_ in rounds:
+        path = tmp_path / f"state {round_}"
+        with monkeypatch.context() as patched:
+            interrupted_at(round_, patched)
+            with pytest.raises(KeyboardInterrupt) as ended:
+                ld.decompose(x, ld.boxes(size), checkpoint=path)
+        assert "keeps the fit as it stood: the same call goes on from there" in ended.value.__notes__[0]
+        with np.load(path) as stored:
+            assert len(stored["under_way/fit.growth/rounds"]) > min(round_, 1)
+        again = ld.decompose(x, ld.boxes(size), checkpoint=path)
+        assert_array_equal(again.theta, alone.theta)
+        assert again.path == alone.path
+        assert again.history == alone.history
+
+
+def test_a_record_of_growing_belongs_to_its_x_and_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, path = np.random.default_rng(4).integers(1, 30, (8, 9)), tmp_path / "state"
+    with monkeypatch.context() as patched:
+        interrupted_at(3, patched)
+        with pytest.raises(KeyboardInterrupt):
+            ld.decompose(x, ld.boxes(6), checkpoint=path)
+    with pytest.raises(ld.errors.InvalidFile, match="X as boxes see it"):
+        ld.decompose(x[::-1], ld.boxes(6), checkpoint=path)
+    with np.load(path) as stored:
+        good = {name: stored[name] for name in stored.files if name != "checksum"}
+    wrong: dict[str, Any] = {
+        "boxes": good["under_way/fit.growth/boxes"] + 9,
+        "z": np.zeros((2, 2)),
+        "lower": np.zeros((1, 1)),
+        "idle": -1,
+        "theta": np.full(3, np.nan),
+    }
+    for name, values in wrong.items():
+        with path.open("wb") as file:
+            np.savez(file, allow_pickle=False, **(good | {f"under_way/fit.growth/{name}": values}))
+        with pytest.raises(ld.errors.InvalidFile, match="a damaged one"):
+            ld.decompose(x, ld.boxes(6), checkpoint=path)
+
+
 def test_what_boxes_refuse() -> None:
     x = np.ones((3, 3)) + np.eye(3)
     for size in (0, 1.5, None):
@@ -242,13 +323,121 @@ def test_levels_without_an_order_are_arranged_before_boxes_grow() -> None:
     x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
     fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels={"zone": zones})
     (name,) = fit.parameters().names
-    place, hours = name.split(", ")
-    assert hours == "hour 3 to 5"
-    assert set(place.removeprefix("zone ").split(" + ")) == {"zone b", "zone e", "zone h"}
+    place, hours = name.removeprefix("zone in ").split(", hour ")
+    assert hours == "3 to 5"
+    assert set(place.split(", ")) == {"zone b", "zone e", "zone h"}
     order = rng.permutation(10)
     other = ld.decompose(x[order], ld.boxes(1), names=["zone", "hour"], levels={"zone": zones[order]})
     assert other.kl == pytest.approx(fit.kl, rel=1e-9)
     assert_allclose(np.asarray(other.tensor())[np.argsort(order)], fit.tensor(), rtol=1e-8)
+
+
+def exact_rank(matrix: list[list[int]]) -> int:
+    """Count independent rows of whole numbers, by fractions."""
+    rows = [[Fraction(entry) for entry in row] for row in matrix]
+    rank = 0
+    for column in range(len(rows[0])):
+        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        for i in range(rank + 1, len(rows)):
+            by = rows[i][column] / rows[rank][column]
+            rows[i] = [a - by * b for a, b in zip(rows[i], rows[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def rank_beside_the_constant(boxes: BoxList, shape: tuple[int, ...], inside: Any) -> int:
+    features = indicators(boxes, shape)[:, inside].astype(int).tolist()
+    return exact_rank([[1] * int(inside.sum()), *features]) - 1
+
+
+@pytest.mark.filterwarnings("ignore::legendre.ConvergenceWarning")
+@settings(max_examples=60)
+@given(shapes(max_cells=16, max_order=3), seeds, st.sampled_from([0.5, 4.0, 8.0]), st.booleans())
+@example((3, 2), 43, 8.0, False)
+def test_no_box_is_a_sum_of_others(shape: tuple[int, ...], seed: int, decades: float, holes: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x = 10.0 ** rng.uniform(-decades, decades, shape)
+    if holes:
+        x[rng.random(shape) < 0.2] = np.nan
+        x.flat[rng.integers(x.size)] = 1.0
+    fit = ld.decompose(x, ld.boxes(16))
+    places, lo, hi = boxes_of(fit.model.terms, shape)
+    assert len(places) == fit.n_params
+    assert rank_beside_the_constant(BoxList(lo, hi), shape, ~np.isnan(x).ravel()) == fit.n_params == fit.rank
+
+
+@pytest.mark.parametrize("seed", [20, 28, 40, 44, 79, 105, 125, 166, 192])
+def test_growing_does_not_end_before_nothing_is_left(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple(rng.integers(1, 5, size=rng.integers(1, 4)).tolist())
+    x = 10.0 ** rng.uniform(-8, 8, shape)
+    fit = ld.decompose(x, ld.boxes(10))
+    assert fit.kl < 1e-12
+
+
+@settings(max_examples=60)
+@given(shapes(max_cells=12, max_order=3), seeds, st.booleans())
+def test_spans_take_exactly_what_is_new(shape: tuple[int, ...], seed: int, holes: bool) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.ones(shape)
+    if holes:
+        x[rng.random(shape) < 0.3] = np.nan
+        x.flat[-1] = 1.0
+    some = random_boxes(rng, shape, 12)
+    span, inside = Span.of(Ground.of(observe(x)), some.of(np.arange(0))), ~np.isnan(x).ravel()
+    taken = [span.take(lo, hi) for lo, hi in zip(some.lo, some.hi, strict=True)]
+    ranks = [rank_beside_the_constant(some.of(np.arange(n)), shape, inside) for n in range(13)]
+    assert taken == [after > before for before, after in pairwise(ranks)]
+
+
+@settings(max_examples=25)
+@given(shapes(max_cells=40, max_order=3), seeds)
+def test_eta_in_the_table_is_the_probability_of_the_box(shape: tuple[int, ...], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0.5, 2.0, shape)
+    fit = ld.decompose(x, ld.boxes(4))
+    _, lo, hi = boxes_of(fit.model.terms, shape)
+    inside = indicators(BoxList(lo, hi), shape)
+    table = fit.parameters(kl_lost=None)
+    assert_allclose(table.eta, inside @ np.asarray(fit.tensor()).ravel() / fit.total, atol=1e-12)
+    assert_allclose(table.eta_hat, inside @ x.ravel() / x.sum(), atol=1e-12)
+    if fit.n_params:  # the model's own is that of the ties: features count from the first cell
+        assert_allclose(fit.eta, table.eta - inside[:, 0], atol=1e-12)
+
+
+def test_the_page_and_the_table_show_the_probability_of_a_box_with_the_first_cell(tmp_path: Path) -> None:
+    x = np.ones((6, 8))
+    x[:2, :3] = 5
+    fit = ld.decompose(x, ld.boxes(1))
+    assert fit.parameters().eta.tolist() == pytest.approx([30 / 72])
+    assert fit.eta.tolist() == pytest.approx([30 / 72 - 1])
+    fit.report(tmp_path / "page.html")
+    assert '"mode 0 0 to 1, mode 1 0 to 2",1.60944,0.416667' in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_arranged_levels_are_listed_everywhere_and_never_a_range(labelled: bool, tmp_path: Path) -> None:
+    """Between two levels of an arranged mode lie others than a reader thinks."""
+    rng = np.random.default_rng(8)
+    busy = np.zeros((30, 12))
+    busy[np.ix_(range(0, 30, 3), range(3, 6))] = 1.4
+    x = 20 * np.exp(busy) * rng.uniform(0.95, 1.05, busy.shape)
+    zones = [f"z{i}" for i in range(30)] if labelled else list(range(30))
+    levels = {"zone": zones} if labelled else None
+    fit = ld.decompose(x, ld.boxes(1), names=["zone", "hour"], levels=levels, unordered=["zone"])
+    (name,) = fit.parameters().names
+    order = fit.arrangement["zone"]
+    first = min(order.index(zones[i]) for i in range(0, 30, 3))
+    said = f"{', '.join(str(level) for level in order[first : first + 3])} and 7 more"
+    assert name == f"zone in {said}, hour 3 to 5"
+    figure = fit.plot.boxes()
+    assert [text.get_text() for text in figure.axes[0].texts] == [said]
+    assert not len(figure.axes[0].get_xticks())
+    fit.report(tmp_path / "page.html")
+    assert name in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5)])

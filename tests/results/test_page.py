@@ -21,6 +21,7 @@ from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray
 from legendre.results.decomposition import Decomposition
 from legendre.results.page import write
+from legendre.results.page.names import block_names
 from legendre.results.page.packed import packed
 from legendre.results.page.pairs import ArrayPair, FitPair
 from legendre.results.page.slices import slices
@@ -376,3 +377,10 @@ def test_filled_gaps_are_not_taken_as_observed(tmp_path: Path) -> None:
         fit.report(page, data=data)
         pages.append(page.read_text(encoding="utf-8"))
     assert pages[0] == pages[1] == pages[2]
+
+
+def test_blocks_of_arranged_levels_are_listed() -> None:
+    labels = Labels.read((6,), ["zone"], [list("abcdef")])
+    cuts = np.array([0, 1, 5])
+    assert block_names(labels, 0, cuts) == ["a", "b to e", "f"]
+    assert block_names(labels.arranged([np.array([3, 1, 5, 0, 2, 4])]), 0, cuts) == ["d", "b, f, a and 1 more", "e"]

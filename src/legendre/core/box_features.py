@@ -46,5 +46,17 @@ def boxes_of(terms: Terms, shape: tuple[int, ...]) -> tuple[IntArray, IntArray, 
     return np.array(places, dtype=np.int64), low, high
 
 
+def short_of_boxes(terms: Terms, shape: tuple[int, ...]) -> FloatArray:
+    """Return by what eta of each parameter falls short of the probability of its box: 1 if that holds the bottom cell.
+
+    A feature is 0 at the bottom cell; that of a box which holds it is therefore 0 inside and -1 outside.
+    """
+    out = np.zeros(terms.n_params)
+    if terms.ties is not None:
+        places, lo, _ = boxes_of(terms, shape)
+        out[places[~lo.any(axis=1)]] = 1.0
+    return out
+
+
 def _entries(cells: IntArray, values: FloatArray) -> dict[tuple[int, ...], float]:
     return dict(zip(map(tuple, cells.tolist()), values.tolist(), strict=True))

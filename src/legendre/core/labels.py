@@ -117,9 +117,22 @@ class Labels:
         last = self.shape[k] - 1
         if i == last or self.order_of(k) is None:
             return f"{self.mode(k)} {'=' if i == last else sign} {self.level(k, i)}"
-        shown = range(i, min(last + 1, i + MOST_TOGETHER))
-        more = f" and {last + 1 - shown.stop} more" if shown.stop <= last else ""
-        return f"{self.mode(k)} in {', '.join(self.level(k, j) for j in shown)}{more}"
+        return f"{self.mode(k)} in {self.together(k, i, last + 1)}"
+
+    def together(self, k: int, first: int, end: int) -> str:
+        """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one where arranged.
+
+        Between two levels of an arranged mode stand others than a reader expects there.
+
+        >>> labels = Labels.read((5,), ["dest"], [["BOS", "LAX", "ORD", "SEA", "SFO"]])
+        >>> labels.together(0, 0, 4), labels.arranged([np.array([4, 0, 3, 1, 2])]).together(0, 0, 4)
+        ('BOS to SEA', 'SFO, BOS, SEA and 1 more')
+        """
+        if self.order_of(k) is None:
+            return " to ".join(dict.fromkeys((self.level(k, first), self.level(k, end - 1))))
+        shown = range(first, min(end, first + MOST_TOGETHER))
+        more = f" and {end - shown.stop} more" if shown.stop < end else ""
+        return f"{', '.join(self.level(k, j) for j in shown)}{more}"
 
     def cell(self, cell: Sequence[int] | IntArray) -> str:
         """Name a cell: each mode with its level, or the indices where there are no labels."""

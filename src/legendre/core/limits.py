@@ -171,5 +171,8 @@ instead of 0.66 at 4,000)."""
 LARGE_BASIS = 500  # cells from which a basis is large: a fit of its own takes a tenth of a second
 LEFT_OUT_SINGLY = 64  # cells up to which they are left out one by one, by what a fit without each loses
 FEW_BOXES = 300  # boxes below which a new factor costs next to nothing
+EXACT_HOLES = 2_000
+"""Holes of the sample space up to which boxes are exactly independent beside them (40 ms once, in three modes); beside
+more they are so on the whole grid, and on the sample space as far as rounding lets correlations tell."""
 LONG_ASCENT = 256  # levels of a mode from which ascent to a box moves one end of an interval at a time
 QUICK_PAIRS = 1e9  # parameters squared, times modes, up to which the variance of log Q is summed over pairs: seconds

@@ -56,7 +56,8 @@ class Decomposition(Refits):
         minus infinity, along `recession`. Of counts ``inference().coef()`` tells which, and what stays finite.
     ties
         How the parameters of the cells are tied, a `Ties` with names and ``matrix()``; ``None`` where each has its own.
-        Otherwise theta and eta have an entry for each column, and `theta_tensor` one for each cell.
+        Otherwise theta and eta have an entry for each column, `theta_tensor` one for each cell; eta is ``A' eta`` of
+        the cells, and counts features from their value at the first cell.
     total
         The sum of X over the support; ``X ~ total * q``.
     residual, gap, status, converged, history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -124,7 +125,7 @@ def _different(boxes: BoxList, known: BoxList) -> BoxList:
 
 
 def choose(
-    schur: FloatArray, gap: FloatArray, count: int, least: float = 0.0
+    schur: FloatArray, gap: FloatArray, count: int, least: float = 0.0, adds: Callable[[int], bool] | None = None
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Choose boxes one by one, each by its gain ``g^2 / (2 s)`` given those before it.
 
@@ -138,6 +139,8 @@ def choose(
         How many to choose at most.
     least
         What each must gain.
+    adds
+        Whether a candidate is no sum of the basis and those chosen before it; takes it into account if so.
 
     Returns
     -------
@@ -146,17 +149,21 @@ def choose(
     """
     m = len(gap)
     left, gap = np.diagonal(schur).copy(), gap.copy()
-    rows, chosen, gains = np.zeros((min(count, m), m)), [], []
+    rows = np.zeros((min(count, m), m))
+    chosen: list[int] = []
+    gains: list[float] = []
     open_: BoolArray = left > NEW
-    for c in range(len(rows)):
+    while (c := len(chosen)) < len(rows):
         value = np.where(open_ & (left > NEW), gap**2 / (2.0 * np.maximum(left, NEW)), -1.0)
         best = int(value.argmax())
         if value[best] <= least:
             break
+        open_[best] = False
+        if adds is not None and not adds(best):
+            continue
         row = (schur[best] - rows[:c, best] @ rows[:c]) / np.sqrt(left[best])
         gap -= row * (gap[best] / np.sqrt(left[best]))
         left -= row**2
-        open_[best] = False
         rows[c] = row
         chosen.append(best)
         gains.append(float(value[best]))

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.candidates import candidates, choose
 from legendre.fitting.boxes.factor import BoxFactor, correlations, inverse_deviation
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
+from legendre.fitting.boxes.span import Span
 
 OVER = 3  # candidates whose gains given the basis are computed, for each box that is added
 FEWEST = 128  # at least so many of them
+WIDER = 4  # times as many after a round that found nothing
 SHARE = 0.1  # boxes that a round adds, as a share of those there are
 DONE = 1e-4  # a round's fit ends when half the squared Newton decrement is below this share of what the round gained
 STEPS = 8  # steps of a round's fit at most
@@ -48,6 +53,7 @@ class Growing:
     hat: FloatArray = field(init=False)  # their means under P
     point: Point = field(init=False)
     factor: BoxFactor = field(init=False)
+    _span: Span | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         boxes = self._free_boxes
@@ -65,6 +71,34 @@ class Growing:
             started.fit(target, 10 * STEPS)
         return started
 
+    def pack(self) -> dict[str, Any]:
+        """List the arrays from which `unpack` makes the same, to the last bit."""
+        point, factor = self.point, self.factor
+        return {
+            "boxes": self.boxes.rows,
+            "theta": point.theta,
+            "z": point.z,
+            "anchor": factor.anchor,
+            "fresh": int(factor.anchor is point.sums),
+            "lower": factor.lower,
+            "turn": self.turn,
+        }
+
+    @classmethod
+    def unpack(cls, ground: Ground, boxes: BoxList, arrays: Mapping[str, Any]) -> Growing:
+        """Read what `pack` listed; the boxes have been read."""
+        found = cls(ground, ground.weights, boxes.of(np.arange(0)), np.arange(0), stored.whole(arrays, "turn"))
+        if len(boxes):
+            found._take(boxes)  # the cells that boxes keep empty follow from the boxes
+        k = len(found.free)
+        found.point = found._at(stored.floats(arrays, "theta", k), stored.floats(arrays, "z", *ground.shape))
+        anchor = stored.floats(arrays, "anchor", *ground.bordered)
+        anchor = found.point.sums if stored.whole(arrays, "fresh", 0, 1) else anchor
+        eta = ground.sums(anchor, found._free_boxes)
+        lower = np.asfortranarray(stored.floats(arrays, "lower", k, k))
+        found.factor = BoxFactor(ground, anchor, found._free_boxes, eta, inverse_deviation(eta), lower)
+        return found
+
     @property
     def _free_boxes(self) -> BoxList:
         return self.boxes.of(self.free)
@@ -81,6 +115,13 @@ class Growing:
         out[self.free] = self.point.theta
         return out
 
+    @property
+    def span(self) -> Span:
+        """What the boxes span; only those that grow need it."""
+        if self._span is None:
+            self._span = Span.of(self.ground, self.boxes)
+        return self._span
+
     def _at(self, theta: FloatArray, z: FloatArray) -> Point:
         """Evaluate the model at theta, whose sums around each cell are z."""
         peak = float(z.max() if self.weights is None else z[self.weights > 0].max())
@@ -93,14 +134,17 @@ class Growing:
         means = self.ground.sums(sums, self._free_boxes)
         return Point(theta, z, q, sums, psi, psi - float(theta @ self.hat), means)
 
-    def add(self, count: int, least: float = 0.0) -> float:
+    def add(self, count: int, least: float = 0.0, idle: int = 0) -> float:
         """Add boxes, at most `count`; return what they gain together, to second order.
 
+        After `idle` rounds that found nothing more candidates are looked at: those that gain most alone may be sums of
+        boxes that are there.
         Where each must gain something, boxes with none or all of the data are left out: no sample shows that an event
         is impossible.
         """
         ground, factor = self.ground, self.factor
-        found = candidates(ground, self.point.sums, factor, max(OVER * count, FEWEST), self.turn)
+        among = max(OVER * count, FEWEST) * WIDER**idle
+        found = candidates(ground, self.point.sums, factor, among, self.turn)
         if least > 0:
             found = found.of(inverse_deviation(ground.sums(ground.data_sums, found)) > 0)
         self.turn += 1
@@ -112,7 +156,8 @@ class Growing:
         schur = correlations(ground, factor.anchor, found, eta, scale) - rows @ rows.T
         gap = (ground.sums(ground.data_sums, found) - ground.sums(self.point.sums, found)) * scale
         gap -= rows @ factor.half((self.hat - self.point.means) * factor.scale)
-        chosen, gains, own = choose(schur, gap, count, least)
+        span = self.span
+        chosen, gains, own = choose(schur, gap, count, least, lambda i: span.take(found.lo[i], found.hi[i]))
         if not len(chosen):
             return 0.0
         kept = self._take(found.of(chosen))

@@ -26,11 +26,14 @@ def level_name(labels: Labels, k: int, i: int) -> str:
 
 def block_names(labels: Labels, k: int, cuts: IntArray) -> list[str]:
     """Name blocks of neighbouring levels, given by the first level of each."""
-    ends = np.append(cuts[1:], labels.shape[k]) - 1
-    return [
-        " to ".join(level_name(labels, k, i) for i in dict.fromkeys((first, last)))
-        for first, last in zip(cuts.tolist(), ends.tolist(), strict=True)
-    ]
+    ends = np.append(cuts[1:], labels.shape[k])
+    return [_block_name(labels, k, first, end) for first, end in zip(cuts.tolist(), ends.tolist(), strict=True)]
+
+
+def _block_name(labels: Labels, k: int, first: int, end: int) -> str:
+    if labels.order_of(k) is not None:
+        return shortened(labels.together(k, first, end), LONGEST)
+    return " to ".join(level_name(labels, k, i) for i in dict.fromkeys((first, end - 1)))
 
 
 def cell_text(labels: Labels, cell: IntArray) -> str:

@@ -208,7 +208,7 @@ class FitPlots(Plots):
         """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
 
         A row is a box, its bars the levels that it holds: orange where it raises the probability, blue where it lowers
-        it. Levels are in the order in which the boxes grew.
+        it. Levels are in the order in which the boxes grew: those that were arranged are named at the bars.
 
         Parameters
         ----------

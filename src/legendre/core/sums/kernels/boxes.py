@@ -19,6 +19,8 @@ def _box(sums, lo, hi):
         return far - (sums[a + e + f] - sums[a + e + c] - sums[a + b + f] + sums[a + b + c])
     if modes == 2:
         return sums[hi[0] + hi[1]] - sums[lo[0] + hi[1]] - sums[hi[0] + lo[1]] + sums[lo[0] + lo[1]]
+    if modes == 1:
+        return sums[hi[0]] - sums[lo[0]]
     total = 0.0
     for corner in range(1 << modes):
         at, sign = 0, 1.0
@@ -112,6 +114,8 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
     for d in range(modes):
         most = max(most, shape[d])
     p, q = np.empty(most + 1), np.empty(most + 1)
+    if modes == 1:  # sums along the only mode are the running sums, for every box
+        p[:], q[:] = data, model
     for i in range(first, last):
         for d in range(modes):
             low[d], high[d] = lo[i, d] * strides[d], hi[i, d] * strides[d]
@@ -120,11 +124,12 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
             d = turn % modes
             if settled < modes:
                 n, step = shape[d], strides[d]
-                p[0], q[0], low[d] = 0.0, 0.0, 0
-                for x in range(1, n + 1):
-                    high[d] = x * step
-                    p[x] = _box(data, low, high)
-                    q[x] = _box(model, low, high)
+                if modes > 1:
+                    p[0], q[0], low[d] = 0.0, 0.0, 0
+                    for x in range(1, n + 1):
+                        high[d] = x * step
+                        p[x] = _box(data, low, high)
+                        q[x] = _box(model, low, high)
                 a, b = lo[i, d], hi[i, d]
                 best = _gain(p[b] - p[a], q[b] - q[a], least)
                 if n <= longest:
