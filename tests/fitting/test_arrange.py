@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import re
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,50 @@ def test_very_many_levels_are_put_on_one_axis(rng: np.random.Generator, monkeypa
     X = np.exp(-(((np.arange(60)[:, None] - np.arange(60)) / 12.0) ** 2))[place]
     found = place[leaves(observe(X), 0)]
     assert abs(np.corrcoef(found, np.arange(60))[0, 1]) > 0.99
+
+
+@pytest.mark.parametrize("shape", [(50, 7), (30, 80), (40, 5, 4)])
+def test_the_axis_is_that_of_all_pairs(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By definition: the second eigenvector of the similarities of all pairs of levels, scaled on both sides."""
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
+    X = rng.poisson(4.0, shape) + 1.0
+    roots = np.sqrt(X.reshape(len(X), -1) / X.reshape(len(X), -1).sum(axis=1, keepdims=True))
+    alike = roots @ roots.T
+    side = np.sqrt(alike.sum(axis=1))
+    places = np.linalg.eigh(alike / np.outer(side, side))[1][:, -2] / side
+    expected = np.argsort(places if places @ X.reshape(len(X), -1).sum(axis=1) > 0 else -places)
+    assert_array_equal(leaves(observe(X), 0), expected)
+    order = rng.permutation(len(X))
+    assert_array_equal(order[leaves(observe(X[order]), 0)], expected)
+
+
+def test_slices_of_one_shape_stand_together_by_their_sums(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
+    shapes, kinds, times = rng.integers(1, 50, (4, 9)), np.arange(40) % 4, rng.permutation(np.arange(1, 41))
+    found = leaves(observe(shapes[kinds] * times[:, None]), 0)
+    assert (np.diff(kinds[found]) != 0).sum() == 3
+    for kind in range(4):
+        assert (np.diff(times[found][kinds[found] == kind]) > 0).all()
+    one = shapes[0] * times[:, None]
+    for X in (one, one[:, 0], one[:, :1]):
+        assert_array_equal(times[leaves(observe(X), 0)], np.arange(1, 41))
+
+
+def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
+    X = rng.poisson(3.0, (6_000, 5)).astype(float)
+    data = observe(X)
+    leaves(data, 0)  # loads what it needs
+    tracemalloc.start()
+    try:
+        leaves(data, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * X.nbytes  # a number for each pair would be 1,200 times as much as X
 
 
 @pytest.mark.parametrize(
