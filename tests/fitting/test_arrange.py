@@ -177,6 +177,49 @@ def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
     assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
 
 
+SIZES = ["small", "mid", "large", "top"]
+
+
+@pytest.mark.parametrize(
+    ("given", "keeps"),
+    [
+        (pd.Categorical(SIZES, SIZES, ordered=True), True),
+        (pd.Categorical(SIZES[::-1], SIZES, ordered=True), True),
+        (pd.CategoricalIndex(SIZES, [*SIZES, "other"], ordered=True), True),
+        (pd.Series(SIZES, dtype=pd.CategoricalDtype(SIZES, ordered=True)), True),
+        (pl.Series(SIZES, dtype=pl.Enum(SIZES)), True),
+        (pd.Categorical(SIZES, SIZES), False),
+        (pd.Categorical(["mid", "small", "top", "large"], SIZES, ordered=True), False),  # X is in no order of theirs
+        (pl.Series(SIZES, dtype=pl.Categorical), False),
+        (SIZES, False),
+    ],
+)
+def test_ordered_categories_of_levels_keep_their_order(
+    X: FloatArray, given: Any, keeps: bool, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    x, who = X[:5, :4, 0], list("vwxyz")
+    arranged = ["who"] if keeps else ["who", "size"]
+    named = [ld.decompose(x, ld.adaptive(3), names=["who", "size"], levels=[who, given])]
+    named += [ld.decompose(x, ld.adaptive(3), names=["who", "size"], levels={"size": given, "who": who})]
+    table = xr.DataArray(x, dims=["who", "size"], coords={"who": who})
+    named += [ld.decompose(table, ld.adaptive(3), levels={"size": given})]
+    lines = [f"{i + 1} {j + 1} {x[i, j]}" for i, j in np.argwhere(x)]
+    (tmp_path / "x.tns").write_text("\n".join(lines))
+    read = ld.read_tns(tmp_path / "x.tns", names=["who", "size"], levels=[who, given])
+    assert isinstance(read, ld.SparseTensor)
+    assert read.ranked == ((1,) if keeps else ())
+    named += [ld.decompose(read, ld.adaptive(3))]
+    rows = pd.DataFrame({"who": rng.choice(who, 99), "size": rng.choice(SIZES, 99)})
+    named += [ld.decompose(ld.from_rows(rows, levels={"size": given}), ld.adaptive(3))]
+    assert [list(fit.arrangement) for fit in named] == [arranged] * len(named)
+
+
+def test_ordered_categories_of_coordinates_keep_their_order(X: FloatArray) -> None:
+    sizes = pd.CategoricalIndex(SIZES, SIZES, ordered=True)
+    table = xr.DataArray(X[:5, :4, 0], dims=["who", "size"], coords={"who": list("vwxyz"), "size": sizes})
+    assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
+
+
 @pytest.fixture
 def events(rng: np.random.Generator) -> pd.DataFrame:
     amount = rng.uniform(0, 100, 300)
