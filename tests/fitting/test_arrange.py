@@ -428,3 +428,19 @@ def test_comparisons_name_an_arrangement() -> None:
     rows = [row for row in ld.compare(table, [6], peers=()) if row.method == "adaptive"]
     assert "levels of zone arranged by the data: " in rows[0].note
     assert "bits beside the parameters" in rows[0].note
+
+
+def test_comparisons_take_modes_without_an_order(X: FloatArray) -> None:
+    order = ld.decompose(X, ld.adaptive(6), unordered=[0, 1]).arrangement
+    for unordered, note in (
+        (None, ""),
+        ([0, 1], "levels of 0, 1 arranged by the data: "),
+        (order, "levels of 0, 1 arranged as given: "),
+    ):
+        rows = {row.method: row for row in ld.compare(X, [6], peers=(), unordered=unordered)}
+        alone = ld.decompose(X, ld.adaptive(6), unordered=unordered)
+        assert rows["adaptive"].kl == pytest.approx(alone.kl, rel=1e-9)
+        assert rows["adaptive"].note == (note and f"{note}{alone.arrangement_bits:.0f} bits beside the parameters")
+        assert "arranged" not in rows["uniform"].note + rows["paper"].note
+    with pytest.raises(ld.LegendreError, match=r"unordered: 7 is no mode of X"):
+        ld.compare(X, [6], peers=(), unordered=[7])
