@@ -71,9 +71,10 @@ def arranged(data: Observation, unordered: Unordered, say: Say | None = None) ->
         return data
     if say is not None:
         say("arranging levels")
+    if not data.whole and data.entries is None:
+        data = data.arranged([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
     order: list[IntArray | None] = [leaves(data, k) if k in modes else None for k in range(len(data.shape))]
-    growing = data.whole or data.entries is not None
-    return _noted(_turned(data, order, modes) if growing else data.arranged(order), "by the data")
+    return _noted(_turned(data, order, modes), "by the data")
 
 
 def _named(data: Observation) -> list[int]:
