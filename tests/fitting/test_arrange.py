@@ -46,8 +46,12 @@ def test_kl_falls_where_the_order_says_nothing(X: FloatArray) -> None:
     assert sorted(free.arrangement[0]) == list(range(12))
 
 
+@pytest.mark.parametrize("most", [1_000, 8])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_order_in_which_levels_come_changes_nothing(X: FloatArray, rng: np.random.Generator, sparse: bool) -> None:
+def test_the_order_in_which_levels_come_changes_nothing(
+    X: FloatArray, rng: np.random.Generator, sparse: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", most)
     first, second = rng.permutation(12), rng.permutation(10)
     moved = X[first][:, second]
     given = [listed(x) if sparse else x for x in (X, moved)]
@@ -356,6 +360,19 @@ def test_slices_of_one_shape_stand_together_by_their_sums(
     one = shapes[0] * times[:, None]
     for X in (one, one[:, 0], one[:, :1]):
         assert_array_equal(times[leaves(observe(X), 0)], np.arange(1, 41))
+
+
+def test_a_text_column_with_many_levels_needs_no_choice(rng: np.random.Generator) -> None:
+    """By default, with names of levels that say nothing: the same Q, whatever order they come in."""
+    kinds, n = rng.integers(0, 3, 1_500), 12_000
+    users = rng.integers(0, 1_500, n)
+    items = (3 * rng.integers(0, 4, n) + np.where(rng.random(n) < 0.8, kinds[users], rng.integers(0, 3, n))) % 12
+    other = rng.permutation(1_500)  # other names, so that they come in another order
+    frames = [pd.DataFrame({"user": [f"u{k}" for k in named], "item": items}) for named in (users, other[users])]
+    one, same = (ld.decompose(ld.from_rows(frame), ld.adaptive(12)) for frame in frames)
+    assert list(one.arrangement) == ["user"]
+    assert same.kl == pytest.approx(one.kl, rel=1e-9)
+    assert one.kl < 0.98 * ld.decompose(ld.from_rows(frames[0]), ld.adaptive(12), unordered=()).kl
 
 
 def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
