@@ -51,6 +51,31 @@ def test_fit_writes_what_decompose_returns(
     assert np.array_equal(ld.load(target).theta, expected.theta)
 
 
+def test_fit_takes_modes_without_an_order(
+    tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "fit.npz"
+    assert run(monkeypatch, capsys, "fit", tensor, "-b", "adaptive(4)", "--unordered", "0, 2", "-o", target)[0] == 0
+    expected = ld.decompose(np.load(tensor), ld.adaptive(4), unordered=[0, 2])
+    assert ld.load(target).arrangement == expected.arrangement
+    assert np.array_equal(ld.load(target).theta, expected.theta)
+    rows = [f"{who},{size},{n}" for who, size, n in zip("abcd" * 3, "xxxxyyyyzzzz", range(1, 13), strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["2,size,n", *rows]))  # a column whose name is a number
+    call = ("fit", tmp_path / "rows.csv", "--columns", "2,size", "--counts", "n", "-b", "adaptive(2)", "-o", target)
+    asked = {None: ["2", "size"], "": [], "2": ["2"], "size": ["size"], "0": ["2"], " size , 0": ["2", "size"]}
+    for text, arranged in asked.items():
+        words = () if text is None else ("--unordered", text)
+        assert run(monkeypatch, capsys, *call, *words)[0] == 0
+        assert list(ld.load(target).arrangement) == arranged
+    for text, sentence in {
+        "sise": "legendre: unordered: unknown mode 'sise'; did you mean 'size'?",
+        "5": "legendre: unordered: 5 is no mode of X, which has 2, counted from 0 to 1.",
+        "size,": "legendre: --unordered 'size,': give modes with commas between, e.g. carrier,dest or 0,2",
+    }.items():
+        code, _, err = run(monkeypatch, capsys, *call, "--unordered", text)
+        assert (code, err[: len(sentence)]) == (2, sentence)
+
+
 def test_show_prints_the_summary_and_writes_the_tensor(
     tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

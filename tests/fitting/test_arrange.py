@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import re
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,12 @@ def test_kl_falls_where_the_order_says_nothing(X: FloatArray) -> None:
     assert sorted(free.arrangement[0]) == list(range(12))
 
 
+@pytest.mark.parametrize("most", [1_000, 8])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_order_in_which_levels_come_changes_nothing(X: FloatArray, rng: np.random.Generator, sparse: bool) -> None:
+def test_the_order_in_which_levels_come_changes_nothing(
+    X: FloatArray, rng: np.random.Generator, sparse: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", most)
     first, second = rng.permutation(12), rng.permutation(10)
     moved = X[first][:, second]
     given = [listed(x) if sparse else x for x in (X, moved)]
@@ -176,6 +181,49 @@ def test_ordered_categories_keep_their_order(X: FloatArray) -> None:
     assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
 
 
+SIZES = ["small", "mid", "large", "top"]
+
+
+@pytest.mark.parametrize(
+    ("given", "keeps"),
+    [
+        (pd.Categorical(SIZES, SIZES, ordered=True), True),
+        (pd.Categorical(SIZES[::-1], SIZES, ordered=True), True),
+        (pd.CategoricalIndex(SIZES, [*SIZES, "other"], ordered=True), True),
+        (pd.Series(SIZES, dtype=pd.CategoricalDtype(SIZES, ordered=True)), True),
+        (pl.Series(SIZES, dtype=pl.Enum(SIZES)), True),
+        (pd.Categorical(SIZES, SIZES), False),
+        (pd.Categorical(["mid", "small", "top", "large"], SIZES, ordered=True), False),  # X is in no order of theirs
+        (pl.Series(SIZES, dtype=pl.Categorical), False),
+        (SIZES, False),
+    ],
+)
+def test_ordered_categories_of_levels_keep_their_order(
+    X: FloatArray, given: Any, keeps: bool, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    x, who = X[:5, :4, 0], list("vwxyz")
+    arranged = ["who"] if keeps else ["who", "size"]
+    named = [ld.decompose(x, ld.adaptive(3), names=["who", "size"], levels=[who, given])]
+    named += [ld.decompose(x, ld.adaptive(3), names=["who", "size"], levels={"size": given, "who": who})]
+    table = xr.DataArray(x, dims=["who", "size"], coords={"who": who})
+    named += [ld.decompose(table, ld.adaptive(3), levels={"size": given})]
+    lines = [f"{i + 1} {j + 1} {x[i, j]}" for i, j in np.argwhere(x)]
+    (tmp_path / "x.tns").write_text("\n".join(lines))
+    read = ld.read_tns(tmp_path / "x.tns", names=["who", "size"], levels=[who, given])
+    assert isinstance(read, ld.SparseTensor)
+    assert read.ranked == ((1,) if keeps else ())
+    named += [ld.decompose(read, ld.adaptive(3))]
+    rows = pd.DataFrame({"who": rng.choice(who, 99), "size": rng.choice(SIZES, 99)})
+    named += [ld.decompose(ld.from_rows(rows, levels={"size": given}), ld.adaptive(3))]
+    assert [list(fit.arrangement) for fit in named] == [arranged] * len(named)
+
+
+def test_ordered_categories_of_coordinates_keep_their_order(X: FloatArray) -> None:
+    sizes = pd.CategoricalIndex(SIZES, SIZES, ordered=True)
+    table = xr.DataArray(X[:5, :4, 0], dims=["who", "size"], coords={"who": list("vwxyz"), "size": sizes})
+    assert list(ld.decompose(table, ld.adaptive(3)).arrangement) == ["who"]
+
+
 @pytest.fixture
 def events(rng: np.random.Generator) -> pd.DataFrame:
     amount = rng.uniform(0, 100, 300)
@@ -283,6 +331,63 @@ def test_very_many_levels_are_put_on_one_axis(rng: np.random.Generator, monkeypa
     assert abs(np.corrcoef(found, np.arange(60))[0, 1]) > 0.99
 
 
+@pytest.mark.parametrize("shape", [(50, 7), (30, 80), (40, 5, 4)])
+def test_the_axis_is_that_of_all_pairs(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By definition: the second eigenvector of the similarities of all pairs of levels, scaled on both sides."""
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
+    X = rng.poisson(4.0, shape) + 1.0
+    roots = np.sqrt(X.reshape(len(X), -1) / X.reshape(len(X), -1).sum(axis=1, keepdims=True))
+    alike = roots @ roots.T
+    side = np.sqrt(alike.sum(axis=1))
+    places = np.linalg.eigh(alike / np.outer(side, side))[1][:, -2] / side
+    expected = np.argsort(places if places @ X.reshape(len(X), -1).sum(axis=1) > 0 else -places)
+    assert_array_equal(leaves(observe(X), 0), expected)
+    order = rng.permutation(len(X))
+    assert_array_equal(order[leaves(observe(X[order]), 0)], expected)
+
+
+def test_slices_of_one_shape_stand_together_by_their_sums(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("legendre.core.limits.MOST_LEAVES", 10)
+    shapes, kinds, times = rng.integers(1, 50, (4, 9)), np.arange(40) % 4, rng.permutation(np.arange(1, 41))
+    found = leaves(observe(shapes[kinds] * times[:, None]), 0)
+    assert (np.diff(kinds[found]) != 0).sum() == 3
+    for kind in range(4):
+        assert (np.diff(times[found][kinds[found] == kind]) > 0).all()
+    one = shapes[0] * times[:, None]
+    for X in (one, one[:, 0], one[:, :1]):
+        assert_array_equal(times[leaves(observe(X), 0)], np.arange(1, 41))
+
+
+def test_a_text_column_with_many_levels_needs_no_choice(rng: np.random.Generator) -> None:
+    """By default, with names of levels that say nothing: the same Q, whatever order they come in."""
+    kinds, n = rng.integers(0, 3, 1_500), 12_000
+    users = rng.integers(0, 1_500, n)
+    items = (3 * rng.integers(0, 4, n) + np.where(rng.random(n) < 0.8, kinds[users], rng.integers(0, 3, n))) % 12
+    other = rng.permutation(1_500)  # other names, so that they come in another order
+    frames = [pd.DataFrame({"user": [f"u{k}" for k in named], "item": items}) for named in (users, other[users])]
+    one, same = (ld.decompose(ld.from_rows(frame), ld.adaptive(12)) for frame in frames)
+    assert list(one.arrangement) == ["user"]
+    assert same.kl == pytest.approx(one.kl, rel=1e-9)
+    assert one.kl < 0.98 * ld.decompose(ld.from_rows(frames[0]), ld.adaptive(12), unordered=()).kl
+
+
+def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
+    X = rng.poisson(3.0, (6_000, 5)).astype(float)
+    data = observe(X)
+    leaves(data, 0)  # loads what it needs
+    tracemalloc.start()
+    try:
+        leaves(data, 0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * X.nbytes  # a number for each pair would be 1,200 times as much as X
+
+
 @pytest.mark.parametrize(
     ("unordered", "message"),
     [
@@ -340,3 +445,19 @@ def test_comparisons_name_an_arrangement() -> None:
     rows = [row for row in ld.compare(table, [6], peers=()) if row.method == "adaptive"]
     assert "levels of zone arranged by the data: " in rows[0].note
     assert "bits beside the parameters" in rows[0].note
+
+
+def test_comparisons_take_modes_without_an_order(X: FloatArray) -> None:
+    order = ld.decompose(X, ld.adaptive(6), unordered=[0, 1]).arrangement
+    for unordered, note in (
+        (None, ""),
+        ([0, 1], "levels of 0, 1 arranged by the data: "),
+        (order, "levels of 0, 1 arranged as given: "),
+    ):
+        rows = {row.method: row for row in ld.compare(X, [6], peers=(), unordered=unordered)}
+        alone = ld.decompose(X, ld.adaptive(6), unordered=unordered)
+        assert rows["adaptive"].kl == pytest.approx(alone.kl, rel=1e-9)
+        assert rows["adaptive"].note == (note and f"{note}{alone.arrangement_bits:.0f} bits beside the parameters")
+        assert "arranged" not in rows["uniform"].note + rows["paper"].note
+    with pytest.raises(ld.LegendreError, match=r"unordered: 7 is no mode of X"):
+        ld.compare(X, [6], peers=(), unordered=[7])

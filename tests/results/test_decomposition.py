@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -56,6 +57,34 @@ def test_theta_tensor(name: str) -> None:
     assert_array_equal(T[tuple(fit.basis.T)], fit.theta)
     assert T[(0,) * T.ndim] == -fit.psi
     assert np.count_nonzero(T) <= fit.n_params + 1
+
+
+@pytest.mark.parametrize("how", ["array", "saved", "DataArray", "base"])
+def test_equations_2_and_3_hold_in_the_arranged_order(how: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(3).poisson(5 * np.exp(np.random.default_rng(4).normal(size=(6, 5)))).astype(float)
+    r = np.linspace(1.0, 2.0, 30).reshape(6, 5) if how == "base" else np.ones((6, 5))
+    levels = [list("uvwxyz"), list("klmno")]
+    given = xr.DataArray(x, dims=["a", "b"], coords=dict(zip("ab", levels, strict=True)))
+    named: dict[str, Any] = {} if how == "DataArray" else {"names": ["a", "b"], "levels": levels}
+    fit = ld.decompose(given if how == "DataArray" else x, ld.adaptive(4), base=r, **named)
+    if how == "saved":
+        fit.save(tmp_path / "fit.npz")
+        fit = ld.load(tmp_path / "fit.npz")
+    assert list(fit.arrangement) == ["a", "b"]
+    places = [[own.index(label) for label in fit.arrangement[name]] for name, own in zip("ab", levels, strict=True)]
+    plain = fit.without_labels()
+    views = (plain.theta_tensor(), plain.eta_tensor(), plain.tensor() / fit.total, r)
+    T, eta, q, measure = (view[np.ix_(*places)] for view in views)
+    for view, taken in zip(views, (T, eta, q, measure), strict=True):
+        assert_array_equal(fit.labels.arrange(view), taken)
+    if how == "DataArray":
+        assert_array_equal(fit.theta_tensor().sel(fit.arrangement), T)
+    assert_array_equal(T[tuple(fit.basis.T)], fit.theta)
+    assert T[0, 0] == -fit.psi
+    assert_allclose(T.cumsum(axis=0).cumsum(axis=1), np.log(q / measure), atol=1e-12)
+    assert_allclose(eta[tuple(fit.basis.T)], fit.eta, atol=1e-12)
+    for u in np.ndindex(6, 5):
+        assert eta[u] == pytest.approx(q[u[0] :, u[1] :].sum(), abs=1e-12)
 
 
 def test_rmse_is_over_every_number_of_x() -> None:

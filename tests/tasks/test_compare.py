@@ -27,7 +27,8 @@ from legendre.tasks.compare import peers
 from legendre.tasks.compare.peers import PEERS, Effort, Factors, Peer
 from legendre.tasks.compare.plots import draw
 from legendre.tasks.compare.rows import COMPARED, Row, masked, score
-from legendre.tasks.compare.run import FAMILIES, Comparison, Family, ladder, largest
+from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare.sizes import FAMILIES, Family, ladder, largest
 
 QUICK = Effort(max_iter=3, seconds=5.0)
 

@@ -22,7 +22,7 @@ from legendre.cli.demo import run_demo
 from legendre.cli.interrupt import INTERRUPTED, stopping
 from legendre.cli.json_text import described
 from legendre.cli.output import check_output
-from legendre.cli.read import ENDINGS, Asked, read_input
+from legendre.cli.read import ENDINGS, Asked, modes_of, read_input
 from legendre.cli.report import run_report
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
@@ -83,6 +83,13 @@ def fit(
     columns: Columns = None,
     counts: Counts = None,
     wide: Wide = False,
+    unordered: Annotated[
+        str | None,
+        typer.Option(
+            help="Modes whose levels have no order, by name or counted from 0, e.g. carrier,dest; '' for none. If not "
+            "given, those whose labels are names, where the data choose the basis."
+        ),
+    ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Keep a long fit here; the same command resumes it.")] = None,
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
@@ -99,13 +106,14 @@ def fit(
     if basis is not None:
         as_basis(basis)
     given = read_input(tensor, asked)
+    modes = None if unordered is None else modes_of(given, unordered)
     if output is None and target.exists():
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
     with warnings.catch_warnings(), _interruptible(checkpoint), stopping(checkpoint is None) as stop:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
-            given.X, basis, names=given.names, levels=given.levels, support=support, solver=solver, tol=tol,
-            max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
+            given.X, basis, names=given.names, levels=given.levels, unordered=modes, support=support, solver=solver,
+            tol=tol, max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
         )  # fmt: skip
     result.save(target)
     if result.reason is not None:

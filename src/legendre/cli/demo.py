@@ -21,7 +21,8 @@ from legendre.data.datasets import digits as labelled_digits
 from legendre.tasks.compare.peers import Effort
 from legendre.tasks.compare.plots import figure, save
 from legendre.tasks.compare.rows import Row
-from legendre.tasks.compare.run import FAMILIES, OURS, Comparison
+from legendre.tasks.compare.run import OURS, Comparison
+from legendre.tasks.compare.sizes import FAMILIES
 
 PER_DIGIT = 4
 """Images of each digit."""

@@ -13,7 +13,9 @@ from legendre.cli.csv_files import read_matrix, read_rows, read_wide
 from legendre.cli.pick_array import Input, chosen
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
+from legendre.core.labels import Mode
 from legendre.data.readers.archives import is_sparse, read_archive
+from legendre.data.readers.labelled import opened
 from legendre.data.readers.tns import read_tns
 
 ENDINGS = ".npy, .npz, .csv, .parquet, .tns (.tns.gz), .nc, .zarr, .h5 (.hdf5) or .mat"
@@ -70,6 +72,18 @@ def read_input(path: Path, asked: Asked | None = None) -> Input:
             return read_wide(path, asked.columns)
         return Input(read_rows(path, asked.columns, asked.counts) if asked.rows else read_matrix(path))
     return Input(_tensor(path, asked))
+
+
+def modes_of(given: Input, text: str) -> list[Mode]:
+    """Read what ``--unordered`` lists: modes by names, or counted from 0 where no mode has the number as its name."""
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if not all(words):
+        raise InvalidSetting(
+            f"--unordered {text!r}: give modes with commas between, e.g. carrier,dest or 0,2; '' for none."
+        )
+    labels = opened(given.X, given.names)[1].labels
+    names = () if labels is None else labels.names or ()
+    return [int(word) if word.isdecimal() and word not in names else word for word in words]
 
 
 def _tensor(path: Path, asked: Asked) -> Any:

@@ -164,7 +164,7 @@ class Labels:
         return replace(self, levels=taken(self.levels, [inverse(by) for by in self.order]), order=None)
 
     def arrange(self, array: AnyArray) -> AnyArray:
-        """Put an array over all modes in the order of these labels."""
+        """Put an array over all modes, with its levels as in X, in the order of these labels."""
         return along_modes(array, self.order)
 
     def straighten(self, array: AnyArray) -> AnyArray:

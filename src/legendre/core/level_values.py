@@ -47,6 +47,22 @@ def places(own: AnyArray) -> dict[Hashable, int]:
     return by_text | by_label if len(by_text) == len(others) else by_label
 
 
+def have_rank(labels: Any) -> bool:
+    """Whether a caller's labels are ordered categories (of pandas, an Enum of polars), listed up or down their order.
+
+    >>> import pandas as pd
+    >>> [have_rank(pd.Categorical(list(own), list("smlx"), ordered=True)) for own in ("sml", "lms", "msl")]
+    [True, True, False]
+    """
+    kind = getattr(labels, "dtype", None)
+    known = getattr(kind, "categories", None)
+    if known is None or not (getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"):
+        return False
+    place = {label: i for i, label in enumerate(known)}
+    steps = np.diff([place.get(label, -1) for label in labels])
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
 def of_another_type(value: Any, own: AnyArray) -> str:
     """Say which label is written like a value and has another type; nothing where none is.
 

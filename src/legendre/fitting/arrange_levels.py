@@ -2,7 +2,8 @@
 
 A parameter of a grown basis acts on all levels from one on, so that the order of levels decides what few parameters can
 say. Levels without an order are put beside those that they resemble: a tree of their slices by Hellinger distance and,
-a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Which
+a little, by their sums, its branches turned so that neighbours are close (Bar-Joseph, Gifford and Jaakkola 2001). Very
+many levels have no tree, for it needs the distances of all pairs; they are put on the main axis of their slices. Which
 end comes first is settled by growing a small basis both ways. The arrangement is a function of X alone, whatever order
 its levels come in.
 """
@@ -25,7 +26,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import product_threads
+from legendre.core.sums.linalg import one_thread, product_threads, rounding_level
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, Orders
@@ -70,9 +71,10 @@ def arranged(data: Observation, unordered: Unordered, say: Say | None = None) ->
         return data
     if say is not None:
         say("arranging levels")
+    if not data.whole and data.entries is None:
+        data = data.arranged([None] * len(data.shape))  # as it stands, but in memory, where it ends anyway
     order: list[IntArray | None] = [leaves(data, k) if k in modes else None for k in range(len(data.shape))]
-    growing = data.whole or data.entries is not None
-    return _noted(_turned(data, order, modes) if growing else data.arranged(order), "by the data")
+    return _noted(_turned(data, order, modes), "by the data")
 
 
 def _named(data: Observation) -> list[int]:
@@ -140,25 +142,59 @@ def leaves(data: Observation, mode: int) -> IntArray:
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
     roots = np.sqrt(slices[full] / sums[full, None])
-    with product_threads(len(roots), roots.shape[1], len(roots)):
-        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
-    order = full[_chained(alike, np.log(sums[full]))] if len(full) > 2 else full
-    return np.concatenate((order, np.flatnonzero(sums == 0))).astype(np.int64)
+    ordered = np.arange(len(full))
+    if len(full) > limits.MOST_LEAVES:
+        ordered = _on_one_axis(roots, sums[full])
+    elif len(full) > 2:
+        ordered = _chained(roots, np.log(sums[full]))
+    return np.concatenate((full[ordered], np.flatnonzero(sums == 0))).astype(np.int64)
 
 
-def _chained(alike: FloatArray, log_sums: FloatArray) -> IntArray:
-    """Order by similarity, and a little by size: the leaves of a tree; very many by their places on the main axis."""
-    if len(alike) > limits.MOST_LEAVES:
-        from scipy.sparse.linalg import eigsh
-
-        side = np.sqrt(alike.sum(axis=1))
-        vectors = eigsh(alike / np.outer(side, side), k=2, v0=np.ones(len(alike)))[1]
-        return np.argsort(vectors[:, 0] / side, kind="stable")
+def _chained(roots: FloatArray, log_sums: FloatArray) -> IntArray:
+    """Order by similarity, and a little by size: the leaves of a tree."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
+    with product_threads(len(roots), roots.shape[1], len(roots)):
+        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
     first, second = np.triu_indices(len(alike), 1)
     apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), SIZES * (log_sums[first] - log_sums[second]))
     return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
+
+
+def _on_one_axis(roots: FloatArray, sums: FloatArray) -> IntArray:
+    """Order very many levels by their places on the main axis of their slices, and levels at one place by their sums.
+
+    The places are those of the second eigenvector of the similarities ``roots @ roots.T``, scaled so that the first is
+    the same for all levels; they grow towards larger sums. Slices that are all alike have no axis, and go by sums. Rows
+    are summed one by one, not by BLAS, so that slices of one shape have one place to the last bit.
+    """
+    side = np.sqrt((roots * roots.sum(axis=0)).sum(axis=1))  # the square roots of the sums of similarities
+    scaled = roots / side[:, None]
+    axis = _second_axis(scaled)
+    if axis is None:
+        return np.argsort(sums, kind="stable")
+    places = (scaled * axis).sum(axis=1) / side
+    return np.lexsort((sums, places if (places * sums).sum() >= 0 else -places))
+
+
+def _second_axis(scaled: FloatArray) -> FloatArray | None:
+    """Return the second right singular vector of a matrix (n x m) of norm 1; ``None`` if its rank is one.
+
+    It is found on the smaller side: a matrix of min(n, m)^2 <= n m entries, in one thread for the same bits always.
+    """
+    from scipy.linalg import eigh
+
+    wide = scaled.shape[1] > len(scaled)
+    size = min(scaled.shape)
+    if size < 2:
+        return None
+    with one_thread():
+        values, vectors = eigh(
+            scaled @ scaled.T if wide else scaled.T @ scaled, subset_by_index=[size - 2, size - 1], overwrite_a=True
+        )
+        if values[0] <= rounding_level(size, scaled.size):
+            return None
+        return vectors[:, 0] @ scaled if wide else vectors[:, 0]
 
 
 def _slices(data: Observation, mode: int) -> FloatArray:

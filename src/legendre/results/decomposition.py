@@ -12,7 +12,6 @@ from legendre.core import limits
 from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.labels import Labels
-from legendre.core.level_order import ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import dot
 from legendre.core.text_table import Table
@@ -166,15 +165,6 @@ class Decomposition(Refits):
         return self.origin.of(self.shape)
 
     @property
-    def arrangement_bits(self) -> float:
-        """The information in `arrangement` that Q depends on, in bits: which levels lie between two cuts of the basis.
-
-        Criteria do not count it.
-        """
-        lengths, order = self.model.quotient.lengths, self.labels.order or ()
-        return ordered_parts_bits([lengths[k].astype(int).tolist() for k, by in enumerate(order) if by is not None])
-
-    @property
     def n_vanishing(self) -> int:
         """The number of cells that vanish."""
         return n_vanishing(self.model, self.alive)
@@ -259,11 +249,22 @@ class Decomposition(Refits):
         return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
 
     def theta_tensor(self) -> Any:
-        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2)."""
+        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
+
+        Levels stand as in X. Bottom, `basis` and eq. (2) count them as arranged: ``labels.arrange`` puts arrays so.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
+        >>> T, log_q = map(fit.labels.arrange, (fit.theta_tensor(), np.log(fit.tensor() / fit.total)))
+        >>> bool((T[tuple(fit.basis.T)] == fit.theta).all()), np.allclose(T.cumsum(0).cumsum(1), log_q)
+        (True, True)
+        """
         return self.origin.give(tensors.theta_tensor(self))
 
     def eta_tensor(self) -> Any:
-        """Return eta of every cell of the grid, eq. (3)."""
+        """Return eta of every cell of the grid, eq. (3): Q of all at or above it, in `arrangement`; levels as in X."""
         return self.origin.give(tensors.eta_tensor(self))
 
     def fisher(self) -> FloatArray:

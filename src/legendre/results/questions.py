@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
+from legendre.core.level_order import ordered_parts_bits
 from legendre.core.origin import Origin
 from legendre.core.types import FloatArray
 from legendre.results import query_arguments as query
@@ -48,6 +49,15 @@ class Questions(ModelResult):
             for k, by in enumerate(order)
             if by is not None
         }
+
+    @property
+    def arrangement_bits(self) -> float:
+        """The information in `arrangement` that Q depends on, in bits: which levels lie between two cuts of the basis.
+
+        Criteria do not count it.
+        """
+        lengths, order = self.model.quotient.lengths, self.labels.order or ()
+        return ordered_parts_bits([lengths[k].astype(int).tolist() for k, by in enumerate(order) if by is not None])
 
     @property
     @abstractmethod

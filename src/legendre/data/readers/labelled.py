@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
+from legendre.core.arguments import entries
 from legendre.core.array_libraries import device_of
 from legendre.core.errors import InvalidLabels, InvalidTensor
 from legendre.core.labels import Labels
+from legendre.core.level_values import have_rank
 from legendre.core.memory import check_room
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import AnyArray, IntArray
@@ -61,10 +63,15 @@ def _renamed(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
     named = Labels.read(shape, own.names if names is None else names)
     if levels is None and own.levels is not None:
         levels = own.levels
-    elif isinstance(levels, Mapping) and own.levels is not None:
-        kept = {k: level for k, level in enumerate(own.levels) if level is not None}
+    elif isinstance(levels, Mapping):
+        kept = {k: level for k, level in enumerate(own.levels or ()) if level is not None}
         levels = kept | {named.find_mode(key, "levels", InvalidLabels): given for key, given in levels.items()}
-    return replace(origin, labels=Labels.read(shape, named.names, levels), own_names=None)
+    elif levels is not None:
+        levels = entries(levels) or []
+    labels = Labels.read(shape, named.names, levels)
+    listed = levels.items() if isinstance(levels, Mapping) else enumerate(levels or ())
+    ranked = {*origin.ranked, *(k for k, given in listed if have_rank(given))}
+    return replace(origin, labels=labels, own_names=None, ranked=tuple(sorted(ranked)))
 
 
 # --- xarray ----------------------------------------------------------------------------------------------------------
@@ -74,15 +81,17 @@ def _data_array(X: Any, kind: str) -> tuple[Any, Origin]:
     if kind != "DataArray":
         known = ", ".join(repr(str(name)) for name in list(getattr(X, "data_vars", ()))[:8])
         raise InvalidTensor(f"X is a {kind} of xarray, which holds several arrays ({known}). Pass one: X[name].")
-    levels = []
-    for dim in X.dims:
+    levels, ranked = [], []
+    for k, dim in enumerate(X.dims):
         index = X.indexes.get(dim)
         if index is not None and index.nlevels > 1:
             raise InvalidTensor(f"the dimension {dim!r} of X stacks {list(index.names)}. Pass X.unstack({dim!r}).")
         levels.append(None if index is None else np.asarray(index))
+        ranked += [k] if have_rank(index) else []
     if not X.dims:
         return X.data, PLAIN
-    return X.data, Origin(Labels.read(tuple(X.shape), list(X.dims), levels), form="xarray", own_names=tuple(X.dims))
+    labels = Labels.read(tuple(X.shape), list(X.dims), levels)
+    return X.data, Origin(labels, form="xarray", own_names=tuple(X.dims), ranked=tuple(ranked))
 
 
 # --- pandas ----------------------------------------------------------------------------------------------------------

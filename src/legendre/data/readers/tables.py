@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.level_values import have_rank
 from legendre.core.types import AnyArray
 from legendre.data.readers.columns import Column, Table, level_list, levels_by_column, read_table
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
@@ -83,9 +84,11 @@ def from_rows(
         raise InvalidSamples(f"the table has {size}: there is nothing to count.")
     modes = _chosen(source, columns, counts if isinstance(counts, str) else None)
     given = levels_by_column(levels, modes)
-    read = [
-        (*coded_mode(column := source.column(name), f"column {name!r}", given[name]), column.ordered) for name in modes
-    ]
+    read = []
+    for name in modes:
+        column = source.column(name)
+        coded = coded_mode(column, f"column {name!r}", given[name])
+        read.append((*coded, column.ordered or have_rank(given[name])))
     indices, found, shape, ordered = zip(*read, strict=True)
     names = None if source.array is not None else tuple(map(str, modes))
 

@@ -18,6 +18,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.cells import index_type
 from legendre.core.errors import InvalidFile, InvalidLabels, InvalidSetting
 from legendre.core.labels import Labels
+from legendre.core.level_values import have_rank
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_entry, read_layout, read_value
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
@@ -186,7 +187,8 @@ def _labelled(x: SparseTensor, names: Sequence[str] | None, levels: Sequence[Any
     read = [_level_file(given) if isinstance(given, (str, os.PathLike)) else given for given in levels or ()]
     shape = tuple(max(n, 0 if not read or read[k] is None else len(read[k])) for k, n in enumerate(x.shape))
     labels = Labels.read(shape, names, read or None)
-    return replace(x, shape=shape, names=labels.names, levels=labels.levels)
+    ranked = tuple(k for k, given in enumerate(read) if have_rank(given))
+    return replace(x, shape=shape, names=labels.names, levels=labels.levels, ranked=ranked)
 
 
 def _level_file(path: str | os.PathLike[str]) -> list[str]:

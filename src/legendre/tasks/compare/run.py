@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import adaptive
-from legendre.basis.basis import Basis, empty
-from legendre.basis.paper import B1, B2, B3
+from legendre.basis.basis import empty
 from legendre.core.arguments import entries, expect, is_whole
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
 from legendre.core.progress import Say, line, silent
 from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense, in_memory
-from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
+from legendre.fitting.arrange_levels import Unordered
 from legendre.fitting.decompose import decompose
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
 from legendre.tasks.compare.rows import (
@@ -37,16 +34,9 @@ from legendre.tasks.compare.rows import (
     masked,
     score,
 )
+from legendre.tasks.compare.sizes import FAMILIES, Family, checked_params, largest
 
 OURS = (UNIFORM, PAPER, ADAPTIVE)
-Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
-FAMILIES: dict[Family, Callable[[int], Basis]] = {
-    "B1 + B2(l) + B3(l)": lambda l: B1() | B2(l) | B3(l),  # noqa: E741 - the paper's name
-    "B3(l)": lambda l: B3(l),  # noqa: E741 - the paper's name
-}
-"""The two families of the paper's experiments: of faces, and of MNIST."""
-STEPS, SHARE, ENOUGH = 5, 4, 5000
-"""The default numbers of parameters: at most 5 of them, none above a quarter of the cells, none above 5000."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +50,7 @@ class Comparison:
     family: Family  # which of the paper's bases
     effort: Effort  # when the peers stop
     keep: Callable[[Row, FloatArray], None] = lambda _row, _Q: None  # is given every reconstruction
+    unordered: Unordered = None  # modes whose levels are arranged before a basis grows, as in `decompose`
 
     @classmethod
     def of(
@@ -87,7 +78,7 @@ class Comparison:
         if not is_whole(seeds, 1):
             raise InvalidSetting(f"seeds must be an integer >= 1, got {seeds!r}.")
         methods = (*OURS, *_checked_peers(peers, self.support))
-        return self.jobs(_checked_params(params, self.data), int(seeds), methods)
+        return self.jobs(checked_params(params, self.data), int(seeds), methods)
 
     def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
         """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
@@ -132,10 +123,11 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
             start = time.perf_counter()
-            fit = decompose(self.data, basis)
+            fit = decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
             seconds = time.perf_counter() - start
         if modes := ", ".join(map(str, fit.arrangement)):
-            note = f"levels of {modes} arranged by the data: {fit.arrangement_bits:.0f} bits beside the parameters"
+            how = "as given" if isinstance(self.unordered, Mapping) else "by the data"
+            note = f"levels of {modes} arranged {how}: {fit.arrangement_bits:.0f} bits beside the parameters"
         done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
         return self._scored(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
 
@@ -173,6 +165,7 @@ def compare(
     params: Sequence[int] | None = None,
     *,
     support: str = "all",
+    unordered: Unordered = None,
     peers: Sequence[str] | None = None,
     seeds: int = 3,
     effort: Effort | None = None,
@@ -193,6 +186,9 @@ def compare(
     support
         ``"all"`` or ``"nonzero"``. With the latter ours knows which cells are 0, so each peer then has a second row,
         multiplied by the same mask.
+    unordered
+        Modes whose levels have no order, as in `decompose`, for the rows of ``adaptive(n)``, whose notes then say so;
+        the paper's bases keep the order of X, and the peers do not depend on it.
     peers
         Names of peers, see `peers.PEERS`; by default all that start at random, ``()`` for none. One that is
         not installed is a row that says so.
@@ -221,70 +217,10 @@ def compare(
     >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
     [('adaptive', 5, 5), ('adaptive', 20, 20)]
     """
-    comparison = Comparison.of(X, support, effort=effort)
+    comparison = replace(Comparison.of(X, support, effort=effort), unordered=unordered)
     jobs = comparison.checked_jobs(params, seeds, peers)
     with line("compare", progress) as say:
         return [row for rows in comparison.rows(jobs, say) for row in rows]
-
-
-def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
-    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
-
-    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
-    size that of l = 1.
-
-    Examples
-    --------
-    >>> from legendre.data.dense import observe
-    >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
-    (6, 39)
-    """
-
-    def size(l: int) -> int:  # noqa: E741 - the paper's name
-        return len(FAMILIES[family](l).select(data))
-
-    slice_cells = math.prod(data.shape[:-1])
-    low, high = 0, 1
-    while high <= slice_cells and size(high) <= n_params:  # doubling: a huge l would list a huge basis
-        low, high = high, 2 * high
-    high = min(high, slice_cells + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) <= n_params else (low, middle)
-    return low, size(max(low, 1))
-
-
-def ladder(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the numbers of parameters of nonnegative CP of rank 1, 2, 4, 8, 16, as far as `SHARE` and `ENOUGH` allow.
-
-    >>> ladder((92, 112, 20))
-    (224, 448, 896, 1792, 3584)
-    >>> ladder((2, 3))
-    (1,)
-    """
-    one, cells = sum(shape), math.prod(shape)
-    most = min(cells // SHARE, max(ENOUGH, one))
-    return tuple(one << k for k in range(STEPS) if one << k <= most) or (max(1, most),)
-
-
-def _checked_params(params: Sequence[int] | None, data: Observation) -> tuple[int, ...]:
-    """Return the numbers of parameters, sorted."""
-    if params is None:
-        return ladder(data.shape)
-    listed = entries(params)
-    if listed is None:
-        raise InvalidSetting(f"params must be a list of numbers of parameters such as [100, 300], got {params!r}.")
-    for n in listed:
-        if not is_whole(n, 1):
-            raise InvalidSetting(f"params: {n!r} is not a number of parameters; give integers >= 1.")
-    if not listed:
-        raise InvalidSetting("params is empty; give at least one number of parameters.")
-    if (most := max(listed)) >= data.support.n_cells:
-        raise InvalidSetting(
-            f"params: {most} parameters are too many: the sample space has {data.support.n_cells} cells, so that "
-            f"{data.support.n_cells - 1} reproduce any X."
-        )
-    return tuple(sorted({int(n) for n in listed}))
 
 
 def _checked_peers(peers: Sequence[str] | None, support: str) -> tuple[str, ...]:

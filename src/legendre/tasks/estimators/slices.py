@@ -15,6 +15,7 @@ from legendre.core.errors import InvalidSamples, InvalidSetting
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dask.observation import is_dask
+from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import opened
 
 
@@ -27,15 +28,13 @@ class Slices:
     n: int
     names: list[str] | None = None  # of the columns of a data frame
     index: Any = None  # of the rows of a pandas data frame
-    labels: Labels | None = None  # of the modes of a slice, where X is a DataArray
+    labels: Labels | None = None  # of the modes of a slice, where X has some
 
     @classmethod
     def read(cls, X: Any, shape: Any) -> Slices:
         """Find samples and their shape, `shape` if it is given; nothing is computed, and no block is read."""
-        names, index, labels = None, None, None
-        if hasattr(X, "dims") and hasattr(X, "coords"):
-            X, origin = opened(X)
-            labels = None if origin.labels is None else origin.labels.part(range(1, len(origin.labels.shape)))
+        names, index = None, None
+        X, labels = _held(X)
         if hasattr(X, "columns") and hasattr(X, "to_numpy"):
             columns = list(X.columns)
             names = columns if all(isinstance(name, str) for name in columns) else None
@@ -104,6 +103,18 @@ class Slices:
                 "distribution up to its sum."
             )
         return dense.reshape(len(rows), *self.shape)
+
+
+def _held(X: Any) -> tuple[Any, Labels | None]:
+    """Take X out of an object with labels, and write lists of entries out; matrices in rows are read block by block."""
+    labels = None
+    if type(X).__name__ in ("DataArray", "Series", "SparseTensor"):
+        X, origin = opened(X)
+        labels = None if origin.labels is None else origin.labels.part(range(1, len(origin.labels.shape)))
+    if hasattr(X, "tocsr") and X.ndim == 2:
+        return X, labels
+    listed = as_sparse_tensor(X)
+    return (X if listed is None else listed.toarray()), labels
 
 
 def distributions(values: FloatArray, alpha: float) -> FloatArray:

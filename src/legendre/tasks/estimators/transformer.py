@@ -71,9 +71,9 @@ class LegendreTransformer(WithParams):
     Notes
     -----
     X may be an array in memory or on disk, a dask array, a data frame or a sparse matrix: it is read block by block,
-    and never held as a whole. A basis is grown on evenly spaced slices of a large X. The sum of a slice is no feature;
-    add it as a column where it matters. A slice of zeros says nothing: it is taken as an even one, theta = 0, and
-    has no weight in `fit`.
+    and never held as a whole. Sparse tensors of more modes and Series are written out. A basis is grown on evenly
+    spaced slices of a large X. The sum of a slice is no feature; add it as a column where it matters. A slice of zeros
+    says nothing: it is taken as an even one, theta = 0, and has no weight in `fit`.
 
     Examples
     --------
