@@ -138,7 +138,7 @@ cells of 300 digits instead of 1,797 take 0.4 s instead of 2.6, and KL of all is
 MOST_LEAVES = 1_000
 """Levels of a mode whose tree is arranged leaf by leaf (1 s); more are put on one axis, without a number for each pair
 (40,000 levels: 0.1 s, 140 MB). KL of 40 parameters on 4,043 aircraft by destination, on 8,000 levels of eight kinds:
-1.87, 2.69; the same axis, found from all pairs, 1.86, 2.69; the tree of 1,000 groups along it, 1 s more, 1.82, 2.63."""
+1.87, 2.69; the same axis, found from all pairs, 1.86, 2.69; the tree of 1,000 groups along it, 1 s more, 1.81, 2.62."""
 LARGEST_SLICES = 1 << 22  # cells of X, merged where it has more, by which levels are compared (32 MiB)
 COARSE_BOXES = 1 << 19  # cells that are scored in a round (50 ms); of a larger X the corners of as many boxes
 JOINED_BOXES = 4  # times fewer boxes at most when neighbouring intervals whose slices are alike have been joined
