@@ -89,6 +89,12 @@ def binary(order: int) -> ld.Decomposition:
     return ld.decompose(ld.from_coords(np.array([[0] * order, [1] * order]), [1.0, 2.0], [2] * order), "B1")
 
 
+def listed() -> ld.Decomposition:
+    """Fit on a list of cells of a large grid."""
+    X = ld.from_coords([[0, 0], [1, 1], [1, 0]], [1.0, 2.0, 3.0], [10**5] * 2)
+    return ld.decompose(X, [[1, 0]], support="nonzero")
+
+
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "tensor": (lambda: binary(31).tensor(), r"tensor: an array of 2.15e\+09 cells needs 64 GiB; .* Ask for log_prob"),
     "theta_tensor": (lambda: binary(31).theta_tensor(), "theta_tensor: an array .* needs 16 GiB; .* at the cells of"),
@@ -107,6 +113,32 @@ def test_answers_that_do_not_fit_are_refused_before_they_are_formed(name: str, m
     monkeypatch.setattr(memory, "free_memory", lambda: 8 * GIB)
     with pytest.raises(ld.errors.TooLarge, match=text):
         ask()
+
+
+@pytest.mark.parametrize("basis", ["interactions(1)", "interactions(2)"])
+def test_a_fisher_matrix_of_too_many_parameters_is_refused_before_it_is_formed(
+    basis: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the engine: a product over modes, cliques, a grid, a list of cells; 298 GiB were asked of NumPy."""
+    places = np.arange(100_000)
+    product = ld.decompose(ld.from_coords(np.c_[places, places], np.ones(100_000), (100_000,) * 2), "interactions(1)")
+    with pytest.raises(
+        ld.errors.InvalidQuery, match=r"^fisher\(\) needs a Fisher matrix of 199,998 x 199,998; at most 10,000 par"
+    ):
+        product.fisher()
+    rng = np.random.default_rng(0)
+    chain = ld.decompose(ld.from_rows(rng.integers(0, 2, (500, 40)), levels=2), ld.boltzmann([(0, 1)]))
+    grid = ld.decompose(rng.random((3, 4, 5)), basis)
+    on_a_list = listed()
+    monkeypatch.setattr(limits, "LARGEST_MATRIX", 0)
+    for fit in (chain, grid, on_a_list):
+        with pytest.raises(ld.errors.InvalidQuery, match=f"Fisher matrix of {fit.n_params} x .*; at most 0 parameters"):
+            fit.fisher()
+    monkeypatch.setattr(limits, "LARGEST_MATRIX", 10_000)
+    monkeypatch.setattr(memory, "NO_QUESTION", 0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 8.0)
+    with pytest.raises(ld.errors.TooLarge, match=r"fisher\(\) needs a Fisher matrix; one of .* cells needs .* eta"):
+        chain.fisher()
 
 
 def test_a_base_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
