@@ -276,7 +276,7 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recipe=repr(plan.recipe),
         data=data,
         origin=data.origin,
-        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched),
+        _refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched),
     )
 
 

@@ -116,7 +116,7 @@ class Decomposition(Refits):
     recipe: str
     data: Observation | None = None
     path: Sequence[Round] = ()
-    refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
+    _refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
