@@ -255,6 +255,19 @@ def test_a_truncated_npy_file(
     assert f"cannot read {tensor}" in err
 
 
+@pytest.mark.parametrize(("written", "named"), [("utf-16", "UTF-16"), ("latin1", "LATIN1")])
+def test_a_text_file_that_is_not_utf_8_is_told_how_it_becomes_that(
+    written: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("town,year\nÖrebro,1\nMalmö,2\n", encoding=written)
+    code, _, err = run(monkeypatch, capsys, "fit", path, "-b", "B1", "-o", tmp_path / "fit.npz")
+    assert code == 2
+    assert "it is not UTF-8 text. Save it as UTF-8, or convert it: " in " ".join(err.split())
+    assert f"iconv -f {named} -t UTF-8 rows.csv > utf8_rows.csv" in " ".join(err.split())
+    assert "codec" not in err
+
+
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(
     tensor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

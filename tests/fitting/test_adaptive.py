@@ -446,6 +446,11 @@ def test_a_candidate_is_worth_what_it_gains_beside_the_basis() -> None:
         (lambda: ld.decompose([[1, 2]], ld.adaptive(1)).at(1.0), r"at\(1\.0\): the path has 0 to 1"),  # type: ignore[arg-type]
         (lambda: ld.adaptive("bica"), r"unknown criterion 'bica'; did you mean 'bic'\?"),  # type: ignore[arg-type]
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2) | ld.B1()), r"adaptive\(\.\.\.\) stands alone"),
+        (
+            lambda: ld.plan(np.ones((3, 3)), ld.adaptive(5)),
+            r"^plan: adaptive\(5\) is chosen by the data, .* fit\.basis",
+        ),
+        (lambda: ld.plan(np.ones((3, 3)), "boxes(5)"), r"^plan: boxes\(5\) is chosen by the data, .* fit\.basis\)\.$"),
         (lambda: ld.decompose(np.ones((3, 3)), ld.adaptive(2, start="B1")), r"the start already has 4 parameters"),
         (lambda: ld.decompose([[0.5, 1.0]], ld.adaptive("bic")), r"needs counts"),
         (lambda: ld.decompose([[1.0, 2.0]], "B1").at(1), r"was not grown"),

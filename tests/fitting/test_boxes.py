@@ -483,9 +483,8 @@ def test_every_box_that_a_criterion_keeps_pays(criterion: Any, start: str) -> No
         n, own = x.sum(), 0 if start == "empty" else 11
         price = 2.0 if criterion == "aic" else np.log(n) + 2.0 * np.log(21 * 28)
         assert fit.n_params > own
-        assert fit.refit is not None
         for i in range(own, fit.n_params):
-            without = fit.refit(np.delete(np.arange(fit.n_params), i))
+            without = fit.refitted(np.delete(np.arange(fit.n_params), i))
             assert 2.0 * n * (without.kl - fit.kl) > 0.999 * price
         assert [step.n_params for step in fit.path] == sorted(step.n_params for step in fit.path)
         assert fit.path[-1].kl == fit.kl
@@ -513,3 +512,11 @@ def test_a_box_that_others_explain_is_dropped() -> None:
     left = paying(Growing.of(ground, boxes), least, own=0)
     assert left.boxes.rows.tolist() == [[0, 0, 4, 4], [4, 4, 8, 8]]
     assert len(paying(Growing.of(ground, boxes), least, own=1).boxes) == 3
+
+
+def test_boxes_on_a_large_list_name_bases_that_take_it() -> None:
+    """The sentence used to name decompose, which had been called."""
+    X = ld.from_coords([[0, 0], [1, 5]], [1.0, 2.0], (10**5, 10**5))
+    with pytest.raises(ld.errors.InvalidTensor, match=r"adaptive\(n\) and bases that you name take it as it is\.$"):
+        ld.decompose(X, ld.boxes(3))
+    assert ld.decompose(X, ld.adaptive(1)).n_params == 1

@@ -42,17 +42,22 @@ def order_100() -> Any:
     return ld.decompose(ld.from_rows(rows), ld.interactions([(k, k + 1) for k in range(99)]))
 
 
-def smoothed() -> Any:
+def smoothed(**settings: Any) -> Any:
     x = np.linspace(0, 3, 6)
     X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
     X[[0, 2, 4], [1, 5, 3]] = NAN
-    return ld.smooth(X, folds=3)
+    return ld.smooth(X, folds=3, **settings)
 
 
 def unfinished() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)
         return ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, max_iter=2)
+
+
+def without_a_step() -> Any:
+    with pytest.warns(ld.ConvergenceWarning):
+        return ld.decompose(COUNTS, ld.interactions(2), solver="gradient", max_iter=0)
 
 
 RESULTS: dict[str, Callable[[], Any]] = {
@@ -79,6 +84,15 @@ RESULTS: dict[str, Callable[[], Any]] = {
         ld.decompose(COUNTS, "B1"), ld.decompose(COUNTS, ld.interactions(2))
     ),
 }
+RESULTS["decomposition_to_three_digits"] = lambda: ld.decompose(
+    np.random.default_rng(0).gamma(1.0, size=(5, 6, 4)), ld.interactions(2), tol=1e-3
+)
+RESULTS["decomposition_of_a_part"] = lambda: ld.decompose(
+    np.where(np.eye(4) > 0, NAN, 1.0 + np.arange(4.0)), "B1 + B2(3)"
+)
+RESULTS["decomposition_unfinished"] = without_a_step
+RESULTS["smoothed_to_two_digits"] = lambda: smoothed(tol=1e-2)
+RESULTS["balanced_to_two_digits"] = lambda: ld.balance(np.arange(1.0, 13.0).reshape(3, 4) ** 2, tol=1e-2)
 KINDS = ("decomposition", "balanced", "completion", "smoothed", "hidden")
 FITS = [name for name in RESULTS if name.startswith(KINDS)]
 
@@ -245,6 +259,25 @@ FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
     "no_probabilities": ("decomposition", {"eta_hat": np.full(6, 7.0)}, r"eta_hat holds numbers that are no probabil"),
     "negative_rank": ("decomposition", {"rank": -5}, r"rank is -5"),
     "large_rank": ("decomposition", {"rank": 7}, r"the rank is 7 of 6 parameters"),
+    "small_rank": ("decomposition", {"rank": 3}, r"the rank is 3 of 6 parameters, of which 6 are independent"),
+    "small_rank_of_a_part": ("decomposition_of_a_part", {"rank": 1}, r"is 1 of \d+ parameters, of which \d+ are indep"),
+    "no_gap": (
+        "decomposition_to_three_digits",
+        {"gap": 0.0},
+        r"the gap is 0, but at its theta KL lies above its minimum by .*e-\d+ or more",
+    ),
+    "nan_gap": ("decomposition", {"gap": NAN}, r"the gap is nan"),
+    "no_gap_of_balancing": ("balanced_to_two_digits", {"gap": 0.0}, r"the gap is 0, but at its theta KL lies above"),
+    "tol_below_the_residual": (
+        "decomposition", {"tol": 1e-30}, r"is CONVERGED, but max\|eta - eta_hat\| at its theta is .*, above tol = 1e-30"
+    ),
+    "nan_tol": ("decomposition", {"tol": NAN}, r"tol is nan"),
+    "nan_kl": ("decomposition", {"kl": NAN}, r"kl is nan, where theta and eta_hat leave 0 to "),
+    "large_kl": ("decomposition", {"kl": 50.0}, r"kl is 50, where theta and eta_hat leave 0 to 1\.\d+"),
+    "small_kl": ("decomposition_unfinished", {"kl": 0.0}, r"kl is 0, where theta and eta_hat leave 0\.\d+ to \d"),
+    "recession_of_a_converged_fit": (
+        "decomposition", {"recession": np.ones(6)}, r"runs to infinity along its recession, but no cells vanish"
+    ),
     "broken_shape": ("decomposition", {"shape": np.array([2.5, 2, 2])}, r"'shape' has dtype float64"),
     "huge_shape": ("decomposition", {"shape": np.full(3, 10**9)}, r"eta and psi are not those of theta"),
     "infinite_psi": ("decomposition", {"psi": np.inf}, r"psi is inf"),
@@ -278,6 +311,7 @@ FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
     "negative_scores": ("cross_validation", {"scores.rmse": np.array([-1.0, 1.0])}, r"errors or numbers of cells that"),
     "other_means": ("smoothed", {"means": np.ones((6, 6))}, r"means or values that cannot be"),
     "other_theta_of_smoothing": ("smoothed", {"theta": np.ones(35)}, r"the gradient at its theta is"),
+    "no_gap_of_smoothing": ("smoothed_to_two_digits", {"gap": 0.0}, r"the gap is 0, where the gradient gives 0\.000"),
     "other_terms": ("smoothed", {"terms": np.full(8, "0")}, r"the variances are not those of the terms"),
     "other_runs": ("hidden", {"run0.residual": 1.0, "run1.residual": 1.0}, r"the gradient of run \d is"),
     "many_runs": ("hidden", {"n_runs": 10**12}, r"n_runs is 1000000000000, in a file of \d+ arrays"),
@@ -298,6 +332,19 @@ def test_what_a_file_says_is_compared_with_what_follows_from_it(name: str, tmp_p
     made(kind).save(tmp_path / "result.npz")
     with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*result\.npz: a saved .*" + message):
         ld.load(rewritten(tmp_path / "result.npz", **changes))
+
+
+def test_a_gap_is_refused_below_what_a_step_gains(tmp_path: Path) -> None:
+    """The file may claim any bound that is true, and none that is a small part of the true excess."""
+    fit = made("decomposition_to_three_digits")
+    best = ld.decompose(np.random.default_rng(0).gamma(1.0, size=(5, 6, 4)), ld.interactions(2), tol=1e-13)
+    excess = ld.dual.kl(best.tensor(), fit.tensor())
+    assert 0 < excess < fit.gap
+    fit.save(tmp_path / "result.npz")
+    for claimed in (excess * (1 + 1e-6), 2 * excess, math.inf):
+        assert ld.load(rewritten(tmp_path / "result.npz", gap=claimed)).newton_gap == claimed
+    with pytest.raises(ld.errors.InvalidFile, match="KL lies above its minimum by"):
+        ld.load(rewritten(tmp_path / "result.npz", gap=0.3 * excess))
 
 
 def test_a_number_that_nothing_else_depends_on_is_in_the_checksum(tmp_path: Path) -> None:

@@ -338,6 +338,55 @@ def test_a_solver_of_ones_own_is_checked_whole_before_X_is_read() -> None:
         ld.decompose(SOME, "B1", solver=ld.solvers.Natural)  # type: ignore[arg-type]
 
 
+class NoStep(Solver):
+    def start(self, target: Target, theta: FloatArray) -> State:
+        return State(target.at(theta))
+
+
+class NoArguments(Careful):
+    def start(self) -> State:  # type: ignore[override]
+        raise AssertionError
+
+
+class OneMore(Careful):
+    def advance(self, target: Target, state: State, rate: float) -> State | None:  # type: ignore[override]
+        raise AssertionError((target, state, rate))
+
+
+class AnyArguments(Careful):
+    def advance(self, *arguments: Any) -> State | None:
+        return super().advance(*arguments)
+
+
+class Nothing(Solver): ...
+
+
+UNFINISHED: list[tuple[type[Any], str]] = [
+    (Nothing, r"^the solver Nothing lacks start, advance \(or .* has a default for all but start and advance\.$"),
+    (NoStep, r"^the solver NoStep lacks advance \(or .* Derive it from legendre\.solvers\.Solver"),
+    (
+        NoArguments,
+        r"^the solver NoArguments defines start\(\), which is called as start\(target, theta\): too many positional "
+        r"arguments\. Define it with these arguments, as legendre\.solvers\.Solver does\.$",
+    ),
+    (
+        OneMore,
+        r"OneMore defines advance\(target, state, rate\), .*: missing a required argument: 'rate'\. Define it with",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), UNFINISHED, ids=[kind.__name__ for kind, _ in UNFINISHED])
+def test_a_solver_without_a_step_or_with_other_arguments_is_refused_at_once(kind: type[Any], text: str) -> None:
+    """The methods that the base of solvers only describes return None, which ended in an AttributeError."""
+    with pytest.raises(ld.errors.InvalidSetting, match=text):
+        ld.decompose("no tensor at all", "B1", solver=kind())
+
+
+def test_a_solver_may_take_any_arguments() -> None:
+    assert ld.decompose(SOME, "B1", solver=AnyArguments(), max_iter=5000).converged
+
+
 def test_the_check_of_a_solver_knows_every_property_that_one_has() -> None:
     """What the loop reads of a solver is asked for beforehand, or a fit that stalls ends in an AttributeError."""
     assert set(PROPERTIES) == {name for name in Solver.__annotations__ if not name.startswith("_")}

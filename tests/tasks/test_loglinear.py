@@ -567,3 +567,19 @@ def test_criteria_of_tied_models_at_the_boundary_count_tied_parameters() -> None
     assert model.fit.status is ld.Status.AT_BOUNDARY
     assert model.inference.rank == 7
     assert model.inference.fit.rank == 4
+
+
+@pytest.mark.parametrize("value", [-np.inf, -800.0])
+def test_an_offset_that_leaves_counts_no_probability_is_named(value: float) -> None:
+    table, offset = ld.table([[3, 4], [5, 6]], names=["a", "b"]), np.array([[0.0, value], [0.0, 0.0]])
+    text = rf"^offset\[0, 1\] = {value}: exp\(offset\) is 0, where the table counts 4\. Leave the cell out by support="
+    with pytest.raises(ld.errors.InvalidSupport, match=text):
+        ld.loglinear(table, "~ a + b", offset=offset)
+    kept = ld.loglinear(table, "~ a + b", offset=offset, support=offset > -1)
+    assert kept.fit.converged
+
+
+def test_a_large_table_without_names_is_told_where_names_come_from() -> None:
+    X = ld.from_coords([[0, 0], [1, 5]], [1, 2], (10**5, 10**5))
+    with pytest.raises(ld.errors.InvalidTensor, match=r"10,000,000,000 cells, .* have no names\. Count .*from_rows"):
+        ld.loglinear(X, "~ a + b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,11 +129,22 @@ def _lines(path: Path) -> Lines:
                         f"{path}: line {reader.line_num} has {len(fields)} fields, the first has {len(lines[0][1])}."
                     )
                 lines.append((reader.line_num, fields))
-    except (OSError, UnicodeDecodeError, csv.Error) as problem:
+    except UnicodeDecodeError:
+        raise InvalidFile(
+            f"cannot read {path}: it is not UTF-8 text. Save it as UTF-8, or convert it: "
+            f"iconv -f {_probably(path)} -t UTF-8 {path.name} > utf8_{path.name}"
+        ) from None
+    except (OSError, csv.Error) as problem:
         raise InvalidFile(f"cannot read {path}: {problem}.") from None
     if not lines:
         raise InvalidFile(f"{path} is empty.")
     return lines
+
+
+def _probably(path: Path) -> str:
+    """Guess what the text of a file is written in: UTF-16 has a mark at its beginning."""
+    with path.open("rb") as stream:
+        return "UTF-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "LATIN1"
 
 
 def _is_header(fields: list[str]) -> bool:

@@ -19,9 +19,9 @@ from legendre.core.types import AnyArray
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], example: str = "fit.npz") -> Iterator[IO[bytes]]:
     """Write a new file beside `path` and put it in its place at the end: a failure leaves the old file as it was."""
-    temporary, target, mode, handle = _beside(path)
+    temporary, target, mode, handle = _beside(path, example)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -38,12 +38,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             temporary.unlink(missing_ok=True)
 
 
-def _beside(path: str | os.PathLike[str]) -> tuple[Path, Path, int | None, int]:
+def _beside(path: str | os.PathLike[str], example: str) -> tuple[Path, Path, int | None, int]:
     """Open a new file beside `path`: return its path, the file it will replace, that file's mode, and a handle."""
     target = Path(os.path.realpath(path))  # a link stays a link
     try:
         if target.is_dir():
-            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / 'fit.npz'}.")
+            raise InvalidFile(f"cannot write {path}: it is a directory. Give a file name, e.g. {target / example}.")
         mode = target.stat().st_mode if target.exists() else None
         if mode is not None and not stat.S_ISREG(mode):
             raise InvalidFile(f"cannot write {path}: it is not an ordinary file.")
@@ -54,9 +54,9 @@ def _beside(path: str | os.PathLike[str]) -> tuple[Path, Path, int | None, int]:
         raise InvalidFile(f"cannot write {path}: {said}. Choose a folder you may write to.") from None
 
 
-def check_writable(path: str | os.PathLike[str]) -> None:
-    """Refuse now what `replacing` would refuse later."""
-    temporary, _, _, handle = _beside(path)
+def check_writable(path: str | os.PathLike[str], example: str = "fit.npz") -> None:
+    """Refuse now what `replacing` would refuse later; `example` is a name for the file where `path` is a folder."""
+    temporary, _, _, handle = _beside(path, example)
     try:
         os.close(handle)
         temporary.unlink()

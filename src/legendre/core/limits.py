@@ -21,7 +21,6 @@ CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have th
 CLIQUES_CARRY = 16  # cells through which a parameter is carried in the time of one cell of a message (Fisher matrix)
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
 QUICK_ELIMINATION_FROM = 256  # modes from which the search for an elimination order gives up early on tables too large
-LARGEST_ANSWER = 1 << 27  # cells of a table that a question to a fit on cliques may ask for (1 GiB)
 LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets of modes (128 MiB)
 LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tabulated; longer modes are searched
 # --- Which engine ----------------------------------------------------------------------------------------------------
@@ -108,6 +107,10 @@ tasks that were given a sparse or a distributed X."""
 LARGEST_CHECK = 1 << 25
 """Additions of the one sweep, in NumPy, by which `load` checks the certificate of a fit (half a second); the file of a
 larger fit is checked for all but that eta and psi are those of its theta."""
+RANK_CHECK = 100  # parameters up to which `load` counts anew how many are independent
+GAP_STEPS, GAP_SHARE = 20, 100
+"""Steps of conjugate gradients by which `load` checks a gap, and how many evaluations of a model have to fit into the
+time of `LARGEST_CHECK` for each of them."""
 LARGEST_REPEATED = 1 << 28  # cells of a broadcast view, which is not held in memory, that are read one by one
 MOST_SETS = 1 << 17  # sets of modes that a basis of interactions goes through one by one (10 seconds)
 MOST_LISTED = 1 << 33  # cells of a basis that lists every one of them

@@ -253,13 +253,13 @@ def _whole_numbers(values: AnyArray) -> bool:
     return bool((values == np.rint(values)).all())
 
 
-def in_memory(data: Observation, task: str) -> Dense:
-    """Return X as an array for a task that needs every cell; refuse a grid that is too large for that."""
+def in_memory(data: Observation, task: str, instead: str = "decompose takes it as it is") -> Dense:
+    """Return X as an array for a task that needs every cell; refuse a grid that is too large, and say what takes it."""
     if (dense := data.here()) is not None:
         return dense if dense.origin is data.origin else replace(dense, origin=data.origin)
     raise InvalidTensor(
         f"{task} needs every cell of X in memory, but X is {data.kind} of shape {data.shape}, which "
-        f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; decompose takes it as it is."
+        f"{beyond_memory(data.shape)}. Sum modes out or merge levels first; {instead}."
     )
 
 

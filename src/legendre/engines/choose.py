@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from legendre.core import limits
+from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.junction import JunctionEngine
@@ -48,6 +49,19 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
     way_out = f"Up to {limits.LARGEST_MATRIX:,} parameters on a full grid do without that grid."
     check_room(space.n_cells, 8 * limits.GRID_ARRAYS, f"a fit of {k:,} parameters on a merged grid", way_out)
     return DenseEngine(model)
+
+
+def check_fisher(n_params: int, what: str, instead: str) -> None:
+    """Refuse a question that needs the Fisher matrix of too many parameters, before anything is formed.
+
+    `what` begins the sentence, with a verb, as "standard errors need"; `instead` says what has no such limit.
+    """
+    if n_params > limits.LARGEST_MATRIX:
+        raise InvalidQuery(
+            f"{what} a Fisher matrix of {n_params:,} x {n_params:,}; at most {limits.LARGEST_MATRIX:,} parameters are "
+            f"allowed. {instead}"
+        )
+    check_room(n_params * n_params, 8, f"{what} a Fisher matrix; one", instead)
 
 
 def _numpy_cells(longest: int) -> int:

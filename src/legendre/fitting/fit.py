@@ -271,7 +271,7 @@ def _result(plan: Plan, outcome: Outcome) -> Decomposition:
         recipe=repr(plan.recipe),
         data=data,
         origin=data.origin,
-        refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched, problem.merged.boxes),
+        _refit=partial(_refit, data, problem.model.terms, plan.settings.unwatched, problem.merged.boxes),
     )
 
 

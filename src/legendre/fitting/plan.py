@@ -12,7 +12,7 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
 from legendre.core.cached import cached_property
-from legendre.core.errors import InvalidSetting
+from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.memory import size_name
 from legendre.core.sums.quotient import BoxTotals
@@ -185,6 +185,11 @@ def plan(
     one step: a Fisher matrix of 1.2 MiB, 2.1e+07 flops to factor
     """
     settings, recipe = Settings.read(solver, tol), as_basis(basis)
+    if recipe.grows:
+        raise InvalidBasis(
+            f"plan: {recipe!r} is chosen by the data, round by round, so that nothing can be planned before. "
+            "Plan for a basis of your own, or for the cells of a fit: plan(X, fit.basis)."
+        )
     data = read(X, support, base, rankings=recipe.rankings, names=names, levels=levels)
     return plan_on(data, recipe, settings)
 

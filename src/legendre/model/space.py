@@ -8,7 +8,6 @@ any size. All sums over cells go through the space.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -96,12 +95,13 @@ class _Boxes:
 
     def _below_on_axes(self, vector: FloatArray) -> FloatArray:
         """Do the same where every cell of B lies on an axis, as a sum over modes: two passes in place of one a mode."""
-        parts = [np.zeros(n) for n in self.quotient.merged_shape]
-        for part, column in zip(parts, self.positions.T, strict=True):
+        out, size = np.zeros(self.n_cells), 1  # the last mode first, so that whole rows are added; level 0 is there
+        for n, column in zip(self.quotient.merged_shape[::-1], self.positions.T[::-1], strict=True):
+            part, rows = np.zeros(n), out[: size * n].reshape(n, size)
             part[column[column > 0]] = vector[column > 0]
-        # the last mode first, so that whole rows are added
-        flat = reduce(lambda rest, part: np.add.outer(np.cumsum(part), rest).reshape(-1), reversed(parts), np.zeros(1))
-        return np.asarray(flat).reshape(self.quotient.merged_shape)
+            np.add(np.cumsum(part)[1:, None], rows[0], out=rows[1:])
+            size *= n
+        return out.reshape(self.quotient.merged_shape)
 
     def above(self, masses: FloatArray) -> FloatArray:
         """Sum what merged cells hold at or above each cell of B, and add up what is tied."""

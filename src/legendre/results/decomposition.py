@@ -18,7 +18,7 @@ from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.cliques.face import parts_of
 from legendre.results import file_format, summary
 from legendre.results import tensor as tensors
@@ -116,7 +116,7 @@ class Decomposition(Refits):
     recipe: str
     data: Observation | None = None
     path: Sequence[Round] = ()
-    refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
+    _refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
     ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
     stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
@@ -269,6 +269,7 @@ class Decomposition(Refits):
 
     def fisher(self) -> FloatArray:
         """Return the Fisher information matrix G on B, eq. (5)."""
+        check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
         engine = engine_for(self.model.on_face(self.alive))
         return engine.fisher(engine.at(self.theta))
 

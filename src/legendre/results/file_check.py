@@ -23,26 +23,39 @@ from legendre.results.file_face import unpack_face
 from legendre.results.file_format import Archive
 from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
 from legendre.results.growth_path import read_rounds
+from legendre.results.least_excess import excess_at_least, excess_of_events
+from legendre.solvers.before.rank import independent, rank_of
 from legendre.solvers.status import Status
+
+SHARE = 1e-9  # by which two orders of summation may differ
+
+
+def _sweeps(model: Model, alive: BoolArray | None) -> float:
+    """How many evaluations of the model (on its face), in NumPy, may be made of it in about half a second."""
+    space = model.space
+    if space.form == "list":
+        return limits.FEW_PAIRS / max(1, space.n_cells * model.n_params)
+    if model.on_face(alive).space.form != "grid":
+        return limits.LARGEST_CHECK / max(1, space.additions)
+    if model.one_body:  # no grid is swept
+        return max(1.0, limits.LARGEST_CHECK / sum(space.quotient.merged_shape))
+    return limits.LARGEST_CHECK / (space.n_cells * len(space.quotient.shape))
+
+
+def _engine(model: Model, alive: BoolArray | None) -> Engine:
+    """Choose an engine for the model (on its face) for which nothing is compiled."""
+    on_face = model.on_face(alive)
+    grid = on_face.space.form == "grid" and not on_face.one_body
+    engine: Engine = ReferenceEngine(on_face.untied) if grid else engine_for(on_face.untied)
+    return engine if on_face.ties is None else TiedEngine(on_face, engine)
 
 
 def evaluated(model: Model, theta: FloatArray, alive: BoolArray | None) -> Point | None:
     """Evaluate the model (on its face) at theta, without compiling anything; ``None`` where that takes seconds."""
-    space = model.space
-    if space.form == "list":
-        affordable = space.n_cells * model.n_params <= limits.FEW_PAIRS
-    elif model.on_face(alive).space.form == "grid":
-        affordable = model.one_body or space.n_cells * len(space.quotient.shape) <= limits.LARGEST_CHECK
-    else:
-        affordable = space.additions <= limits.LARGEST_CHECK
-    if not affordable:
+    if _sweeps(model, alive) < 1.0:
         return None
-    on_face = model.on_face(alive)
-    grid = on_face.space.form == "grid" and not on_face.one_body
-    engine: Engine = ReferenceEngine(on_face.untied) if grid else engine_for(on_face.untied)
-    engine = engine if on_face.ties is None else TiedEngine(on_face, engine)
     with np.errstate(all="ignore"):  # theta of a file may be anything
-        return engine.at(theta)
+        return _engine(model, alive).at(theta)
 
 
 def check_point(arrays: Archive, model: Model, point: Point, alive: BoolArray | None = None) -> Point:
@@ -59,14 +72,70 @@ def check_point(arrays: Archive, model: Model, point: Point, alive: BoolArray | 
 
 
 def check_certificate(
-    arrays: Archive, model: Model, again: Point, eta_hat: FloatArray, status: Status, tol: float
+    arrays: Archive, model: Model, point: Point, again: Point, eta_hat: FloatArray, status: Status
 ) -> None:
-    """Refuse a status that says converged where max|eta - eta_hat| is above tol by more than rounding."""
-    residual = float(np.abs(again.eta - eta_hat).max(initial=0.0))
-    if status.converged and not residual <= tol + rounding(model, again):
-        raise arrays.unfit(
-            f"the status is {status.name}, but max|eta - eta_hat| at its theta is {residual:.2g}, above tol = {tol:g}"
-        )
+    """Refuse a status that says converged where max|eta - eta_hat| is above tol.
+
+    Of eta in the file it is compared as it is, of eta that was computed anew (`again`) up to rounding.
+    """
+    tol = arrays.number("tol")
+    if not tol >= 0.0:
+        raise arrays.unfit(f"tol is {tol:g}")
+    stored = 0.0 if "eta" in arrays else rounding(model, point)  # the first files did not have it
+    for eta, known in ((point.eta, stored), (again.eta, rounding(model, again))):
+        residual = float(np.abs(eta - eta_hat).max(initial=0.0))
+        if status.converged and not residual <= tol + known:
+            where = f"max|eta - eta_hat| at its theta is {residual:.2g}, above tol = {tol:g}"
+            raise arrays.unfit(f"the status is {status.name}, but {where}")
+
+
+def check_gap(arrays: Archive, model: Model, again: Point, eta_hat: FloatArray, alive: BoolArray | None) -> float:
+    """Refuse a bound of KL(P, Q) above its minimum that is below what is proved to lie above it, which is returned."""
+    gap, gradient, known = arrays.number("gap"), again.eta - eta_hat, rounding(model, again)
+    least = excess_of_events(model, gradient, known)
+    steps = int(min(limits.GAP_STEPS, model.n_params, _sweeps(model, alive) / limits.GAP_SHARE))
+    if least > 0.0 and steps and again.cache is not None:
+        least = max(least, excess_at_least(_engine(model, alive), again, gradient, known, steps))
+    if not gap >= least:
+        raise arrays.unfit(f"the gap is {gap:.2g}, but at its theta KL lies above its minimum by {least:.2g} or more")
+    return least
+
+
+def check_kl(arrays: Archive, model: Model, point: Point, eta_hat: FloatArray, least: float) -> None:
+    """Refuse a KL(P, Q) that no X with these expectations has, or one that is nearer to its minimum than `least`.
+
+    It is ``psi - theta . eta_hat`` less the entropy of P, which X alone tells; without a base measure that is 0 or
+    more.
+    """
+    kl, terms = arrays.number("kl"), point.theta * eta_hat
+    most = point.psi - float(terms.sum()) if model.base is None else math.inf
+    slack = SHARE * (1.0 + abs(point.psi) + float(np.abs(terms).sum()))
+    if not math.isfinite(kl) or not least - slack <= kl <= most + slack:
+        raise arrays.unfit(f"kl is {kl:g}, where theta and eta_hat leave {least:.2g} to {most:.4g}")
+
+
+def check_rank(arrays: Archive, model: Model) -> None:
+    """Refuse a number of independent parameters that is not that of the model on its face, or cannot be."""
+    rank, bound, k = (
+        arrays.whole("rank"),
+        "rank_is_bound" in arrays and bool(arrays.whole("rank_is_bound")),
+        model.n_params,
+    )
+    most, exact = k, model.plain
+    if not exact and model.ties is None and k <= limits.RANK_CHECK and _sweeps(model, None) >= 1.0:
+        found = rank_of(model, independent(model))
+        most, exact = found.n, found.exact
+    if rank > k or (exact and (rank < most or (rank > most and not bound))):
+        counted = f", of which {most} are independent" if most < k or rank < k else ""
+        raise arrays.unfit(f"the rank is {rank} of {k} parameters{counted}")
+
+
+def check_recession(arrays: Archive, model: Model, alive: BoolArray | None) -> FloatArray:
+    """Refuse a direction in which cells vanish where none do."""
+    recession = arrays.floats("recession", model.n_params)
+    if alive is None and recession.any():
+        raise arrays.unfit("theta runs to infinity along its recession, but no cells vanish")
+    return recession
 
 
 def check_face(arrays: Archive, model: Model, alive: BoolArray | None, status: Status) -> None:
@@ -83,11 +152,12 @@ def check_face(arrays: Archive, model: Model, alive: BoolArray | None, status: S
 def read_fit(arrays: Archive, model: Model, alive: BoolArray | None, status: Status) -> tuple[Point, FloatArray]:
     """Read the member of a model that a fit found and the expectations that it should have, and check both."""
     check_face(arrays, model, alive, status)
-    if (rank := arrays.whole("rank")) > model.n_params:
-        raise arrays.unfit(f"the rank is {rank} of {model.n_params} parameters")
     eta_hat, point = unpack_eta(arrays, "eta_hat", model), unpack_point(arrays, model, alive)
     again = check_point(arrays, model, point, alive)
-    check_certificate(arrays, model, again, eta_hat, status, arrays.number("tol"))
+    check_rank(arrays, model.on_face(alive))
+    check_certificate(arrays, model, point, again, eta_hat, status)
+    least = check_gap(arrays, model, again, eta_hat, alive)
+    check_kl(arrays, model, point, eta_hat, least)
     return point, eta_hat
 
 
@@ -109,10 +179,11 @@ def fit_fields(arrays: Archive, status: Status) -> dict[str, Any]:
         "path": path,
     }
     found["origin"] = unpack_origin(arrays, model.support.shape)
-    return found | {"recession": arrays.floats("recession", model.n_params), "total": arrays.total(), "stored": stored}
+    recession = check_recession(arrays, model, alive)
+    return found | {"recession": recession, "total": arrays.total(), "stored": stored}
 
 
-def same(one: float, other: float, share: float = 1e-9) -> bool:
+def same(one: float, other: float, share: float = SHARE) -> bool:
     """Whether two numbers are the same up to a share of them, which two orders of summation may differ by."""
     if math.isnan(one) or math.isnan(other) or math.isinf(one) or math.isinf(other):
         return one == other or (math.isnan(one) and math.isnan(other))

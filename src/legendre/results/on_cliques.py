@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core import limits
 from legendre.core.cached import cached_property
 from legendre.core.cells import find, unique_cells
 from legendre.core.errors import InvalidQuery
@@ -17,11 +16,11 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.face import Part, given, on_grid, with_parts
-from legendre.model.cliques.graph import cliques_of
+from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
 from legendre.model.cliques.tables import Tables
 from legendre.model.model import Model
-from legendre.results.on_grid import OF_MODES, TIE, OnGrid, check_formed
+from legendre.results.on_grid import OF_MODES, TIE, OnGrid, check_formed, check_table
 from legendre.results.query_arguments import impossible
 
 RARE = 1e-200
@@ -55,8 +54,11 @@ class OnCliques:
     def _tables_with(self, modes: Sequence[int]) -> Tables:
         """Lay out tables over cliques of which one holds the given modes."""
         space = self.model.space
-        tree = cliques_of(space.positions, space.quotient.merged_shape, modes)
-        return with_parts(Tables(space.quotient, space.positions, tree), self.parts)
+        return with_parts(Tables(space.quotient, space.positions, self._tree_with(modes)), self.parts)
+
+    def _tree_with(self, modes: Sequence[int]) -> CliqueTree:
+        """Arrange cliques of which one holds the given modes; nothing of the size of their tables is formed."""
+        return cliques_of(self.model.space.positions, self.model.quotient.merged_shape, modes)
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
@@ -67,16 +69,14 @@ class OnCliques:
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
-        size, modes = math.prod(self.model.support.shape[k] for k in kept), [*kept, *at]
-        fits = self._table_of(modes) is not None or self._tables_with(modes).tree.fits
-        if not fits and self.model.space.formable:
+        check_table(self.model.support.shape, kept)
+        if at:
+            return self._given(kept, at)
+        groups = self._groups(kept)
+        narrow = all(self._table_of(group) is not None or self._tree_with(group).fits for group in groups)
+        if not narrow and self.model.space.formable:
             return self._grid.marginal(kept, at)
-        if size > limits.LARGEST_ANSWER:
-            raise InvalidQuery(
-                f"the joint distribution of {len(kept)} modes has {size_name(size)} cells; at most "
-                f"{limits.LARGEST_ANSWER:,} are given. Ask for fewer modes, or for log_prob or samples."
-            )
-        return self._given(kept, at) if at else self._joint(kept)
+        return self._joint(kept, groups)
 
     @property
     def _grid(self) -> OnGrid:
@@ -91,16 +91,29 @@ class OnCliques:
         home = tree.home_of(coupled)
         return home if coupled <= set(tree.cliques[home].modes) else None
 
+    def _groups(self, modes: Sequence[int]) -> list[list[int]]:
+        """Part modes into groups that are independent under Q: those of different trees, the first mode's group first.
+
+        A mode that no parameter concerns is a group of its own.
+        """
+        found: dict[int, list[int]] = {}
+        for k in modes:
+            root = self.tables.tree.root_of(k)
+            found.setdefault(root if root >= 0 else -1 - k, []).append(k)
+        return list(found.values())
+
     def _given(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Condition within one clique's table where that is enough; elsewhere in a model of the other modes."""
         if not kept:
             self._check_possible(at)
             return np.ones(())
+        quotient = self.model.quotient
         if self._table_of([*kept, *at]) is not None:
-            levels = math.prod(self.model.support.shape[k] for k in (*kept, *at))
-            joint = self._joint([*at, *kept])[tuple(at.values())] if levels <= limits.LARGEST_ANSWER else np.zeros(1)
-            if float(joint.sum()) > RARE:
-                return np.asarray(joint / joint.sum())
+            fixed = [k for k in at if quotient.merged_shape[k] > 1]
+            boxes = tuple(int(quotient.boxes_along(k, np.array(at[k]))) for k in fixed)
+            merged = np.asarray(self._merged_joint([*fixed, *kept])[boxes])
+            if (total := float(merged.sum())) > RARE:
+                return self._spread(merged / total, kept)
         rest = [k for k in range(len(self.model.support.shape)) if k not in at]
         return self.given(at).marginal([rest.index(k) for k in kept], {})
 
@@ -111,11 +124,17 @@ class OnCliques:
         elif self.log_prob(np.array([[event[k] for k in sorted(event)]], dtype=np.int64))[0] == -np.inf:
             raise impossible(event)
 
-    def _joint(self, modes: list[int]) -> FloatArray:
-        """Sum out all but some modes, on a tree in which these are in one clique."""
+    def _joint(self, modes: list[int], groups: list[list[int]]) -> FloatArray:
+        """Sum out all but some modes: the product of the tables of groups that are independent of each other."""
+        out = np.ones((1,) * len(modes))
+        for group in reversed(groups):  # the last modes first, so that whole rows are multiplied
+            table = self._spread(self._merged_joint(group), group)
+            out = np.expand_dims(table, [axis for axis, k in enumerate(modes) if k not in group]) * out
+        return np.ascontiguousarray(out)
+
+    def _spread(self, merged: FloatArray, modes: Sequence[int]) -> FloatArray:
+        """Share what the boxes of some modes hold out among their cells."""
         quotient = self.model.quotient
-        coupled = [k for k in modes if quotient.merged_shape[k] > 1]
-        merged = self._merged_joint(coupled).reshape([quotient.merged_shape[k] for k in modes])
         for axis, k in enumerate(modes):
             if len(quotient.cuts[k]) < quotient.shape[k]:
                 density = merged / quotient.lengths[k].reshape(-1, *[1] * (len(modes) - axis - 1))
@@ -123,23 +142,27 @@ class OnCliques:
         return merged
 
     def _merged_joint(self, modes: list[int]) -> FloatArray:
-        if not modes:
-            return np.ones(())
-        tables, beliefs, home = self.tables, self.beliefs[1], self._table_of(modes)
+        """Sum out all but some modes, on a tree in which these are in one clique."""
+        levels = self.model.quotient.merged_shape
+        coupled = [k for k in modes if levels[k] > 1]
+        if not coupled:
+            return np.ones((1,) * len(modes))
+        tables, beliefs, home = self.tables, self.beliefs[1], self._table_of(coupled)
         if home is None:
-            tables = self._tables_with(modes)
-            if not tables.tree.fits:
+            tree = self._tree_with(coupled)
+            if not tree.fits:
                 raise InvalidQuery(
-                    f"the joint distribution of modes {modes} needs tables of {size_name(tables.size)} cells, since "
+                    f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, since "
                     "the basis couples them through many others. Ask for fewer modes, or count them in samples."
                 )
+            tables = self._tables_with(coupled)
             beliefs = propagate(tables, self.theta)[1]
-            home = tables.tree.home_of(modes)
+            home = tables.tree.home_of(coupled)
         clique = tables.tree.cliques[home]
-        others = tuple(axis for axis, k in enumerate(clique.modes) if k not in modes)
+        others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
         sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
-        kept = [k for k in clique.modes if k in modes]
-        return np.asarray(sums).transpose([kept.index(k) for k in modes])
+        kept = [k for k in clique.modes if k in coupled]
+        return np.asarray(sums).transpose([kept.index(k) for k in coupled]).reshape([levels[k] for k in modes])
 
     def expectation(self, f: ArrayLike | Callable[..., ArrayLike]) -> float:
         """Sum ``q f`` over all cells, where a grid of them can be formed."""

@@ -31,6 +31,7 @@ LEVEL = 1e-6
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
+FEWER = "Ask for fewer modes, or for log_prob or samples."
 OF_MODES = "Name the modes that f depends on: expectation(f, modes=...)."
 
 
@@ -66,6 +67,7 @@ class OnGrid:
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        check_table(self.model.support.shape, kept)
         in_order = sorted(kept)
         others = tuple(k for k in range(len(self.model.support.shape)) if k not in kept)
         if at:
@@ -169,6 +171,7 @@ class OnList(OnGrid):
 
     def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
         """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        check_table(self.model.support.shape, kept)
         fixed = list(at)
         points = self._points[(self._points[:, fixed] == [at[k] for k in fixed]).all(axis=1)] if at else self._points
         log_q = self.log_prob(points)
@@ -180,7 +183,6 @@ class OnList(OnGrid):
         q = np.exp(log_q)
         q = q / q.sum() if at else q
         shape = tuple(self.model.support.shape[k] for k in kept)
-        check_room(math.prod(shape), 8, f"a table over the modes {kept}", "Ask for fewer modes.")
         if not kept:
             return np.asarray(q.sum())
         flat = np.ravel_multi_index(tuple(points[:, k].astype(np.int64) for k in kept), shape)
@@ -210,7 +212,8 @@ class OnList(OnGrid):
 def merged_log_density(fit: Decomposition) -> FloatArray:
     """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges."""
     space = fit.model.on_full_grid().space
-    log_density: FloatArray = space.below(fit.point.theta) - fit.point.psi
+    log_density = space.below(fit.point.theta)
+    log_density -= fit.point.psi
     if fit.alive is None:
         return log_density
     fall, alive = space.below(fit.recession), space.on_grid(fit.alive)
@@ -236,8 +239,11 @@ def in_units(log_q: FloatArray, unit: float) -> FloatArray:
     with np.errstate(over="ignore"):
         if unit == 1.0:
             return np.exp(log_q)
-        root = np.exp(0.5 * log_q)
-        return root * unit * root
+        root = 0.5 * log_q
+        np.exp(root, out=root)
+        out = root * unit
+        out *= root
+        return out
 
 
 def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None, unit: float = 1.0) -> FloatArray:
@@ -266,6 +272,14 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
         where = f"{size_name(n_cells)} cells in {len(shape)} modes"
         raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
     check_room(n_cells, 8 + 24 * merged // n_cells, f"{name}: an array", way_out)
+
+
+def check_table(shape: tuple[int, ...], modes: Sequence[int]) -> None:
+    """Refuse a table over some modes that does not fit, or has more of them than an array can: the rule of `tensor`."""
+    n_cells, which = math.prod(shape[k] for k in modes), f"the joint distribution of {len(modes)} modes"
+    if len(modes) > limits.MOST_AXES:
+        raise InvalidQuery(f"{which} has {size_name(n_cells)} cells, and is never formed. {FEWER}")
+    check_room(n_cells, 2 * 8, f"{which}: a table", FEWER)  # the answer, and what it is copied from
 
 
 def first_of(log_q: FloatArray, peak: float) -> int:

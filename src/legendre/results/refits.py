@@ -20,7 +20,7 @@ class Refits(Questions):
     """What is fitted again; see `Decomposition` for the fields."""
 
     path: Sequence[Round]
-    refit: Callable[..., Any] | None
+    _refit: Callable[..., Any] | None
     ranking: Callable[[], IntArray] | None
 
     def order(self) -> IntArray:
@@ -43,7 +43,7 @@ class Refits(Questions):
     def _order(self) -> IntArray:
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if self.refit is None:
+        if self._refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
         return np.arange(self.n_params) if self.ranking is None else self.ranking()
 
@@ -65,12 +65,12 @@ class Refits(Questions):
 
     def refitted(self, columns: IntArray) -> Self:
         """Return the exact fit with some of the parameters, given by their places in `basis`."""
-        if self.refit is None:
+        if self._refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
-        return cast(Self, replace(self.refit(columns), origin=self.origin))
+        return cast(Self, replace(self._refit(columns), origin=self.origin))
 
     def fitted_to(self, counts: FloatArray) -> Self:
         """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
-        if self.refit is None:
+        if self._refit is None:
             raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit its basis anew.")
-        return cast(Self, self.refit(np.arange(self.n_params), counts))
+        return cast(Self, self._refit(np.arange(self.n_params), counts))

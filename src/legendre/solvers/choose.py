@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from legendre.core import limits
@@ -22,6 +23,7 @@ from legendre.solvers.scaling import Scaling
 _EVERY: tuple[type[Solver], ...] = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
 SOLVERS: dict[str, Callable[[], Solver]] = {kind.name: kind for kind in _EVERY}
 METHODS = ("start", "advance", "finish", "pack", "unpack")
+NO_DEFAULT = ("start", "advance")  # what the base of solvers only describes
 FLAGS = ("exact", "convex", "forms_fisher", "needs_products", "accepts_dependent", "needs_mass", "needs_matrix")
 PROPERTIES = {"name": str, "max_iter": int, "patience": int, **dict.fromkeys(FLAGS, bool)}
 
@@ -36,14 +38,41 @@ def read_solver(solver: str | Solver) -> Solver | None:
         return SOLVERS[solver]()
     if isinstance(solver, type) or not (hasattr(solver, "start") and hasattr(solver, "advance")):
         raise InvalidSetting(f"solver must be a name or a solver object such as Natural(), got {solver!r}.")
-    lacking = [name for name in METHODS if not callable(getattr(solver, name, None))]
+    lacking = [name for name in METHODS if not callable(getattr(solver, name, None)) or _described(solver, name)]
     lacking += [name for name, kind in PROPERTIES.items() if not isinstance(getattr(solver, name, None), kind)]
     if lacking:
         raise InvalidSetting(
             f"the solver {type(solver).__name__} lacks {', '.join(lacking)} (or has something of another type there). "
             "Derive it from legendre.solvers.Solver, which has a default for all but start and advance."
         )
+    for name in METHODS:
+        _check_arguments(solver, name)
     return solver
+
+
+def _described(solver: Solver, method: str) -> bool:
+    """Whether a method is the one that the base of solvers describes, and does not have."""
+    own = getattr(getattr(solver, method), "__func__", None)
+    return method in NO_DEFAULT and own is vars(Solver)[method]
+
+
+def _check_arguments(solver: Solver, name: str) -> None:
+    """Refuse a method that cannot be called with what the loop hands it, in the order of the base of solvers."""
+    handed = list(inspect.signature(getattr(Solver, name)).parameters.values())[1:]
+    wanted = [part.name for part in handed]
+    always = [part.name for part in handed if part.default is part.empty]
+    try:
+        takes = inspect.signature(getattr(solver, name))
+    except (TypeError, ValueError):  # of some built-in functions nothing is known
+        return
+    try:
+        takes.bind(*wanted)
+        takes.bind(*always)
+    except TypeError as problem:
+        raise InvalidSetting(
+            f"the solver {type(solver).__name__} defines {name}({', '.join(takes.parameters)}), which is called as "
+            f"{name}({', '.join(wanted)}): {problem}. Define it with these arguments, as legendre.solvers.Solver does."
+        ) from None
 
 
 def choose(problem: Problem, *, seen: bool) -> list[Solver]:

@@ -48,7 +48,7 @@ class BoxGrowth:
 
 def grow_boxes(recipe: Boxes, data: Observation, record: Record | None = None, say: Say | None = None) -> BoxGrowth:
     """Add boxes until there are as many as wanted, or none is left that gains; or go on from where a record stands."""
-    dense = in_memory(data, "boxes")
+    dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
     least, most = price(recipe, dense), recipe.size if isinstance(recipe.size, int) else limits.LARGEST_GROWN
     if len(data.shape) > MOST_MODES or most > limits.LARGEST_GROWN:
         raise InvalidBasis(

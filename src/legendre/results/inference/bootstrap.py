@@ -159,7 +159,7 @@ def bootstrapped(
         if not is_whole(value, 1):
             raise InvalidQuery(f"bootstrap: {name}={value!r}; it must be an integer >= 1.")
     random = generator_from(rng, InvalidQuery)
-    if fit.refit is None:
+    if fit._refit is None:
         raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
     if (why := beyond_memory(fit.shape)) is not None:
         raise InvalidQuery(f"bootstrap draws whole tables, and X {why}. Sum modes out or merge levels first.")
@@ -195,15 +195,15 @@ def _dealt(tests: Inference, n: int, random: np.random.Generator) -> Bootstrap:
 
 
 def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
-    assert fit.refit is not None
+    assert fit._refit is not None
     every = np.arange(fit.n_params)
     if jobs == 1 or len(parts) == 1:
-        return [_fitted(fit.refit, every, part) for part in parts]
+        return [_fitted(fit._refit, every, part) for part in parts]
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(_fitted, *zip(*((fit.refit, every, part) for part in parts), strict=True)))
+        return list(pool.map(_fitted, *zip(*((fit._refit, every, part) for part in parts), strict=True)))
 
 
 def _fitted(refit: Callable[..., Decomposition], every: Any, tables: FloatArray) -> list[Any]:

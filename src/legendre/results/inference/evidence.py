@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.arguments import is_real
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.margins import Modes, in_running_order
 from legendre.results.inference.same_margins import product_margins
 from legendre.solvers.before.rank import independent
@@ -70,11 +69,7 @@ def _closed(counts: FloatArray, margins: list[Modes]) -> float:
 
 def _laplace(fit: Decomposition, counts: FloatArray) -> float:
     """Approximate the integral of ``exp(sum of counts log q)`` over theta, at its maximum."""
-    if fit.n_params > limits.LARGEST_MATRIX:
-        raise InvalidQuery(
-            f"evidence needs a Fisher matrix of {fit.n_params:,} x {fit.n_params:,}; at most {limits.LARGEST_MATRIX:,} "
-            "parameters are allowed."
-        )
+    check_fisher(fit.n_params, "evidence needs", "Take a smaller basis.")
     found = fit.fitted_to(counts)
     if not found.converged:
         raise InvalidQuery(f"evidence: the fit to the counts and the prior ended {found.status.name}.")

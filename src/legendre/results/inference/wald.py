@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core import limits
-from legendre.core.errors import InvalidQuery
 from legendre.core.sums.linalg import factorise
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.engines.choose import engine_for
+from legendre.engines.choose import check_fisher, engine_for
 from legendre.solvers.before.face_search import open_directions
 from legendre.solvers.before.faces import diverging, feature_rows
 from legendre.solvers.before.rank import independent
@@ -47,12 +45,8 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
 
     `missing` is information that the data lack (per case, |B| x |B|): rows without a value of some variables.
     """
-    if fit.n_params > limits.LARGEST_MATRIX:
-        raise InvalidQuery(
-            f"standard errors need a Fisher matrix of {fit.n_params:,} x {fit.n_params:,}; at most "
-            f"{limits.LARGEST_MATRIX:,} parameters are allowed. "
-            "Tests of fit and Pearson or deviance residuals have no such limit."
-        )
+    unlimited = "Tests of fit and Pearson or deviance residuals have no such limit."
+    check_fisher(fit.n_params, "standard errors need", unlimited)
     model = fit.model.on_face(fit.alive)
     columns, free = independent(model), np.ones(fit.n_params, dtype=np.bool_)
     directions = np.empty((0, fit.n_params))

@@ -50,7 +50,7 @@ class Section:
 
 def write_page(path: str | os.PathLike[str], subject: Subject) -> None:
     """Write the page of a result, whole or not at all."""
-    check_writable(path)
+    check_writable(path, "report.html")
     text = page(subject)
     with replacing(path) as stream:
         stream.write(text.encode("utf-8"))

@@ -10,7 +10,7 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray
 from legendre.engines.rounding import EPS
 from legendre.model.model import Model
-from legendre.results.file_check import check_point
+from legendre.results.file_check import check_gap, check_point
 from legendre.results.file_format import Archive
 from legendre.solvers.status import Status
 from legendre.tasks.balance.margins import Margins, other_modes
@@ -22,7 +22,7 @@ AGREEING = 1e-9  # the share by which a tensor and the product of its factors, o
 
 
 def check_face(arrays: Archive, found: Balanced) -> BoolArray:
-    """Refuse vanishing cells that cannot be, and eta and psi that are not those of theta; return the other cells."""
+    """Refuse vanishing cells, a gap, or eta and psi of theta that cannot be; return the cells that do not vanish."""
     gone, X, status = found.vanishing_cells, found.X, found.status
     if (gone < 0).any() or (gone >= X.shape).any():
         raise arrays.unfit(f"vanishing cells lie outside the grid {X.shape}")
@@ -33,7 +33,9 @@ def check_face(arrays: Archive, found: Balanced) -> BoolArray:
     if (status is Status.CONVERGED and len(gone)) or (status is Status.AT_BOUNDARY and not len(gone)):
         raise arrays.unfit(f"the status is {status.name}, and {len(gone)} cells vanish")
     face = found.model.quotient.merge(alive.astype(np.float64)) > 0
-    check_point(arrays, found.model, found.point, face if len(gone) else None)
+    on_face = face if len(gone) else None
+    again = check_point(arrays, found.model, found.point, on_face)
+    check_gap(arrays, found.model, again, found.eta_hat, on_face)
     return alive
 
 

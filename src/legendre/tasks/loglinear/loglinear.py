@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -11,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
-from legendre.core.types import FloatArray
+from legendre.core.memory import size_name
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import support_mask
 from legendre.data.observation import Observation, beyond_memory
 from legendre.data.partial_table import PartialTable
@@ -127,11 +129,15 @@ def loglinear(
         data, variables, counts, framed = replace(whole, dropped=rows.dropped), None, None, False
     named = _of_frame(formula, counts, variables, features) if framed else (variables, counts)
     how = "refuse" if missing == "em" else missing
-    X = data if _on_list(data) else table(data, *named, levels=levels, names=names, missing=how)
+    listed = _on_list(data)
+    X = data if listed else table(data, *named, levels=levels, names=names, missing=how)
     labels = X.origin.of(X.shape)
     called = tuple(labels.mode(k) for k in range(len(X.shape)))
     model = _model(formula, called, features, getattr(X, "dropped", ()))
-    observed: Observation = read(X, support, None if offset is None else _base(offset, X.shape))
+    base = None if offset is None else _base(offset, X.shape)
+    if base is not None and not listed:
+        _check_possible(base, X.counts, offset, support)
+    observed: Observation = read(X, support, base)
     return fitted(observed, model, called, hierarchical, settings)
 
 
@@ -174,7 +180,11 @@ def _on_list(data: Any) -> bool:
     if not isinstance(data, SparseTensor) or beyond_memory(data.shape) is None:
         return False
     if data.names is None:
-        raise InvalidTensor("loglinear: this table is too large to be written out, and its variables have no names.")
+        raise InvalidTensor(
+            f"loglinear: this table, {size_name(math.prod(data.shape))} cells, is too large to be written out, and its "
+            "variables have no names. Count the rows of a data frame by from_rows(frame), whose columns have names; or "
+            "fit cells by decompose(X, interactions(...)), which counts modes from 0."
+        )
     return True
 
 
@@ -188,3 +198,15 @@ def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
         place = tuple(np.argwhere(~np.isfinite(base))[0].tolist())
         raise InvalidSupport(f"offset{list(place)} = {values[place]}: exp(offset) must be finite.")
     return base
+
+
+def _check_possible(base: FloatArray, counts: IntArray, offset: Any, support: Any) -> None:
+    """Refuse an offset that leaves a cell with counts no probability, unless the cell is outside the support."""
+    inside = np.True_ if isinstance(support, str) else support_mask(np.empty(base.shape), None, support)
+    lost = np.argwhere((base == 0) & (counts > 0) & inside)
+    if len(lost):
+        place = tuple(lost[0].tolist())
+        raise InvalidSupport(
+            f"offset{list(place)} = {np.asarray(offset)[place]}: exp(offset) is 0, where the table counts "
+            f"{counts[place]}. Leave the cell out by support=, or give it a finite offset."
+        )

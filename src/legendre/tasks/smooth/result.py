@@ -19,7 +19,7 @@ from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file_check import same
+from legendre.results.file_check import SHARE, same
 from legendre.results.file_format import Archive, Arrays, pack_plain, packed_mask, read_plain
 from legendre.results.file_model import pack_origin, unpack_origin
 from legendre.results.page.subject import Subject, own_pair, shape_line
@@ -231,10 +231,14 @@ def check(arrays: Archive, found: Smoothed) -> None:
     excess = n * waves.to_waves(np.where(omega, means - values, 0.0) / total)
     used = variances > 0
     spread = np.sqrt(variances[used])
-    residual = float(np.abs(waves.to_waves(h)[used] / spread + spread * excess[used]).max(initial=0.0)) / n
+    gradient = waves.to_waves(h)[used] / spread + spread * excess[used]
+    residual = float(np.abs(gradient).max(initial=0.0)) / n
     size = float(np.abs(found.theta).sum()) + float(np.abs(h).max()) + 1.0
     slack = SPREAD * EPS * np.sqrt(sum(found.shape)) * size * (1.0 / float(spread.min(initial=np.inf)) + n)
     if not abs(residual - found.residual) <= slack:
         raise arrays.unfit(f"the gradient at its theta is {residual:.2g}, where {found.residual:.2g} is stored")
     if not same(float(means[omega].sum()), total) or (found.converged and not residual <= found.tol + slack):
         raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")
+    shortest = max(float(np.linalg.norm(gradient)) - slack * n * np.sqrt(gradient.size), 0.0)
+    if not found.gap >= (least := 0.5 * (1.0 - SHARE) * shortest**2 / n):
+        raise arrays.unfit(f"the gap is {found.gap:.2g}, where the gradient gives {least:.2g} or more")
