@@ -358,7 +358,8 @@ def test_long_modes_of_a_full_grid() -> None:
     assert_allclose(fit.condition({0: LONG - 1}), twin.condition({0: 2}), atol=1e-12)
     assert fit.most_probable()[0] in cuts
     with pytest.raises(
-        ld.errors.TooLarge, match=r"a table over the modes \[0\] of 1e\+12 cells .* Ask for fewer modes"
+        ld.errors.TooLarge,
+        match=r"the joint distribution of modes \[0\]: a table of 1e\+12 cells .* Ask for fewer modes",
     ):
         fit.marginal(0)
 
@@ -427,7 +428,7 @@ def test_a_list_of_points_of_order_100() -> None:
 def test_astronomical_grids_can_be_told() -> None:
     x = ld.from_coords(np.eye(2000, dtype=int)[:3], shape=(2,) * 2000)
     assert repr(x).startswith("SparseTensor: 3 entries > 0 of 1.1e602 cells")
-    with pytest.raises(ld.errors.TooLarge, match=r"a table over the modes .* of 5.7e601 cells needs 4.3e593 GiB"):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"of 1999 modes has 5.7e601 cells, and is never formed"):
         ld.decompose(x, ld.empty(), support="nonzero").condition({0: 0})
     wide = ld.from_coords([[0] * 100, [10**12 - 1] * 100])
     assert ld.decompose(wide, ld.empty(), support="nonzero").kl == pytest.approx(0.0, abs=1e-12)

@@ -31,6 +31,7 @@ LEVEL = 1e-6
 TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
 
 
+NAMED = 8  # modes that an error lists; of more it says how many
 FEWER = "Ask for fewer modes, or for log_prob or samples."
 OF_MODES = "Name the modes that f depends on: expectation(f, modes=...)."
 
@@ -276,7 +277,8 @@ def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 
 
 def check_table(shape: tuple[int, ...], modes: Sequence[int]) -> None:
     """Refuse a table over some modes that does not fit, or has more of them than an array can: the rule of `tensor`."""
-    n_cells, which = math.prod(shape[k] for k in modes), f"the joint distribution of {len(modes)} modes"
+    n_cells, few = math.prod(shape[k] for k in modes), len(modes) <= NAMED
+    which = f"the joint distribution of {f'modes {list(modes)}' if few else f'{len(modes)} modes'}"
     if len(modes) > limits.MOST_AXES:
         raise InvalidQuery(f"{which} has {size_name(n_cells)} cells, and is never formed. {FEWER}")
     check_room(n_cells, 2 * 8, f"{which}: a table", FEWER)  # the answer, and what it is copied from
