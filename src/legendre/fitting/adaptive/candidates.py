@@ -45,7 +45,8 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
     first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
-    best, gains, rows = pick(left, gradient, count, least, new, first, compiled=ground.compiled)
+    large = state.size >= limits.COMPILED_TURNS
+    best, gains, rows = pick(left, gradient, count, least, new, first, compiled=large and ground.compiled)
     if not len(best):
         return None
     lower = np.tril(rows[:, best].T)

@@ -89,7 +89,7 @@ def least_missed(state: State, loss: Losses, count: int, below: float = math.inf
     ratio = np.divide(loss.each[listed], second, out=np.zeros_like(theta), where=second > 0)
     keeps = np.array([int(place) in state.keepers for place in state.places[listed]], dtype=np.bool_)
     tables = inverse, theta, spread, ratio, keeps, loss.each[listed]
-    if state.ground.compiled:
+    if state.ground.compiled and state.size >= limits.COMPILED_TURNS:
         from legendre.core.sums.kernels.turns import leave_least
 
         order, rows = np.empty(min(count, len(listed)), dtype=np.int64), np.empty((count, len(listed)))

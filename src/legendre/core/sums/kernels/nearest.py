@@ -66,6 +66,22 @@ def _noted(size, first, found, best, which):
 
 
 @inner
+def _first_from(odds, value, low, high, beyond):
+    """Find the first of sorted odds, from `low` to `high`, that is at least `value`; above it, if `beyond`.
+
+    By halves, for NumPy's own search takes a second to compile.
+    """
+    while low < high:
+        middle = (low + high) // 2
+        here = odds[middle]
+        if here < value or (beyond and here == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
 def _part(number, odds, own, least, low, high, top):
     """Return which features to look at as a part: those about the own mean, then what is left below and above it.
 
@@ -76,10 +92,10 @@ def _part(number, odds, own, least, low, high, top):
     if number == 0:
         return low, high
     if number == 1:
-        return np.searchsorted(odds[:low], min(least * own, least / own)), low
+        return _first_from(odds, min(least * own, least / own), 0, low, False), low
     if number == 2:
-        return high, high + np.searchsorted(odds[high:], own / least, side="right")
-    return top + np.searchsorted(odds[top:], least / own), k
+        return high, _first_from(odds, own / least, high, k, True)
+    return _first_from(odds, least / own, top, k, False), k
 
 
 @compiled
@@ -99,7 +115,7 @@ def find_nearest(eta, offsets, means, scales, columns, column_mean, column_scale
     for i in range(offsets.shape[1]):
         mean, scale, found = means[i], scales[i], 0
         own = mean / (1.0 - mean) if mean < 1.0 else np.inf
-        low = max(0, min(np.searchsorted(odds, own) - FIRST // 2, k - FIRST))
+        low = max(0, min(_first_from(odds, own, 0, k, False) - FIRST // 2, k - FIRST))
         high = top = min(low + FIRST, k)
         for number in range(4):
             least = best[near - 1] ** 2 if found == near else 0.0
