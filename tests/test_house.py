@@ -21,6 +21,7 @@ OWN = {node.name for nodes in NODES.values() for node in nodes if isinstance(nod
 FITTING = ("model/", "engines/", "solvers/", "fitting/", "tasks/")  # packages through which settings travel
 SETTINGS = {"settings", "options", "config", "kwargs"}
 MAY_HOLD_ANYTHING = {"arrays", "features", "columns"}  # of files, the caller's own functions, a data frame's
+COMPILED = ("compiled", "inner", "ParallelKernel")  # what marks a function that numba compiles
 CHANGES = ("update", "setdefault", "pop", "popitem", "clear", "__setitem__")
 
 
@@ -76,6 +77,23 @@ def is_a_dictionary_of_anything(node: ast.AST) -> bool:
     return kind.startswith(("dict[str, Any]", "Mapping[str, Any]")) and name not in MAY_HOLD_ANYTHING
 
 
+def is_slow_to_compile(node: ast.AST) -> bool:
+    """Whether it is a kernel that assigns more than one number to a slice, or searches by NumPy: seconds to compile."""
+    marks = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    if not any(ast.unparse(mark).startswith(COMPILED) for mark in marks):
+        return False
+    return any(_slices_or_searches(part) for part in ast.walk(node))
+
+
+def _slices_or_searches(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "searchsorted"
+    if not isinstance(node, ast.Assign) or isinstance(node.value, ast.Constant):
+        return False
+    targets = [part for target in node.targets for part in ast.walk(target) if isinstance(part, ast.Subscript)]
+    return any(isinstance(part, ast.Slice) for target in targets for part in ast.walk(target.slice))
+
+
 def test_nothing_is_written_behind_a_frozen_dataclass() -> None:
     """What is kept with an object is a `cached_property`."""
     assert found(writes_behind) == []
@@ -94,6 +112,11 @@ def test_only_the_reading_of_arguments_compares_the_names_of_solvers() -> None:
 def test_settings_have_a_class() -> None:
     assert found(is_untyped_settings) == []
     assert found(is_a_dictionary_of_anything, FITTING) == []
+
+
+def test_kernels_compile_fast() -> None:
+    """An array assigned to a slice takes numba two seconds, for the text of an error that cannot occur."""
+    assert [place.splitlines()[0] for place in found(is_slow_to_compile)] == []
 
 
 def assigned_twice(body: list[ast.stmt]) -> list[str]:
@@ -131,6 +154,8 @@ def test_every_limit_is_used() -> None:
         (compares_a_solvers_name, "settings.solver in ('newton', 'auto')"),
         (is_untyped_settings, "def fit(X, **options: Any): ..."),
         (is_a_dictionary_of_anything, "how: dict[str, Any] = {}"),
+        (is_slow_to_compile, "@compiled\ndef f(p, q): p[:], q[:] = q, p"),
+        (is_slow_to_compile, "@inner\ndef f(p, x): return np.searchsorted(p, x)"),
     ],
 )
 def test_the_checks_see_what_is_forbidden(check: Callable[[ast.AST], bool], code: str) -> None:

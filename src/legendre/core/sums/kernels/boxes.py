@@ -115,7 +115,8 @@ def ascend(first, last, data, model, strides, shape, lo, hi, passes, least, long
         most = max(most, shape[d])
     p, q = np.empty(most + 1), np.empty(most + 1)
     if modes == 1:  # sums along the only mode are the running sums, for every box
-        p[:], q[:] = data, model
+        for x in range(most + 1):
+            p[x], q[x] = data[x], model[x]
     for i in range(first, last):
         for d in range(modes):
             low[d], high[d] = lo[i, d] * strides[d], hi[i, d] * strides[d]
