@@ -78,7 +78,7 @@ def polished(
     """Multiply, then lower errors of the margins above tol, which rounding left, by a few cycles of scaling.
 
     A cycle counts if it helps. Sums below the range of normal numbers have few digits: after a cycle that met some the
-    tensor is X times the factors anew.
+    tensor is X times the factors anew. So are, at the end, cells that left that range on the way.
     """
     tensor, tiny = multiplied(X, parts, alive), np.finfo(np.float64).tiny
     error = margins.worst(tensor)
@@ -97,4 +97,7 @@ def polished(
         if not left < error:
             break
         tensor, parts, error = trial, logs, left
+    lost = (tensor < tiny) & (X > 0)
+    if lost.any():
+        tensor = np.where(lost, multiplied(X, parts, alive), tensor)
     return tensor, parts, error

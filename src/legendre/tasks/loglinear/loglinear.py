@@ -202,8 +202,9 @@ def _base(offset: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
 
 def _check_possible(base: FloatArray, counts: IntArray, offset: Any, support: Any) -> None:
     """Refuse an offset that leaves a cell with counts no probability, unless the cell is outside the support."""
-    inside = np.True_ if isinstance(support, str) else support_mask(np.empty(base.shape), None, support)
-    lost = np.argwhere((base == 0) & (counts > 0) & inside)
+    impossible = (base == 0) & (counts > 0)
+    inside = None if isinstance(support, str) else support_mask(np.empty(base.shape), None, support)
+    lost = np.argwhere(impossible if inside is None else impossible & inside)
     if len(lost):
         place = tuple(lost[0].tolist())
         raise InvalidSupport(
