@@ -172,3 +172,10 @@ def test_the_inverse_of_a_factor_in_panels() -> None:
     for positions in ([0, 2, 3, 5, 8], [1], [6, 7], list(range(9)), []):
         assert_allclose(grown.inverse_columns(np.array(positions, dtype=int)), grown.inverse[:, positions], atol=1e-9)
     assert GrowingFactor().inverse.shape == (0, 0)
+
+
+def test_a_basis_of_nothing_explains_nothing() -> None:
+    eta, nothing = np.linspace(1.0, 0.1, 12), np.empty(0, dtype=np.int64)
+    none = Features.of(eta, nothing, (3, 4))
+    for compiled in (False, True):
+        assert explained_by_nearest(eta, np.array([1, 5]), (3, 4), none, compiled=compiled).tolist() == [0.0, 0.0]

@@ -318,6 +318,13 @@ def test_modes_of_many_levels(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.usefixtures("on_cliques")
+def test_no_modes_have_one_probability() -> None:
+    fit = ld.decompose(np.arange(1.0, 9.0).reshape(2, 2, 2), ld.interactions([(0, 1), (1, 2)]))
+    assert np.asarray(fit.marginal([])).shape == ()
+    assert float(fit.marginal([])) == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("on_cliques")
 @pytest.mark.parametrize("even", [0.0, 3.0])
 @pytest.mark.parametrize("solver", ["auto", "natural", "natural-cg"])
 def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Generator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -356,6 +357,30 @@ class OneMore(Careful):
 class AnyArguments(Careful):
     def advance(self, *arguments: Any) -> State | None:
         return super().advance(*arguments)
+
+
+def with_a_log(method: Any) -> Any:
+    """Hand a method one argument more than its caller does."""
+
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any) -> Any:
+        return method(self, [], *args)
+
+    return wrapper
+
+
+class Decorated(ld.solvers.Natural):
+    """A solver whose method is called by what wraps it."""
+
+    @with_a_log
+    def advance(self, log: list[Any], target: Any, state: Any) -> Any:
+        """Step."""
+        log.append(state)
+        return super().advance(target, state)
+
+
+def test_a_method_may_be_wrapped() -> None:
+    assert ld.decompose([[1, 2], [3, 5]], "B1", solver=Decorated()).converged
 
 
 class Nothing(Solver): ...

@@ -142,12 +142,35 @@ def leaves(data: Observation, mode: int) -> IntArray:
     sums = slices.sum(axis=1)
     full = np.flatnonzero(sums > 0)
     roots = np.sqrt(slices[full] / sums[full, None])
-    ordered = np.arange(len(full))
-    if len(full) > limits.MOST_LEAVES:
-        ordered = _on_one_axis(roots, sums[full])
-    elif len(full) > 2:
-        ordered = _chained(roots, np.log(sums[full]))
+    ordered = _ordered(roots, sums[full])
     return np.concatenate((full[ordered], np.flatnonzero(sums == 0))).astype(np.int64)
+
+
+def _ordered(roots: FloatArray, sums: FloatArray) -> IntArray:
+    """Order slices: few by a tree, many on an axis, after groups that share nothing have been put one by one."""
+    if len(roots) <= 2:
+        return np.arange(len(roots))
+    if len(roots) <= limits.MOST_LEAVES:
+        return _chained(roots, np.log(sums))
+    number, group = _groups(roots)
+    if number == 1:
+        return _on_one_axis(roots, sums)
+    largest_first = np.lexsort((-np.bincount(group), -np.bincount(group, sums)))
+    members = [np.flatnonzero(group == which) for which in largest_first]
+    return np.concatenate([some[_ordered(roots[some], sums[some])] for some in members])
+
+
+def _groups(roots: FloatArray) -> tuple[int, IntArray]:
+    """Part slices into groups: two that share a cell with data, or are linked by others that do, are of one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, columns = np.nonzero(roots)
+    n, m = roots.shape
+    links = coo_array((np.ones(len(rows), dtype=np.bool_), (rows, columns + n)), shape=(n + m, n + m))
+    _, label = connected_components(links, directed=False)
+    names, group = np.unique(label[:n], return_inverse=True)
+    return len(names), group
 
 
 def _chained(roots: FloatArray, log_sums: FloatArray) -> IntArray:

@@ -130,7 +130,7 @@ class OnCliques:
         for group in reversed(groups):  # the last modes first, so that whole rows are multiplied
             table = self._spread(self._merged_joint(group), group)
             out = np.expand_dims(table, [axis for axis, k in enumerate(modes) if k not in group]) * out
-        return np.ascontiguousarray(out)
+        return np.ascontiguousarray(out).reshape(out.shape)  # which makes one axis where there is none
 
     def _spread(self, merged: FloatArray, modes: Sequence[int]) -> FloatArray:
         """Share what the boxes of some modes hold out among their cells."""

@@ -62,15 +62,17 @@ def _check_arguments(solver: Solver, name: str) -> None:
     wanted = [part.name for part in handed]
     always = [part.name for part in handed if part.default is part.empty]
     try:
-        takes = inspect.signature(getattr(solver, name))
+        takes = inspect.signature(getattr(solver, name), follow_wrapped=False)  # what is called, not what it wraps
     except (TypeError, ValueError):  # of some built-in functions nothing is known
         return
     try:
         takes.bind(*wanted)
         takes.bind(*always)
     except TypeError as problem:
+        plain = [part.replace(annotation=part.empty) for part in takes.parameters.values()]
+        takes = takes.replace(parameters=plain, return_annotation=takes.empty)
         raise InvalidSetting(
-            f"the solver {type(solver).__name__} defines {name}({', '.join(takes.parameters)}), which is called as "
+            f"the solver {type(solver).__name__} defines {name}{takes}, which is called as "
             f"{name}({', '.join(wanted)}): {problem}. Define it with these arguments, as legendre.solvers.Solver does."
         ) from None
 

@@ -50,14 +50,19 @@ def conjugate_gradients(
 def bound_nearby(target: Target, point: Evaluation, inverse: Preconditioner) -> tuple[float, float] | None:
     """Bound the gap as `natural.newton_gap` does, and the tilt, with something near the inverse of G in place of G's.
 
-    What the solution leaves of the right-hand side is computed anew: the bound does not rest on how near the inverse
-    is. ``None`` where more is left than `UNSOLVED`, and where the bound would be none.
+    What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
+    and in units of the features' own standard deviations, which an inverse that takes some direction for nothing does
+    not hide. ``None`` where more is left than `UNSOLVED`, and where the bound would be none.
     """
     size = dot(point.gradient, inverse.apply(point.gradient))
+    variance = point.eta * (1.0 - point.eta)
+    if not (size > 0.0 and (variance > 0.0).all()):
+        return None
     direction, _ = conjugate_gradients(target, point, inverse, share=0.1 * UNSOLVED, floor=0.0, most=MOST_PRODUCTS)
     left = -point.gradient - target.engine.fisher_product(point, direction)
     unsolved = dot(left, inverse.apply(left))
-    if not 0.0 <= unsolved <= UNSOLVED**2 * size:
+    plain = dot(point.gradient / variance, point.gradient)
+    if not (0.0 <= unsolved <= UNSOLVED**2 * size and dot(left / variance, left) <= UNSOLVED**2 * plain):
         return None
     tilt = target.engine.swing(direction)
     if not tilt <= 1.0:

@@ -103,6 +103,8 @@ def explained_by_nearest(
     """
     rows, m, k = Features.of(eta, places, shape), len(places), len(columns.mean)
     near = min(NEAREST, k)
+    if not k:
+        return np.zeros(m)
     if compiled or len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.nearest import explained_share, find_nearest
 
@@ -113,8 +115,6 @@ def explained_by_nearest(
         find_nearest(eta, *tables, near, counts, which)
         explained_share(eta, *tables, counts, which, NEAR_DAMPING, out)
         return out
-    if not k:
-        return np.zeros(m)
     own = correlations(eta, rows, columns)
     other = (rows.offsets[:, :, None] != columns.offsets[:, None, :]).any(axis=0)
     own *= other

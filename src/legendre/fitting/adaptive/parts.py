@@ -10,6 +10,8 @@ from legendre.core.sums.joins import Features
 from legendre.core.sums.linalg import one_thread
 from legendre.core.types import FloatArray, IntArray
 
+DAMPING = 1e-9  # added to the correlations' diagonal, if not more is needed: dependent parameters are not moved far
+
 
 class Member(NamedTuple):
     """A member of the model: theta, and everything of every cell that follows from it."""
@@ -41,6 +43,11 @@ class Anchor:
     features: Features
     factor: GrowingFactor
     damping: float  # added to the diagonal
+
+    @property
+    def sharp(self) -> bool:
+        """Whether no more was added than always is: dependent features ask for more."""
+        return self.damping <= DAMPING
 
 
 @dataclass(frozen=True, eq=False)

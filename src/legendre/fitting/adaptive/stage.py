@@ -164,8 +164,9 @@ class Stage:
     def growth(self, search: Search) -> Growth:
         """Fit exactly and hand out."""
         fit = search.finished(self.fit)
-        large = fit.size >= limits.INVERSE_KEPT and fit.anchor is not None
-        inverse = Inverse(fit.anchor.factor, fit.scale) if large and fit.anchor is not None else None
+        inverse, anchor = None, fit.anchor
+        if anchor is not None and fit.size >= limits.INVERSE_KEPT and anchor.sharp and bool((fit.scale > 0.0).all()):
+            inverse = Inverse(anchor.factor, fit.scale)
         return Growth(fit.cells, fit.at.theta, with_round(self.rounds, measured(fit)), inverse=inverse)
 
     def pack(self) -> dict[str, Any]:

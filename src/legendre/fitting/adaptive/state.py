@@ -23,9 +23,9 @@ from legendre.core.sums.joins import Features, correlations, inverse_deviation
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.observed_sums import Ground
-from legendre.fitting.adaptive.parts import Anchor, Choice, Member
+from legendre.fitting.adaptive.parts import DAMPING, Anchor, Choice, Member
 
-DAMPING, MOST_DAMPING = 1e-9, 0.1  # added to the correlations' diagonal: dependent parameters are not moved far
+MOST_DAMPING = 0.1  # of the correlations: from here on they are taken for independent
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
 DEEPEST = 3.0
 """log q falls by no more than this in the first try of a step, where there is data: else cells die for ever."""

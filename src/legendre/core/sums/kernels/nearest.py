@@ -94,7 +94,7 @@ def _part(number, odds, own, least, low, high, top):
     if number == 1:
         return _first_from(odds, min(least * own, least / own), 0, low, False), low
     if number == 2:
-        return high, _first_from(odds, own / least, high, k, True)
+        return high, _first_from(odds, own / least if least > 0.0 else np.inf, high, k, True)
     return _first_from(odds, least / own, top, k, False), k
 
 
