@@ -40,7 +40,7 @@ def read(
     An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `grows` and `prior` see
     `observe`. Names of modes and levels come with X, or are given.
     """
-    if isinstance(X, Observation):
+    if isinstance(X, Observation):  # tasks hand on what they have read
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
         return observe(X, support, base, rankings=rankings, grows=grows, prior=prior)

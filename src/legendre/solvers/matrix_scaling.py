@@ -127,7 +127,7 @@ def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
 
 
 def _engine(target: Target) -> MatrixEngine:
-    if not isinstance(target.engine, MatrixEngine):
+    if not isinstance(target.engine, MatrixEngine):  # the caller may name this solver for any problem
         raise InvalidSetting(
             "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
         )

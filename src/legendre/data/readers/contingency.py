@@ -88,7 +88,7 @@ def table(
             f'table(missing={missing!r}): it is "refuse" or "drop". Rows that lack values have no cell of the table; '
             'loglinear(frame, formula, missing="em") uses them.'
         )
-    if isinstance(data, ContingencyTable):
+    if isinstance(data, ContingencyTable):  # callers may pass what this function returned
         return data if variables is None else data.margin(variables)
     if has_rows(data, variables, counts):
         data, notes = without_missing(data, variables, counts) if missing == "drop" else (data, ())

@@ -109,7 +109,7 @@ def _from_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
     """Read a sparse array of SciPy, pydata/sparse or pyttb, importing none of them; ``None`` for any other X."""
-    if isinstance(X, SparseTensor):
+    if isinstance(X, SparseTensor):  # callers pass ours beside those of other libraries
         return X
     for module, base, read in (
         ("scipy.sparse", ("spmatrix", "sparray"), _scipy),

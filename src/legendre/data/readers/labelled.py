@@ -36,7 +36,7 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     """Take X out of the object that holds it, with its labels; names and levels that the caller gives go first."""
     root, kind = type(X).__module__.partition(".")[0], type(X).__name__
     held: Any = X
-    if isinstance(X, SparseTensor):
+    if isinstance(X, SparseTensor):  # callers pass our own classes beside those of xarray and pandas
         origin = X.origin
     elif isinstance(X, ContingencyTable):
         held, origin = X.counts, replace(X.origin, counted=True)

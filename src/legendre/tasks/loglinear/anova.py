@@ -105,7 +105,7 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
     if len(models) < 2:
         raise InvalidQuery(f"anova compares two models or more, got {len(models)}.")
     for model in models:
-        if not isinstance(model, LogLinear):
+        if not isinstance(model, LogLinear):  # callers may pass anything
             raise InvalidQuery(f"anova compares models made by loglinear, got a {type(model).__name__}.")
     first, last = ((m.inference.rank, m.fit.n_params) for m in (models[0], models[-1]))
     ordered = models if first <= last else models[::-1]

@@ -177,6 +177,7 @@ def _partial(
 
 def _on_list(data: Any) -> bool:
     """Whether the table is a list of cells that is too large to be written out: its variables must have names."""
+    # callers pass a list of cells, a table or rows
     if not isinstance(data, SparseTensor) or beyond_memory(data.shape) is None:
         return False
     if data.names is None:

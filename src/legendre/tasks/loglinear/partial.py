@@ -166,6 +166,7 @@ class PartialLogLinear(LogLinear):
 
     def same_table(self, other: LogLinear) -> TypeGuard[PartialLogLinear]:
         """Whether another model is one of the same rows."""
+        # models of complete and of incomplete rows are compared with each other by callers
         if not isinstance(other, PartialLogLinear) or self.names != other.names or self.fit.shape != other.fit.shape:
             return False
         if len(self.rows.patterns) != len(other.rows.patterns):
