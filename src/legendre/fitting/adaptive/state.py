@@ -251,6 +251,8 @@ def factor_time(state: State) -> float:
 def _factor_pays(state: State, decrement: float, last: float, goal: float) -> bool:
     """Whether a new factor is cheaper than the steps that the present one will take, judged by the last contraction."""
     left, step = 3.0, step_time(state)
+    if not decrement > 0.0:  # nothing is left to go
+        return False
     if last < math.inf:
         rate = decrement / last if last > 0 else math.inf
         left = math.inf if rate >= SLOW else math.log(max(goal, 1e-18) / decrement) / math.log(max(rate, 1e-9))
