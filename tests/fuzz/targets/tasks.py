@@ -12,6 +12,7 @@ import legendre as ld
 
 from .. import draw
 from ..draw import chance, pick
+from ..exact import can_be_positive
 from ..fit_rules import check_fit, close, need, vanished
 from ..oracle import EPS, LONG, Problem, omega_mask, possible, up_sums
 from ..rules import Trial
@@ -268,10 +269,9 @@ def try_balance(args: Args, folder: Path) -> Trial:
             # margins are float64: what is less than their rounding beside the total cannot be told from 0
             seen = {v for v in gone - right if T[v] > 1e-11 * T.sum()}
             need(not seen, f"cells vanish that can be positive: {sorted(seen)[:4]}")
-            # nor whether a small margin was lost in the sum that is a large one, or lies in other cells; a cell that
-            # may hold it has what margins, which are met to tol, leave to it
-            loose = max(1e-11, 2 * done.tol) * T.sum()
-            left = {v for v in right - gone if Q[v] > loose or _span(T[T > 0]) < 1e11}
+            left, wide = right - gone, _span(T[T > 0]) >= 1e11
+            if wide:  # a small margin that was lost in a large one, of which it is a part, leaves room in other cells
+                left = {v for v in left if Q[v] > 1e-11 * T.sum() and not _has_room(X, margins, v)}
             need(not left, f"cells do not vanish that must: {sorted(left)[:4]}")
         elif steady and not done.converged:
             need(False, f"{done.status.name} though margins are those of a tensor: error {done.margin_error:.2e}")
@@ -280,6 +280,19 @@ def try_balance(args: Args, folder: Path) -> Trial:
 
     held = (X, margins)
     return Trial(call, check, held, lambda d: [d.tensor(), d.theta, d.status.name], benign=steady)
+
+
+def _has_room(X: Array, margins: Array, cell: tuple[int, ...]) -> bool:
+    """Whether a tensor that is 0 where X is, with these margins as they are written, is positive in a cell."""
+    omega, rows, wanted = X > 0, [], []
+    for key, margin in margins.items():
+        modes = (key,) if isinstance(key, int) else key
+        for place in np.ndindex(np.shape(margin)):
+            there = np.all([np.indices(X.shape)[k] == i for k, i in zip(modes, place, strict=True)], axis=0)
+            rows.append(there[omega])
+            wanted.append(float(np.asarray(margin)[place]))
+    number = int(omega.ravel()[: np.ravel_multi_index(cell, X.shape)].sum())
+    return can_be_positive(np.array(rows, dtype=np.int64), np.array(wanted), number)
 
 
 def _span(x: Array) -> float:

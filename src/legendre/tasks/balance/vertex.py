@@ -2,9 +2,9 @@
 
 Linear programs in floating point know their answers to 1e-10 of the total, so that they take a margin below that for 0.
 Here the simplex method keeps its matrix in integers. Margins enter only as sums ``coefficients . margins``, and such a
-sum is 0 where it is below the rounding error of its own terms, however small these are. Where zeros found in this way
-contradict each other, the margins are taken to the last bit, but for the largest, which follow from the others; and
-where these contradict each other, each up to its own rounding error.
+sum is 0 where it is below the rounding error of its own terms (of those that are left when equal ones have cancelled),
+however small these are. Where zeros found in this way contradict each other, the margins are taken to the last bit, but
+for the largest, which follow from the others; and where these contradict each other, each up to its own rounding error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Tableau:
         if self.exact:
             return inverse.astype(object) @ self.wanted
         sums, terms = inverse @ self.wanted, np.abs(inverse) @ self.wanted
-        return np.where(np.abs(sums) <= ROUNDING * terms, 0.0, sums)
+        doubtful = np.flatnonzero((np.abs(sums) <= ROUNDING * terms) & (terms > 0))
+        sums[doubtful] = [_rest(inverse[row], self.wanted) for row in doubtful]
+        return sums
 
     def leaving(self, values: AnyArray, column: int) -> int:
         """Find the variable that is 0 first when that of the column rises; of several the one of the least number."""
@@ -81,6 +83,26 @@ class Tableau:
         self.matrix, self.unit = rest, abs(pivot)
         self.basis[row] = column
         return bool(np.abs(rest).max() <= LARGEST)
+
+
+def _rest(coefficients: IntArray, margins: FloatArray) -> float:
+    """Return what terms that nearly cancel leave: 0 where it is below the rounding error of the terms it is left by.
+
+    Terms that cancel to the last bit, and beside which all others are below one unit in the last place, leave nothing:
+    what the others leave is judged by the others alone.
+
+    >>> _rest(np.array([1, -1, 1]), np.array([1.0, 1.0, 1e-30])), _rest(np.array([1, -1]), np.array([1.0, 1.0 + 1e-15]))
+    (1e-30, 0.0)
+    """
+    used = np.flatnonzero(coefficients)
+    terms = [int(coefficients[i]) * Fraction(float(margins[i])) for i in used]
+    terms.sort(key=abs, reverse=True)
+    sum_so_far, size = Fraction(0), Fraction(0)
+    for term in terms:
+        if not sum_so_far and abs(term) * 2**53 < size:
+            size = Fraction(0)
+        sum_so_far, size = sum_so_far + term, size + abs(term)
+    return 0.0 if abs(sum_so_far) <= ROUNDING * size else float(sum_so_far)
 
 
 def positive_cells(columns: IntArray, wanted: FloatArray) -> BoolArray | None:
