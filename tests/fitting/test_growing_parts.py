@@ -17,6 +17,7 @@ from legendre.data.dense import observe
 from legendre.fitting.adaptive.candidates import peaks, pick
 from legendre.fitting.adaptive.losses import least_missed, losses
 from legendre.fitting.adaptive.observed_sums import Ground
+from legendre.fitting.adaptive.parts import Anchor
 from legendre.fitting.adaptive.state import State, fitted
 
 SHAPE = (4, 5, 3)
@@ -172,6 +173,61 @@ def test_the_inverse_of_a_factor_in_panels() -> None:
     for positions in ([0, 2, 3, 5, 8], [1], [6, 7], list(range(9)), []):
         assert_allclose(grown.inverse_columns(np.array(positions, dtype=int)), grown.inverse[:, positions], atol=1e-9)
     assert GrowingFactor().inverse.shape == (0, 0)
+
+
+def test_a_factor_in_float32_is_that_in_float64_to_five_digits() -> None:
+    rng = np.random.default_rng(0)
+    A = np.cov(rng.normal(size=(600, 3000)))
+    right = rng.normal(size=600)
+    double, single = (GrowingFactor.of(np.tril(A).astype(kind)) for kind in (np.float64, np.float32))
+    assert double is not None
+    assert single is not None
+    assert [factor.dtype.char for factor in (double, single)] == ["d", "f"]
+    assert_allclose(double.solve(right), np.linalg.solve(A, right), rtol=1e-9)
+    more = rng.normal(size=(600, 40)) * 0.01
+    grown = [f.appended(f.half(more).T, np.eye(40)) for f in (double, single)]
+    longer = np.append(right, rng.normal(size=40))
+    for one, other in (
+        (f.solve(longer) if k == 0 else f.inverse_columns(np.array([3, 620])) if k == 1 else f.inverse for f in grown)
+        for k in range(3)
+    ):
+        assert other.dtype == np.float32
+        assert_allclose(other, one, atol=1e-5 * np.abs(one).max())
+
+
+def test_where_float32_fails_a_factor_is_in_float64() -> None:
+    eta = ld.dual.to_eta(np.array([0.4, 0.3, 0.2, 0.1])).ravel()
+    anchors = [Anchor.of(eta, np.arange(1, 4), (4,), single=single, compiled=False) for single in (False, True)]
+    assert [anchor.factor.dtype.char for anchor in anchors] == ["d", "f"]
+    assert [anchor.sharp for anchor in anchors] == [True, True]
+    eta[2] = np.nan
+    broken = Anchor.of(eta, np.arange(1, 4), (4,), single=True, compiled=False)
+    assert broken.factor.dtype.char == "d"
+    assert not broken.sharp
+    assert_array_equal(broken.factor.inverse, np.eye(3))
+
+
+@pytest.mark.parametrize("shape", [(4, 4, 3), (6, 5)])
+def test_a_basis_with_a_factor_in_float32_grows_until_nothing_is_left(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last cells are near-duplicates, of which float32 cannot tell what they are worth."""
+    monkeypatch.setattr(limits, "SINGLE_FACTOR", 1)
+    X = np.random.default_rng(1).gamma(1.0, size=shape)
+    fit = ld.decompose(X, ld.adaptive(X.size - 1))
+    assert fit.n_params == X.size - 1
+    assert fit.converged
+    assert_allclose(fit.tensor(), X, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n", [5, 12, 25])
+def test_a_basis_grown_with_a_factor_in_float32_is_as_good(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(n).gamma(0.7, size=(5, 6, 4))
+    double = ld.decompose(X, ld.adaptive(n))
+    monkeypatch.setattr(limits, "SINGLE_FACTOR", 1)
+    single = ld.decompose(X, ld.adaptive(n))
+    assert single.residual <= single.tol
+    assert single.kl == pytest.approx(double.kl, rel=0.02)
 
 
 def test_a_basis_of_nothing_explains_nothing() -> None:

@@ -25,11 +25,11 @@ class Tableau:
             row = [Fraction(int(entry)) for entry in rows[i]] + [Fraction(float(wanted[i]))]
             for other, lead in zip(self.rows, self.basic, strict=True):
                 row = _minus(row, row[lead], other)
-            lead = next((j for j, entry in enumerate(row[:-1]) if entry), None)
-            if lead is not None:
+            used = [j for j, entry in enumerate(row[:-1]) if entry]
+            if used:
                 self.rows.append(row)
-                self.basic.append(lead)
-                self.pivot(len(self.rows) - 1, lead)
+                self.basic.append(used[0])
+                self.pivot(len(self.rows) - 1, used[0])
 
     def pivot(self, r: int, j: int) -> None:
         """Solve row r for variable j, and put it into the others."""
@@ -49,9 +49,8 @@ class Tableau:
         """
         while True:
             free = [j for j in range(len(self.rows[0]) - 1) if j not in self.basic]
-            if target in free:
-                rates = {j: int(j == target) for j in free}
-            else:
+            rates = {j: Fraction(j == target) for j in free}
+            if target in self.basic:
                 rates = {j: -self.rows[self.basic.index(target)][j] for j in free}
             enter = next((j for j in free if sign * rates[j] > 0), None)
             if enter is None:
@@ -83,7 +82,7 @@ def _minus(row: list[Fraction], factor: Fraction, other: list[Fraction]) -> list
 
 
 def can_be_positive(rows: Array, wanted: Array, cell: int) -> bool:
-    """Whether some ``x >= 0`` with ``rows @ x == wanted`` has ``x[cell] > 0``; how equations are read says `Tableau`."""
+    """Whether some ``x >= 0`` with ``rows @ x == wanted`` has ``x[cell] > 0``; read as `Tableau` does."""
     tableau = Tableau(rows, wanted)
     if not tableau.feasible():
         return False

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from legendre.core import limits
-from legendre.core.types import FloatArray, IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
 
 TOGETHER = 1 << 15  # places of joins that are computed at a time, so that they stay in cache
 NEAREST, NEAR_DAMPING = 6, 1e-6
@@ -56,11 +56,18 @@ def inverse_deviation(mean: FloatArray) -> FloatArray:
 
 
 def correlations(
-    eta: FloatArray, rows: Features, columns: Features, *, lower: bool = False, compiled: bool = False
-) -> FloatArray:
+    eta: FloatArray,
+    rows: Features,
+    columns: Features,
+    *,
+    lower: bool = False,
+    compiled: bool = False,
+    dtype: DTypeLike = np.float64,
+) -> AnyArray:
     """Correlate each feature of `rows` with each of `columns`; with `lower` those not above the diagonal are computed.
 
-    By compiled code where there is much to do, or where the caller has it (`compiled`).
+    By compiled code where there is much to do, or where the caller has it (`compiled`). `dtype` is that of what is
+    returned; nothing is computed in less than float64.
 
     >>> eta = np.array([1.0, 0.5, 0.25])
     >>> features = Features.of(eta, np.array([1, 2]), (3,))
@@ -68,7 +75,7 @@ def correlations(
     [[1.0, 0.5774], [0.5774, 1.0]]
     """
     m, k = len(rows.mean), len(columns.mean)
-    out = np.zeros((m, k)) if lower else np.empty((m, k))
+    out = np.zeros((m, k), dtype) if lower else np.empty((m, k), dtype)
     if compiled or len(eta) > limits.NUMPY_CELLS or k > limits.NUMPY_JOINS:
         from legendre.core.sums.kernels.joins import fill_correlations
 

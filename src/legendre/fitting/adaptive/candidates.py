@@ -23,7 +23,8 @@ def chosen(state: State, allowed: BoolArray, count: int, least: float) -> Choice
     listed = shortlist(state, allowed, int(max(OVER * count, AT_LEAST, count + 8)), least)
     if not len(listed):
         return None
-    for new in (NEW, NEXT_TO_NEW):
+    assert state.anchor is not None
+    for new in (NEW,) if state.anchor.single else (NEW, NEXT_TO_NEW):
         found = _chosen(state, listed, count, least, new)
         if found is not None:
             return found
@@ -37,10 +38,11 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
     factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.shape)
-    given = factor.half(correlations(anchor.eta, anchor.features, features, compiled=ground.compiled), overwrite=True)
+    with_basis = correlations(anchor.eta, anchor.features, features, compiled=ground.compiled, dtype=factor.dtype)
+    given = factor.half(with_basis, overwrite=True)
     here = eta[listed]
     gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
-    gradient -= state.whitened @ given  # the basis's own residual is no candidate's gain
+    gradient -= state.whitened.astype(given.dtype) @ given  # the basis's own residual is no candidate's gain
     left = correlations(anchor.eta, features, features, compiled=ground.compiled)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+
 from legendre.core.sums.growing_factor import GrowingFactor
-from legendre.core.sums.joins import Features
+from legendre.core.sums.joins import Features, correlations
 from legendre.core.sums.linalg import one_thread
 from legendre.core.types import FloatArray, IntArray
 
-DAMPING = 1e-9  # added to the correlations' diagonal, if not more is needed: dependent parameters are not moved far
+DAMPING = {"d": 1e-9, "f": 1e-6}
+"""What is added to the correlations' diagonal, by the type of the factor, if not more is needed: dependent parameters
+are not moved far."""
+MOST_DAMPING = 0.1  # from here on correlations are taken for 0
 
 
 class Member(NamedTuple):
@@ -44,10 +50,32 @@ class Anchor:
     factor: GrowingFactor
     damping: float  # added to the diagonal
 
+    @classmethod
+    def of(cls, eta: FloatArray, places: IntArray, shape: tuple[int, ...], *, single: bool, compiled: bool) -> Anchor:
+        """Factorise, in float32 if `single` and if that succeeds; more is added to the diagonal where rounding asks it.
+
+        Where nothing helps, as where eta holds what is no number, correlations are taken for 0.
+        """
+        features = Features.of(eta, places, shape)
+        for kind, damping in _attempts(single=single):
+            matrix = correlations(eta, features, features, lower=True, compiled=compiled, dtype=kind)
+            np.fill_diagonal(matrix, 1.0 + damping)
+            factor = GrowingFactor.of(matrix)
+            if factor is not None:
+                return cls(eta, features, factor, damping)
+        identity = GrowingFactor.of(np.eye(len(places)))
+        assert identity is not None
+        return cls(eta, features, identity, MOST_DAMPING)
+
     @property
     def sharp(self) -> bool:
         """Whether no more was added than always is: dependent features ask for more."""
-        return self.damping <= DAMPING
+        return self.damping <= DAMPING[self.factor.dtype.char]
+
+    @property
+    def single(self) -> bool:
+        """Whether the factor is in float32: it does not tell near-duplicates from duplicates."""
+        return self.factor.dtype == np.float32
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,3 +90,13 @@ class Inverse:
         """Solve with the factor; in one thread, so that the bits do not follow their number."""
         with one_thread():
             return self.factor.solve(vector * self.scale) * self.scale
+
+
+def _attempts(*, single: bool) -> Iterator[tuple[str, float]]:
+    """List types of a factor and what is added to the diagonal, each to be tried if those before it fail."""
+    if single:
+        yield "f", DAMPING["f"]
+    damping = DAMPING["d"]
+    while damping < MOST_DAMPING:
+        yield "d", damping
+        damping *= 10.0

@@ -18,14 +18,12 @@ import numpy as np
 from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.cached import cached_property
-from legendre.core.sums.growing_factor import GrowingFactor
-from legendre.core.sums.joins import Features, correlations, inverse_deviation
+from legendre.core.sums.joins import inverse_deviation
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.observed_sums import Ground
-from legendre.fitting.adaptive.parts import DAMPING, Anchor, Choice, Member
+from legendre.fitting.adaptive.parts import Anchor, Choice, Member
 
-MOST_DAMPING = 0.1  # of the correlations: from here on they are taken for independent
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
 DEEPEST = 3.0
 """log q falls by no more than this in the first try of a step, where there is data: else cells die for ever."""
@@ -102,7 +100,7 @@ class State:
     def whitened(self) -> FloatArray:
         """The slope in coordinates in which the correlations are the identity: its square is the Newton decrement."""
         assert self.anchor is not None
-        return self.anchor.factor.half(self.slope)
+        return self.anchor.factor.half(self.slope).astype(np.float64)
 
     @property
     def newton_step(self) -> FloatArray:
@@ -121,20 +119,13 @@ class State:
         """Whether the factor was computed here, for all cells at once."""
         return self.anchor is not None and self.anchor.eta is self.at.eta
 
-    def anchored(self) -> State:
-        """Factorise the correlations here; more is added to the diagonal where rounding asks for it."""
-        if self.fresh:
+    def anchored(self, *, double: bool = False) -> State:
+        """Factorise the correlations here; in float64 if `double`, which a large basis has no need of but seldom."""
+        if self.fresh and not (double and self.anchor is not None and self.anchor.single):
             return self
-        eta, damping = self.at.eta, DAMPING
-        features, factor = Features.of(eta, self.places, self.ground.shape), None
-        while factor is None:
-            matrix = np.eye(self.size)
-            if damping < MOST_DAMPING:
-                matrix = correlations(eta, features, features, lower=True, compiled=self.ground.compiled)
-            np.fill_diagonal(matrix, 1.0 + damping)
-            factor = GrowingFactor.of(matrix)  # if eta holds what is no number, in the end of the diagonal alone
-            damping *= 1.0 if factor is not None else 10.0
-        return State(self.ground, self.places, self.dead, self.at, Anchor(eta, features, factor, damping))
+        single = self.size >= limits.SINGLE_FACTOR and not double
+        anchor = Anchor.of(self.at.eta, self.places, self.ground.shape, single=single, compiled=self.ground.compiled)
+        return State(self.ground, self.places, self.dead, self.at, anchor)
 
     def grown(self, choice: Choice, share: float, most: int) -> State:
         """Add cells and fit until half the squared Newton decrement is at most `share` of their gain."""
