@@ -22,7 +22,7 @@ from legendre.engines.matrix import MatrixEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.solvers.matrix_scaling import reduced_newton
+from legendre.solvers.matrix_scaling import reduced_newton, sinkhorn_cycle
 from legendre.solvers.scaling import relaxation
 from legendre.tasks.balance.balance import Projection
 from legendre.tasks.balance.feasible import Program
@@ -500,7 +500,7 @@ def test_a_cycle_meets_the_columns_exactly(rng: np.random.Generator) -> None:
     weights = rng.random((3, 5))
     model = Model.of(Support((3, 5)), weights, interactions(1).select(observe(weights)))
     engine, rows, columns = MatrixEngine(model), np.array([0.2, 0.3, 0.5]), np.full(5, 0.2)
-    point = engine.cycle(engine.at(np.zeros(6)), rows, columns)
+    point = sinkhorn_cycle(engine, engine.at(np.zeros(6)), rows, columns)
     u = rows / (weights.sum(axis=1))
     v = columns / (u @ weights)
     assert_allclose(engine.probabilities(point), u[:, None] * weights * v, rtol=1e-12)

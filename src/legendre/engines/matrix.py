@@ -73,19 +73,11 @@ class MatrixEngine(Engine):
     def at(self, theta: FloatArray) -> Point:
         """Add up theta along both axes and multiply W by the exponentials."""
         f, g = (np.concatenate([[0.0], np.cumsum(theta[line])]) for line in self.lines)
-        return self._at(f, g, self.log_product(g, 1), self.log_product(f, 0), theta)
+        return self.scaled_by(f, g, self.log_product(f, 0), theta)
 
-    def cycle(self, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0) -> Point:
-        """Do one Sinkhorn cycle: scale rows, then columns, to their margins, overstepping by omega (two products)."""
-        old = scaled(point)
-        f = _step(rows, old.per_row, old.f, omega)
-        per_column = self.log_product(f, 0)
-        g = _step(columns, per_column, old.g, omega)
-        return self._at(f, g, self.log_product(g, 1), per_column)
-
-    def _at(
-        self, f: FloatArray, g: FloatArray, per_row: FloatArray, per_column: FloatArray, theta: FloatArray | None = None
-    ) -> Point:
+    def scaled_by(self, f: FloatArray, g: FloatArray, per_column: FloatArray, theta: FloatArray | None = None) -> Point:
+        """Evaluate W with log factors of its rows and columns; `per_column` is the product of W with those of rows."""
+        per_row = self.log_product(g, 1)
         log_rows, log_columns = f + per_row, g + per_column
         peak = float(log_rows.max())
         log_mass = peak + float(np.log(np.exp(log_rows - peak).sum()))
@@ -140,11 +132,3 @@ class MatrixEngine(Engine):
         """Bound the range of ``zeta(vector)``: the ranges of rows and columns add up."""
         sums = [np.concatenate([[0.0], np.cumsum(vector[line])]) for line in self.lines]
         return float(sum(np.ptp(s[seen]) for s, seen in zip(sums, self._seen, strict=True)))
-
-
-def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: float) -> FloatArray:
-    """Move towards the log factors that give the wanted sums; those of empty rows or columns stay."""
-    goal = np.log(wanted, where=wanted > 0, out=np.zeros_like(wanted))
-    np.subtract(goal, log_sums, out=goal, where=log_sums > -np.inf)
-    moved = last + omega * (goal - last)
-    return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)

@@ -1,6 +1,6 @@
 """Matrix scaling in the logarithms of row and column factors (the potentials): Sinkhorn's cycles, then Newton's steps.
 
-A cycle (`MatrixEngine.cycle`) is two products with the matrix, and converges at a rate that the matrix dictates.
+A cycle (`sinkhorn_cycle`) is two products with the matrix, and converges at a rate that the matrix dictates.
 Overstepping takes the square root of the number of cycles. Where there are still too many, Newton's method takes over:
 the Hessian in the potentials is ``[D_r Q; Q' D_c]``, reduced to the shorter side.
 """
@@ -83,14 +83,14 @@ class MatrixScaling(Solver):
     def advance(self, target: Target, state: State) -> State | None:
         engine, memory = _engine(target), state.memory.judged(state.point.residual, target.tol)
         if memory.omega:
-            point = engine.cycle(state.point, memory.rows, memory.columns, memory.omega)
+            point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns, memory.omega)
             return State(target.evaluated(point), memory=memory, step=memory.omega)
         landed = search(target, state.point, _direction(target, state), memory)
         if landed is not None:
             return landed
         # links too weak for floating point: cycles go on, however slowly, and may strengthen them
         afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
-        point = engine.cycle(state.point, memory.rows, memory.columns)
+        point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns)
         return State(target.evaluated(point), memory=afresh, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
@@ -118,6 +118,24 @@ class MatrixScaling(Solver):
         residuals, left = tuple(floats(arrays, "residuals", None).tolist()), whole(arrays, "left", -1)
         memory = CycleMemory(*_wanted(target), left, residuals, number(arrays, "omega", least=0.0))
         return State(target.evaluated(point), memory=memory, step=number(arrays, "step"))
+
+
+def sinkhorn_cycle(
+    engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0
+) -> Point:
+    """Scale the rows, then the columns, to their margins, overstepping by omega: two products with the matrix."""
+    old = scaled(point)
+    f = _step(rows, old.per_row, old.f, omega)
+    per_column = engine.log_product(f, 0)
+    return engine.scaled_by(f, _step(columns, per_column, old.g, omega), per_column)
+
+
+def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: float) -> FloatArray:
+    """Move towards the log factors that give the wanted sums; those of empty rows or columns stay."""
+    goal = np.log(wanted, where=wanted > 0, out=np.zeros_like(wanted))
+    np.subtract(goal, log_sums, out=goal, where=log_sums > -np.inf)
+    moved = last + omega * (goal - last)
+    return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)
 
 
 def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
