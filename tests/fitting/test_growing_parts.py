@@ -182,7 +182,7 @@ def test_a_factor_in_float32_is_that_in_float64_to_five_digits() -> None:
     double, single = (GrowingFactor.of(np.tril(A).astype(kind)) for kind in (np.float64, np.float32))
     assert double is not None
     assert single is not None
-    assert [factor.dtype.char for factor in (double, single)] == ["d", "f"]
+    assert [factor.kind for factor in (double, single)] == ["d", "f"]
     assert_allclose(double.solve(right), np.linalg.solve(A, right), rtol=1e-9)
     more = rng.normal(size=(600, 40)) * 0.01
     grown = [f.appended(f.half(more).T, np.eye(40)) for f in (double, single)]
@@ -198,11 +198,11 @@ def test_a_factor_in_float32_is_that_in_float64_to_five_digits() -> None:
 def test_where_float32_fails_a_factor_is_in_float64() -> None:
     eta = ld.dual.to_eta(np.array([0.4, 0.3, 0.2, 0.1])).ravel()
     anchors = [Anchor.of(eta, np.arange(1, 4), (4,), single=single, compiled=False) for single in (False, True)]
-    assert [anchor.factor.dtype.char for anchor in anchors] == ["d", "f"]
+    assert [anchor.factor.kind for anchor in anchors] == ["d", "f"]
     assert [anchor.sharp for anchor in anchors] == [True, True]
     eta[2] = np.nan
     broken = Anchor.of(eta, np.arange(1, 4), (4,), single=True, compiled=False)
-    assert broken.factor.dtype.char == "d"
+    assert broken.factor.kind == "d"
     assert not broken.sharp
     assert_array_equal(broken.factor.inverse, np.eye(3))
 

@@ -63,6 +63,7 @@ class GrowingFactor:
     """
 
     panels: tuple[Panel, ...] = ()
+    kind: str = "d"  # the character of NumPy's type of its numbers: "d" for float64, "f" for float32
 
     @property
     def size(self) -> int:
@@ -70,38 +71,34 @@ class GrowingFactor:
         return self.panels[-1].stop if self.panels else 0
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of its numbers."""
-        return self.panels[0].block.dtype if self.panels else np.dtype(np.float64)
-
-    @property
     def _routines(self) -> Routines:
-        return ROUTINES[self.dtype.char]
+        return ROUTINES[self.kind]
 
     @classmethod
     def of(cls, lower: AnyArray) -> GrowingFactor | None:
         """Factorise a matrix given by its lower triangle (C order), which is overwritten; ``None`` if not positive."""
-        k = len(lower)
+        k, kind = len(lower), lower.dtype.char
         if not k:
-            return cls()
-        upper, info = ROUTINES[lower.dtype.char].factorise(lower.T, lower=0, clean=0, overwrite_a=1)
+            return cls(kind=kind)
+        upper, info = ROUTINES[kind].factorise(lower.T, lower=0, clean=0, overwrite_a=1)
         if info or not np.isfinite(upper.diagonal()).all():  # BLAS need not notice what is no number
             return None
         cuts = [*range(0, k, HEIGHT), k]
         rows = [(slice(a, b), slice(0, a)) for a, b in pairwise(cuts)]
-        return cls(tuple(Panel(upper.T[some, left], np.asfortranarray(upper[some, some])) for some, left in rows))
+        panels = (Panel(upper.T[some, left], np.asfortranarray(upper[some, some])) for some, left in rows)
+        return cls(tuple(panels), kind)
 
     def appended(self, left: AnyArray, lower: FloatArray) -> GrowingFactor:
         """Append rows of L: left of the diagonal, and the lower triangle there."""
-        panel = Panel(np.ascontiguousarray(left, self.dtype), np.ascontiguousarray(lower, self.dtype).T)
-        return GrowingFactor((*self.panels, panel))
+        panel = Panel(np.ascontiguousarray(left, self.kind), np.ascontiguousarray(lower, self.kind).T)
+        return GrowingFactor((*self.panels, panel), self.kind)
 
     def half(self, right: AnyArray, *, overwrite: bool = False) -> AnyArray:
         """Solve ``L x = right`` for a vector or for the columns of a matrix; in the type of the factor.
 
         In place (C order, and that type) if `overwrite`.
         """
-        out, use = right if overwrite else np.array(right, self.dtype, order="C"), self._routines
+        out, use = right if overwrite else np.array(right, self.kind, order="C"), self._routines
         for panel in self.panels:
             rows = out[panel.start : panel.stop]
             if panel.start:
@@ -114,7 +111,7 @@ class GrowingFactor:
 
     def back(self, right: AnyArray) -> AnyArray:
         """Solve ``L' x = right`` for a vector."""
-        out = np.array(right, self.dtype)
+        out = np.array(right, self.kind)
         for panel in reversed(self.panels):
             rows = out[panel.start : panel.stop]
             rows[:] = self._routines.solve_vector(panel.block, rows, lower=0, trans=0)
@@ -132,7 +129,7 @@ class GrowingFactor:
         >>> GrowingFactor.of(np.array([[4.0, 0.0], [2.0, 5.0]])).inverse_columns(np.array([0])).tolist()
         [[0.5], [-0.25]]
         """
-        out = np.zeros((self.size, len(positions)), self.dtype)
+        out = np.zeros((self.size, len(positions)), self.kind)
         out[positions, np.arange(len(positions))] = 1.0
         starts = [*(panel.start for panel in self.panels), self.size]
         columns = [slice(*pair) for pair in pairwise(np.searchsorted(positions, starts).tolist())]
@@ -150,7 +147,7 @@ class GrowingFactor:
     @cached_property
     def inverse(self) -> AnyArray:
         """The inverse of L; the squares in its columns sum to the diagonal of the inverse of A."""
-        lower = np.zeros((self.size, self.size), self.dtype)
+        lower = np.zeros((self.size, self.size), self.kind)
         for panel in self.panels:
             lower[panel.start : panel.stop, : panel.start] = panel.left
             lower[panel.start : panel.stop, panel.start : panel.stop] = np.tril(panel.block.T)

@@ -23,10 +23,9 @@ def chosen(state: State, allowed: BoolArray, count: int, least: float) -> Choice
     listed = shortlist(state, allowed, int(max(OVER * count, AT_LEAST, count + 8)), least)
     if not len(listed):
         return None
-    assert state.anchor is not None
-    for new in (NEW,) if state.anchor.single else (NEW, NEXT_TO_NEW):
+    for new in (NEW, NEXT_TO_NEW):
         found = _chosen(state, listed, count, least, new)
-        if found is not None:
+        if found is not None or state.single:
             return found
         listed = np.flatnonzero(_field(state, allowed) > 2.0 * least)
         if len(listed) > 4 * AT_LEAST:
@@ -38,7 +37,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     anchor, ground, eta = state.anchor, state.ground, state.at.eta
     assert anchor is not None
     factor, features = anchor.factor, Features.of(anchor.eta, listed, ground.shape)
-    with_basis = correlations(anchor.eta, anchor.features, features, compiled=ground.compiled, dtype=factor.dtype)
+    with_basis = correlations(anchor.eta, anchor.features, features, compiled=ground.compiled, dtype=factor.kind)
     given = factor.half(with_basis, overwrite=True)
     here = eta[listed]
     gradient = (ground.eta_hat[listed] - here) * inverse_deviation(here)
@@ -47,7 +46,7 @@ def _chosen(state: State, listed: IntArray, count: int, least: float, new: float
     left -= given.T @ given
     np.fill_diagonal(left, np.where(features.scale > 0, left.diagonal() + anchor.damping, 0.0))
     first = None if len(state.places) else bernoulli_divergence(ground.eta_hat[listed], here)
-    large = state.size >= limits.COMPILED_TURNS
+    large = len(state.places) >= limits.COMPILED_TURNS
     best, gains, rows = pick(left, gradient, count, least, new, first, compiled=large and ground.compiled)
     if not len(best):
         return None

@@ -44,8 +44,9 @@ def losses(state: State, count: int | None = None) -> Losses:
     """
     anchor = state.anchor
     assert anchor is not None
-    emptiness, positions = _of_emptiness(state), np.arange(state.size)
-    if count is None or state.size <= limits.EVERY_LOSS:
+    emptiness, size = _of_emptiness(state), len(state.places)
+    positions = np.arange(size)
+    if count is None or size <= limits.EVERY_LOSS:
         half = anchor.factor.inverse
     else:
         ground, features = state.ground, anchor.features
@@ -55,7 +56,7 @@ def losses(state: State, count: int | None = None) -> Losses:
         positions = np.sort(np.argsort(rough, kind="stable")[: int(CONSIDERED * count) + 8])
         half = anchor.factor.inverse_columns(positions)
     spread = np.einsum("ij,ij->j", half, half)
-    each = np.full(state.size, np.inf)
+    each = np.full(size, np.inf)
     each[positions] = _finite_losses(state, positions, spread) + emptiness[positions]
     return Losses(each, positions, half)
 

@@ -93,7 +93,7 @@ class Search:
         count = min(max(self._at_first, int(self._share(size) * size)), left)
         count = left if left - count < count / 2 else count
         choice = chosen(state, self.candidates, count, self.least)
-        if choice is None and state.anchor is not None and state.anchor.single:  # in float64 there may be one
+        if choice is None and state.single:  # in float64 there may be one
             state = state.anchored(double=True)
             choice = chosen(state, self.candidates, count, self.least)
         if choice is None:

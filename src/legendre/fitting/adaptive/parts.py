@@ -70,12 +70,7 @@ class Anchor:
     @property
     def sharp(self) -> bool:
         """Whether no more was added than always is: dependent features ask for more."""
-        return self.damping <= DAMPING[self.factor.dtype.char]
-
-    @property
-    def single(self) -> bool:
-        """Whether the factor is in float32: it does not tell near-duplicates from duplicates."""
-        return self.factor.dtype == np.float32
+        return self.damping <= DAMPING[self.factor.kind]
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,9 +119,14 @@ class State:
         """Whether the factor was computed here, for all cells at once."""
         return self.anchor is not None and self.anchor.eta is self.at.eta
 
+    @property
+    def single(self) -> bool:
+        """Whether the factor is in float32, which does not tell near-duplicates from duplicates."""
+        return self.anchor is not None and self.anchor.factor.kind == "f"
+
     def anchored(self, *, double: bool = False) -> State:
         """Factorise the correlations here; in float64 if `double`, which a large basis has no need of but seldom."""
-        if self.fresh and not (double and self.anchor is not None and self.anchor.single):
+        if self.fresh and not (double and self.single):
             return self
         single = self.size >= limits.SINGLE_FACTOR and not double
         anchor = Anchor.of(self.at.eta, self.places, self.ground.shape, single=single, compiled=self.ground.compiled)
