@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -205,6 +206,26 @@ def test_where_float32_fails_a_factor_is_in_float64() -> None:
     assert broken.factor.kind == "d"
     assert not broken.sharp
     assert_array_equal(broken.factor.inverse, np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "theta"),
+    [
+        ((4,), [1, 2, 3], [0.0, 0.0, -30.0]),
+        ((3, 4), [1, 2, 5, 7, 11], [0.0, 0.3, 0.0, -30.0, -40.0]),
+        ((3, 4), [1, 2, 5, 7, 11], [0.0, 0.3, 0.0, 20.0, -40.0]),  # nearly all probability in one cell
+    ],
+)
+def test_a_fit_goes_on_from_where_the_model_has_next_to_nothing(
+    shape: tuple[int, ...], places: list[int], theta: list[float]
+) -> None:
+    """Newton's step for a mean of 1e-13 that should be 0.1 is 10^12 long: with flights, growing ended there."""
+    X = 1.0 + np.eye(4).ravel()[: math.prod(shape)].reshape(shape)
+    state = State.of(Ground.of(observe(X)), np.array(places), np.array(theta))
+    found, _ = fitted(state, 1e-13, 60)
+    cells = np.stack(np.unravel_index(places, shape), axis=1)
+    assert state.kl > 5
+    assert found.kl == pytest.approx(ld.decompose(X, cells).kl, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(4, 4, 3), (6, 5)])

@@ -24,11 +24,11 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.parts import Anchor, Choice, Member
 
+FAR = math.log(1000.0)  # of the ratio of odds from which the slope at the model says little of the way to go
 FARTHEST = 1e100  # no step leads to theta this large, whose square is still a number
-DEEPEST = 3.0
-"""log q falls by no more than this in the first try of a step, where there is data: else cells die for ever."""
+DEEPEST = 3.0  # log q falls by no more in the first try of a step, where there is data: else cells die for ever
 SUFFICIENT, LEVEL = 0.1, 0.5  # Armijo's share of the slope; the slope that may be left, upwards, at the end of a step
-SHORTEST = 1e-4  # the shortest step that is tried
+SHORTEST = 1e-4  # the shortest step that is tried, as a share of the first
 SLOW = 0.9  # a contraction that leads nowhere
 NEWTON_STEPS = 2  # steps that a new factor takes to the same goal
 PAST = 2  # rounds to come for which the steps that a new factor saves are counted
@@ -88,8 +88,16 @@ class State:
 
     @cached_property
     def scale(self) -> FloatArray:
-        """One over the standard deviations of the features here: correlations may be old, these need not be."""
-        return inverse_deviation(self.at.eta[self.places])
+        """One over the standard deviations of the features here: correlations may be old, these need not be.
+
+        Where the data have far more than the model, or less, it is the variance with which theta alone would arrive.
+        """
+        eta, goal = self.at.eta[self.places], self.ground.eta_hat[self.places]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scale, ahead = inverse_deviation(eta), np.log(goal * (1.0 - eta) / (eta * (1.0 - goal)))
+        far = np.isfinite(ahead) & (np.abs(ahead) > FAR)
+        scale[far] = np.sqrt(ahead[far] / self.gradient[far])
+        return scale
 
     @cached_property
     def slope(self) -> FloatArray:
@@ -199,10 +207,12 @@ def _decoded(ground: Ground, places: IntArray, theta: FloatArray, z: FloatArray)
     return Member(theta, z, q, eta, psi, psi - float(theta @ ground.eta_hat[places]))
 
 
-def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tuple[State, int]:
+def fitted(
+    state: State, goal: float, most: int, tol: float | None = None, factors: float = math.inf
+) -> tuple[State, int]:
     """Step until half the squared Newton decrement is at most `goal`; or max|eta - eta_hat| at most `tol`, if given.
 
-    Returned is a state near the minimum, and the number of steps that led there.
+    At most `factors` new ones are computed. Returned are a state near the minimum, and the number of steps.
     """
     if not len(state.places):
         return state, 0
@@ -214,14 +224,12 @@ def fitted(state: State, goal: float, most: int, tol: float | None = None) -> tu
             arrived = decrement <= goal if tol is None else float(np.abs(state.gradient).max()) <= tol
             if arrived or done >= most or not math.isfinite(decrement):
                 break
-            if not state.fresh and _factor_pays(state, decrement, last, goal):
-                state, last = state.anchored(), math.inf
-                continue
-            member = _searched(state, state.newton_step, -2.0 * decrement)
+            stay = state.fresh or not _factor_pays(state, decrement, last, goal)
+            member = _searched(state, state.newton_step, -2.0 * decrement) if stay else None
             if member is None:
-                if state.fresh:
+                if state.fresh or not factors:
                     break
-                state, last = state.anchored(), math.inf
+                state, last, factors = state.anchored(), math.inf, factors - 1
                 continue
             state, last, done = State(state.ground, state.places, state.dead, member, state.anchor), decrement, done + 1
     return state, done
@@ -264,8 +272,8 @@ def _searched(state: State, direction: FloatArray, slope: float) -> Member | Non
     if not np.isfinite(direction).all():
         return None
     step, z = _first_step(state, direction)
-    eta_hat = ground.eta_hat[places]
-    while step >= SHORTEST:
+    eta_hat, shortest = ground.eta_hat[places], SHORTEST * step
+    while step >= shortest:
         theta = at.theta + step * direction
         if np.abs(theta).max() > FARTHEST:
             return None
