@@ -99,7 +99,7 @@ class Parameters:
 
     @cached_property
     def factor(self) -> FloatArray:
-        """By what a parameter multiplies the probability of the cells at or above its own."""
+        """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
             return frozen(np.exp(self.theta))
 

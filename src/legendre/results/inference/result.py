@@ -107,7 +107,7 @@ class Inference(Estimates, Storable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before the numbers are believed, in sentences; the summary prints them."""
+        """Warnings about the numbers, in sentences; the summary prints them."""
         return notes_of(self)
 
     @cached_property
@@ -142,7 +142,7 @@ class Inference(Estimates, Storable):
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, one row a parameter: as many standard errors to each side as `level` needs.
+        """Return Wald intervals of theta, a row for each parameter.
 
         Examples
         --------
@@ -164,9 +164,9 @@ class Inference(Estimates, Storable):
         jobs: int = 1,
         conditional: bool = False,
     ) -> Bootstrap:
-        """Draw tables of N counts from Q, fit the model to each of them, and see how large `g2` and `x2` are there.
+        """Draw tables of N counts from Q, fit the model to each, and compare their `g2` and `x2` with those of X.
 
-        p-values and intervals that come from it do not rest on the chi-square distribution.
+        The p-values and intervals do not rely on the chi-square distribution.
 
         Parameters
         ----------

@@ -110,7 +110,7 @@ class Balanced(ModelResult):
 
     @cached_property
     def kl_to_X(self) -> float:
-        """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
+        """KL(Q, X) in nats, both normalised: how much balancing changed X, the least that meets the margins."""
         from scipy.special import rel_entr
 
         tensor = self.values

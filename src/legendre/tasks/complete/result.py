@@ -73,9 +73,9 @@ class Completion(Result):
     cv: CrossValidation | None = None
 
     def tensor(self) -> Any:
-        """Return X where it was observed, the model's value elsewhere; NaN where that is not determined.
+        """Return X where it was observed and the model's value elsewhere, in the form of X.
 
-        (Unless values were wanted there too.) In the form of X: its array library, its labels.
+        Cells that the observed ones do not determine are NaN, unless `undetermined` asked for a value.
         """
         return self.fit.origin.give(self.values)
 

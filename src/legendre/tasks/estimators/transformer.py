@@ -145,7 +145,7 @@ class LegendreTransformer(WithParams):
         X
             Features, n x k as `transform` returns them.
         sums
-            What the slices shall sum to, n numbers; by default 1.
+            The sums of the slices, n numbers; by default 1.
         """
         self._check_fitted()
         self._check_settings()
