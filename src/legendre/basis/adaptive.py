@@ -61,38 +61,43 @@ def adaptive(
 ) -> Basis:
     """Let the data choose the basis, a few cells at a time.
 
-    Of every candidate cell it is known what its parameter would lower KL(P, Q) by once all others are fitted again, to
-    second order: ``g^2 / (2 s)``, g being ``eta_hat - eta`` and s the variance of the cell's feature given those of the
+    Each candidate cell is scored by how much its parameter would lower KL(P, Q) with all others fitted again, to second
+    order: ``g^2 / (2 s)``, where g is ``eta_hat - eta`` and s the variance of the cell's feature given those of the
     basis. A round adds a tenth of the cells, each scored given those before it, so that near-duplicates are left out.
-    Up to 500 parameters the basis is grown to half as many again, and those that are missed least are given back; in a
-    larger one, at seven tenths of the size and at the end, the cells that are missed least give way to better ones.
+    Up to 500 parameters the basis is grown to 1.5 times its size, and the least useful cells are dropped again. In a
+    larger one the least useful cells are replaced by better ones, at seven tenths of the size and at the end.
 
     Parameters
     ----------
     size
-        The number of parameters, or how to choose it. For counts, ``"bic"`` and ``"aic"`` keep a cell if it pays for
-        itself: without it, all others fitted again, the criterion would be higher. Since the best of M candidates is
-        taken, ``"bic"`` is the extended criterion with ``log N + 2 log M`` for each parameter (Chen and Chen 2008),
-        which adds next to nothing to pure noise; ``"aic"`` takes 2 for each and overfits readily. ``"cv"`` deals the
-        events out to `folds` and takes the size at which fits to all but one of them give the one held out the largest
-        likelihood: it predicts well, and keeps some false cells. Where X has fractions, ``"cv"`` holds out cells, not
-        events: fits to all others predict them, with the least I-divergence (squared error, if X has zeros). Losses are
-        in ``fit.path``, with their standard errors. A number may choose cells above which X is empty, and with them
-        probability 0, and so may ``"cv"`` where X has fractions; for counts the criteria do not consider such cells.
+        The number of parameters, or how to choose it.
+
+        For counts, ``"bic"`` and ``"aic"`` keep a cell if it pays for itself: without it, with all others fitted again,
+        the criterion would be higher. ``"bic"`` is the extended criterion, which charges ``log N + 2 log M`` for each
+        parameter because the best of M candidates is taken (Chen and Chen 2008); it finds next to nothing in pure
+        noise. ``"aic"`` charges 2 for each and overfits readily.
+
+        ``"cv"`` cross-validates: it splits the events into `folds` and takes the size whose fits give held-out events
+        the largest likelihood. It predicts well, and keeps some false cells. If X has fractions, cells are held out
+        instead of events, and the loss is the I-divergence (the squared error if X has zeros). ``fit.path`` has the
+        losses with their standard errors.
+
+        A number may choose cells above which X is empty, and so may ``"cv"`` if X has fractions; Q is then 0 there. For
+        counts the criteria do not consider such cells.
     start
-        A basis to start from; its cells count, and stay.
+        A basis to start from. Its cells stay in the basis and count towards `size`.
     candidates
         The cells to choose from, as a basis; by default all of the support.
     swaps
-        How many times at most, on the way and again at the end, a share of the cells is given back and chosen anew
-        while that pays. Default 1, or 0 where the basis is grown past its size; 0 is fastest.
+        The largest number of times, while growing and again at the end, that a share of the cells is dropped and chosen
+        anew, as long as that pays. Default 1, or 0 if the basis is grown past its size; 0 is fastest.
     overshoot
-        How many times the size to grow to before cells are given back, e.g. 1.5. Default: 1.5 up to 500 parameters, and
-        1, which means not at all, for more and where `swaps` is given. Not used by a criterion.
+        Grow to this many times the size before cells are dropped, e.g. 1.5. Default: 1.5 up to 500 parameters; 1 (not
+        at all) for more, or if `swaps` is given. Not used by a criterion.
     folds
-        For ``"cv"``: into how many parts to split the counts, or the cells.
+        For ``"cv"``: the number of parts that the events or cells are split into.
     most
-        For ``"bic"``, ``"aic"`` and ``"cv"``: how many parameters at most, whatever the criterion says.
+        For ``"bic"``, ``"aic"`` and ``"cv"``: the largest number of parameters.
 
     See Also
     --------
@@ -102,8 +107,8 @@ def adaptive(
 
     Notes
     -----
-    Cells of ``fit.basis`` come in the order of their choice. ``fit.order()`` tells which matter most, and ``fit.at(n)``
-    is the exact fit with the first n of those.
+    Cells of ``fit.basis`` are in the order in which they were chosen. ``fit.order()`` sorts them by importance, and
+    ``fit.at(n)`` is the exact fit with the n most important ones.
 
     Examples
     --------

@@ -42,22 +42,24 @@ class Boxes(Basis):
 def boxes(size: int | Criterion, *, start: Basis | str | ArrayLike = "empty") -> Basis:
     """Let the data choose boxes of cells, products of intervals, each with a factor on its probability.
 
-    A parameter acts on ``lo <= v < hi``, any of the ends open, where one of `adaptive` acts on all that lies above a
-    cell. It is tied over the corners of the box, see `legendre.ties`; the fit is convex and certified as any other.
+    A parameter acts on the cells ``lo <= v < hi``, where either end may be left out; one of `adaptive` acts on all
+    cells at or above one. It is tied over the corners of the box, see `legendre.ties`. The fit is convex and certified,
+    like any other.
 
     Parameters
     ----------
     size
-        The number of parameters, those of the start included. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added
-        while one pays, and those that do not, all others fitted again, are dropped. The price of a box is that of a
-        cell in `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid: far more than cells.
+        The number of parameters, those of `start` included. Or, for counts, ``"bic"`` or ``"aic"``: boxes are added as
+        long as one pays for itself, and those that do not, with all others fitted again, are dropped. A box is charged
+        like a cell in `adaptive`, ``log N + 2 log M`` or 2, but M is the number of all boxes of the grid, far more than
+        cells.
     start
-        A basis of cells to start from; they count, and stay.
+        A basis of cells to start from. They stay in the basis and count towards `size`.
 
     Notes
     -----
-    This goes beyond the model class of the paper. A box names up to two cuts for each mode, a cell up to one: at an
-    equal number of parameters a box tells more.
+    This goes beyond the models of the paper. A box is described by up to two cuts for each mode, a cell by one. In a
+    comparison at equal numbers of parameters, say so: a box carries more information.
 
     See Also
     --------

@@ -62,9 +62,9 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
 
     Notes
     -----
-    A feature counts from its value at the first cell of X, which normalisation takes away: theta is the same, and eta
-    is its expectation less that value. Features that depend on each other linearly are no error: `rank` tells how many
-    do not.
+    A feature counts from its value at the first cell of X, because normalisation removes constants: theta does not
+    change, and eta is the expectation minus that value. Features may depend on each other linearly: `rank` says how
+    many are independent.
 
     See Also
     --------

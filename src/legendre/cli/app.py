@@ -39,15 +39,17 @@ app = typer.Typer(
 
 
 TensorFile = Annotated[Path, typer.Argument(help=f"X: a {ENDINGS} file; NaN (empty in CSV) is missing.")]
-Support = Annotated[str, typer.Option(help="The sample space: 'all' or 'nonzero'.")]
-Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array of a file that holds several.")]
-Columns = Annotated[str | None, typer.Option(help="Of a table: the columns that are modes, e.g. carrier,dest,hour.")]
-Counts = Annotated[str | None, typer.Option(help="Of a table: the column that says how often a row counts.")]
-Wide = Annotated[bool, typer.Option("--wide", help="Of a CSV table: labels in the first columns, then numbers.")]
+Support = Annotated[str, typer.Option(help="The cells to fit: 'all', or 'nonzero' to leave zeros out.")]
+Variable = Annotated[str | None, typer.Option("--variable", "--key", help="Which array, if the file holds several.")]
+Columns = Annotated[str | None, typer.Option(help="For a table: the columns to use as modes, e.g. carrier,dest,hour.")]
+Counts = Annotated[str | None, typer.Option(help="For a table: the column with the number of times each row occurred.")]
+Wide = Annotated[bool, typer.Option("--wide", help="For a CSV table with labels in the first columns, then numbers.")]
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print it.")] = False) -> None:
+def _root(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
     if version:
         typer.echo(f"legendre {__version__}")
         raise typer.Exit
@@ -67,18 +69,19 @@ def fit(
     basis: Annotated[
         str | None,
         typer.Option(
-            "--basis", "-b", autocompletion=basis_names, help="e.g. 'B1+B2(10)'; left to the data if not given."
+            "--basis", "-b", autocompletion=basis_names, help="e.g. 'B1+B2(10)'; without it the data choose one."
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write the decomposition; X.fit.npz if not given.")
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the fit; without it that of X.csv goes to X.fit.npz."),
     ] = None,
     support: Support = "all",
     solver: Annotated[
         str, typer.Option(autocompletion=solver_names, help=f"{', '.join(['auto', *SOLVERS])}.")
     ] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
-    max_iter: Annotated[int | None, typer.Option(help="Steps at most.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="The largest number of steps.")] = None,
     variable: Variable = None,
     columns: Columns = None,
     counts: Counts = None,
@@ -86,11 +89,11 @@ def fit(
     unordered: Annotated[
         str | None,
         typer.Option(
-            help="Modes whose levels have no order, by name or counted from 0, e.g. carrier,dest; '' for none. If not "
-            "given, those whose labels are names, where the data choose the basis."
+            help="Modes whose levels have no order, by name or counted from 0, e.g. carrier,dest; '' for none. Without "
+            "it, where the data choose the basis: the modes whose labels are names."
         ),
     ] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Keep a long fit here; the same command resumes it.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Save a long fit here; the same command resumes it.")] = None,
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
     asked = Asked.read(variable, columns, counts, wide)
@@ -141,7 +144,7 @@ def compare(
     counts: Counts = None,
     wide: Wide = False,
 ) -> None:
-    """Compare error against number of parameters on a tensor: Legendre, nonnegative CP and Tucker, CP-APR."""
+    """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
     X = read_input(tensor, Asked.read(variable, columns, counts, wide)).X
     file = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
     name = file if variable is None else f"{file} {variable}"
@@ -152,7 +155,9 @@ def compare(
 def show(
     decomposition: Annotated[Path, typer.Argument(help="A file that 'legendre fit' wrote.")],
     tensor: Annotated[Path | None, typer.Option("--tensor", "-t", help="Write Q in X's units here (.npy).")] = None,
-    extend: Annotated[bool, typer.Option("--extend", help="Q on every cell, not on the sample space only.")] = False,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Write Q on every cell, not only on the sample space.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
@@ -181,14 +186,16 @@ def show(
 @app.command()
 def report(
     result: Annotated[Path, typer.Argument(help="A file that 'legendre fit' or a result's save() wrote.")],
-    data: Annotated[Path | None, typer.Option("--data", "-d", help="X, for slices and residuals.")] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", "-d", help="The file with X, to show slices and residuals.")
+    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the page.")] = Path("report.html"),
     variable: Variable = None,
     columns: Columns = None,
     counts: Counts = None,
     wide: Wide = False,
 ) -> None:
-    """Write a page that tells all of a saved result: one HTML file, which opens in any browser."""
+    """Write one HTML page with everything about a saved result; it opens in any browser."""
     for source in (result, data):
         if source is not None:
             check_output(output, source)

@@ -16,7 +16,7 @@ most_threads: Callable[[], int | None] = _MOST.get
 
 @contextmanager
 def threads(most: int) -> Iterator[None]:
-    """Use at most so many threads for everything that is computed inside the ``with`` block.
+    """Use at most `most` threads for everything that is computed inside the ``with`` block.
 
     Without it small and memory-bound work runs in one thread, and large factors, products and sweeps in as many as
     the BLAS library and numba have. On a machine that does other things at the same time, one is often the fastest.

@@ -182,7 +182,7 @@ class SparseTensor:
         return math.prod(self.shape)
 
     def toarray(self) -> AnyArray:
-        """Write the tensor out, zeros and all.
+        """Return the tensor as a dense array, zeros included.
 
         Examples
         --------

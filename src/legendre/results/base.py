@@ -41,7 +41,7 @@ class Storable(ABC):
         """List the tables of the summary."""
 
     def summary(self) -> str:
-        """Return what was found as text: the tables, one below the other."""
+        """Return the summary as text."""
         return "\n\n".join(table.text() for table in self.tables())
 
     def _repr_html_(self) -> str:
@@ -62,7 +62,7 @@ class Storable(ABC):
         return nested(name, {"format": self.format, **self.to_arrays()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result to an npz file, whole or not at all; `legendre.load` reads it.
+        """Write the result to an npz file, which `legendre.load` reads; if writing fails, an old file stays.
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
@@ -111,7 +111,7 @@ class Result(Storable):
         """Return the result as a tensor in X's units."""
 
     def without_labels(self) -> Self:
-        """Return the same with answers that are arrays of NumPy, and modes and levels that are numbers."""
+        """Return the same result without labels: answers are NumPy arrays, modes and levels are numbers."""
         result: Any = self  # a dataclass with an origin of its own, or with a fit that has one
         if hasattr(self, "fit"):
             return cast(Self, replace(result, fit=result.fit.without_labels()))
@@ -126,7 +126,7 @@ class Result(Storable):
         return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels_of(self)))
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
-        """Write a page that tells all of the result: one HTML file, which loads nothing and opens in any browser.
+        """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
 
         What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
         that grew, the parameters, and how to repeat it. It stays below 3 MB, whatever the size of X.

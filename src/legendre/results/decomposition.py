@@ -50,34 +50,35 @@ class Decomposition(Refits):
     Attributes
     ----------
     basis, theta, eta, psi
-        The cells of B (k x N, 0-based), natural parameters and expectations in that order, the normaliser. At the
-        boundary theta is one of many finite vectors that give Q where it is positive; some of its entries go to plus or
-        minus infinity, along `recession`. Of counts ``inference().coef()`` tells which, and what stays finite.
+        The cells of the basis B (k x N, 0-based); the natural parameters and the expectations of these cells; the
+        normaliser. If the status is AT_BOUNDARY, the best theta is infinite, and this one is one of many finite vectors
+        that give Q where it is positive. For counts ``inference().coef()`` says which coefficients are infinite.
     ties
-        How the parameters of the cells are tied, a `Ties` with names and ``matrix()``; ``None`` where each has its own.
-        Otherwise theta and eta have an entry for each column, `theta_tensor` one for each cell; eta is ``A' eta`` of
-        the cells, and counts features from their value at the first cell.
+        ``None`` if each cell of B has a parameter of its own. Otherwise a `Ties` with names and ``matrix()``, A: theta
+        and eta have an entry for each column of A, `theta_tensor` one for each cell; eta is ``A' eta`` of the cells,
+        and counts features from their value at the first cell.
     total
         The sum of X over the support; ``X ~ total * q``.
     residual, gap, status, converged, history
-        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of KL(P, Q) above that
-        minimum; how the fit ended, in words; one `Step` per iteration, the start first.
+        ``max|eta - eta_hat|``, which is 0 exactly at the minimum of KL(P, Q); an upper bound of the excess of KL(P, Q)
+        over that minimum; how the fit ended; whether the residual is at most tol; one `Step` per iteration, the start
+        first.
     rank, rank_is_bound
-        The number of independent parameters on the support (on the face, at the boundary). Beyond 10,000 parameters it
-        is counted where that is cheap; elsewhere it is an upper bound, and says so.
+        The number of independent parameters on the support; at the boundary, on the cells that keep probability. Beyond
+        10,000 parameters it may be an upper bound: then `rank_is_bound` is True.
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
-        For an adaptive basis one `Round` per stage of growing; cells of `basis` come in the order of their choice.
-        `order` tells which of them matter most, and `at` fits those.
+        For an adaptive basis one `Round` per stage of growing; cells of `basis` are in the order in which they were
+        chosen. `order` sorts them by importance, and `at` fits the most important ones.
     reason
-        Why this basis, where the caller named none: one sentence; else ``None``.
+        If no basis was named, a sentence that says which was chosen and why; otherwise ``None``.
     recession
         A direction in theta along which those cells lose probability: Q is the limit of ``theta + t * recession``.
     labels, origin
-        What the modes of X and their levels are called; and what X was: a DataArray, a Series or a cross table of
-        pandas, an array of torch, ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`,
-        `condition`) come back as the same; what has the length of the basis is NumPy's.
+        The names of modes and levels; and the type of X: a DataArray, a Series or a cross table of pandas, an array of
+        torch, ... Tensors of cells (`tensor`, `theta_tensor`, `eta_tensor`, `marginal`, `condition`) have the same
+        type; what has the length of the basis is a NumPy array.
 
     See Also
     --------
@@ -125,7 +126,7 @@ class Decomposition(Refits):
 
     @cached_property
     def gap(self) -> float:
-        """Bound of KL(P, Q) above its minimum: the squared Newton decrement, or KL(P, Q) itself while that is less."""
+        """Upper bound of KL(P, Q) minus its minimum: the squared Newton decrement, or KL(P, Q) if that is less."""
         return self.newton_gap if self.newton_gap < np.inf else self.kl
 
     @cached_property
@@ -161,17 +162,17 @@ class Decomposition(Refits):
 
     @property
     def labels(self) -> Labels:
-        """What the modes of X and their levels are called."""
+        """Names of the modes of X and of their levels."""
         return self.origin.of(self.shape)
 
     @property
     def n_vanishing(self) -> int:
-        """The number of cells that vanish."""
+        """The number of cells of the support whose probability is 0 in the limit."""
         return n_vanishing(self.model, self.alive)
 
     @cached_property
     def vanishing_margins(self) -> dict[tuple[int, ...], IntArray]:
-        """Entries of the margins that B fits, by modes, of which every cell vanishes; on large grids, all that does.
+        """Entries of the margins that B fits, by modes, that are 0 in Q. On large grids no other cells of Q are 0.
 
         Examples
         --------
@@ -193,16 +194,16 @@ class Decomposition(Refits):
 
         Notes
         -----
-        A cell outside the support that no parameter distinguishes from observed ones takes their value, and where
-        ``rank < n_params`` parameters that the observed cells leave open count as 0 (or as scaling left them): look
-        at `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
+        A cell outside the support gets the value of observed cells that no parameter distinguishes it from. If
+        ``rank < n_params``, some parameters are not determined by the observed cells and count as 0 (or as scaling left
+        them): check `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
         if self.origin.device.remote and self.origin.form == "array" and self.labels.order is None:
             return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
 
     def inference(self) -> Inference:
-        """Read X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
+        """Treat X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
 
         Examples
         --------
@@ -214,9 +215,9 @@ class Decomposition(Refits):
         return infer(self)
 
     def effects(self, *, measure: Measure = "uniform", max_order: int | None = None) -> Effects:
-        """Read log Q as a sum of effects of modes, pairs of modes, and so on, of at most `max_order` modes.
+        """Write log Q as a sum of effects of modes, pairs of modes, and so on, up to sets of `max_order` modes.
 
-        They are centred under a `measure`: "uniform", every level the same, or "fitted", levels as in Q's margins.
+        Effects have mean 0 under `measure`: "uniform" weights all levels equally, "fitted" by the margins of Q.
 
         Examples
         --------
@@ -227,13 +228,13 @@ class Decomposition(Refits):
         return effects_of(self, measure, max_order)
 
     def parameters(self, *, kl_lost: Asked | None = "auto") -> Parameters:
-        """List the parameters: cell by labels, theta, factor, eta, standard error (counts), and KL lost without it.
+        """Return the table of parameters: name, theta, factor, standard error (for counts), eta, KL lost without it.
 
         Parameters
         ----------
         kl_lost
             "refit": fit again without each parameter in turn, exact. "estimate": from the curvature at the minimum.
-            "auto": the first where it takes about a second, else the second. None: leave it out.
+            "auto": refit if that takes about a second at most, otherwise estimate. None: leave it out.
 
         Examples
         --------
@@ -264,7 +265,7 @@ class Decomposition(Refits):
         return self.origin.give(tensors.theta_tensor(self))
 
     def eta_tensor(self) -> Any:
-        """Return eta of every cell of the grid, eq. (3): Q of all at or above it, in `arrangement`; levels as in X."""
+        """Return eta of every cell, eq. (3): the probability at or above it, as arranged; levels stand as in X."""
         return self.origin.give(tensors.eta_tensor(self))
 
     def fisher(self) -> FloatArray:
@@ -274,7 +275,7 @@ class Decomposition(Refits):
         return engine.fisher(engine.at(self.theta))
 
     def certificate(self) -> Certificate:
-        """Say in plain words what has been proved of Q."""
+        """Return what has been proved about Q; its ``text()`` is in plain words."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
 
     def subject(self, data: TensorLike | None = None) -> Subject:

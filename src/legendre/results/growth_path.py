@@ -27,15 +27,15 @@ class Round:
     n_params, kl, rmse
         The size of the basis and how well it fits; rmse is NaN where the basis grew on a coarser grid than X's.
     aic, bic
-        Akaike's and Schwarz's criterion. Of counts those that `Inference` reports; where X does not hold counts, or is
-        not in memory, ``2 N KL`` plus 2, or log N, for each parameter, N being the sum of X, without a constant.
+        Akaike's and Schwarz's criterion. For counts those that `Inference` reports; if X does not hold counts, or is
+        not in memory, ``2 N KL`` plus 2, or log N, for each parameter, where N is the sum of X, without a constant.
 
     held_out, spread
-        The loss on what fits to the rest did not see, summed over the folds, and the standard error of that sum. Where
-        ``adaptive("cv")`` chose the size of a basis for counts, events were held out: minus the log-likelihood, in nats
-        an event. Where it did for other tensors, and where `decompose` without a basis held cells out, of whole numbers
-        too, the I-divergence of held-out cells from their predictions, for a sum of X of 1, or where X has zeros their
-        squared error, for a sum of squares of 1. NaN for sizes that were not tried, and where nothing was held out.
+        The loss on held-out data, summed over the folds, and the standard error of that sum. For ``adaptive("cv")`` on
+        counts, events were held out: minus their log-likelihood, in nats per event. For ``adaptive("cv")`` on other
+        tensors, and for `decompose` without a basis, cells were held out: the I-divergence of these cells from their
+        predictions, for a sum of X of 1; if X has zeros, their squared error, for a sum of squares of 1. NaN for sizes
+        that were not tried, and where nothing was held out.
 
     See Also
     --------

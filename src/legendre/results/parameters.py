@@ -35,11 +35,11 @@ LEAST = 16  # characters that are left for a parameter's name
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parameters:
-    """One row for each parameter: its cell by labels, theta, eta and what would be lost without it.
+    """The table of parameters: for each its name, theta, eta, standard error, and what would be lost without it.
 
     A parameter multiplies the probability of every cell at or above its own by `factor`: ``hour >= 8, dest >= SFO``
-    acts on hour 8 and later together with SFO and the levels after it. Modes in which it tells no levels apart are not
-    named.
+    acts on hour 8 and later together with SFO and the levels after it. Modes in which the parameter acts on all levels
+    are not named.
 
     Attributes
     ----------
@@ -49,19 +49,20 @@ class Parameters:
     theta, factor
         Natural parameters, and ``exp(theta)``.
     eta, eta_hat
-        The probability that Q gives to all cells at or above the parameter's, and that of X: equal at the minimum. Of
-        a box the probability of its cells; of other tied parameters the mean of the feature, less its value at the
-        first cell. (`Decomposition.eta` has all of them less that value: of a box with the first cell 1 less.)
+        The probability of all cells at or above the parameter's cell, in Q and in X; they are equal at the minimum. For
+        a box: the probability of its cells. For other tied parameters: the mean of the feature minus its value at the
+        first cell. (`Decomposition.eta` subtracts that value for boxes too: 1 for a box that holds the first cell.)
     standard_error
-        For counts; NaN elsewhere, and where `notes` says why.
+        For counts. NaN for other tensors, and where `notes` says why.
     kl_lost
         By how much KL(P, Q) rises if the parameter is left out and the others are fitted again, in nats.
     exact
-        True where `kl_lost` comes from fitting again. False: from the curvature of KL at the minimum,
-        ``theta^2 / (2 v)``, v being the parameter's entry on the diagonal of the inverse Fisher matrix: off by
-        up to 15 % where theta is within 0.5 of 0, 30 % within 1, and beyond 3 from a tenth to three times the truth.
+        True if `kl_lost` comes from fitting again. False if it is estimated from the curvature of KL at the minimum,
+        ``theta^2 / (2 v)``, where v is the parameter's entry on the diagonal of the inverse Fisher matrix. The estimate
+        is off by up to 15 % where theta is within 0.5 of 0, by 30 % within 1, and beyond 3 it is a tenth to three times
+        the truth.
     notes
-        For each parameter why it has no standard error; empty where there is nothing to say.
+        For each parameter the reason why it has no standard error, or an empty text.
 
     See Also
     --------
@@ -98,7 +99,7 @@ class Parameters:
 
     @cached_property
     def factor(self) -> FloatArray:
-        """By what a parameter multiplies the probability of the cells at or above its own."""
+        """The factor by which each parameter multiplies the probability of the cells at or above its own."""
         with np.errstate(over="ignore"):
             return frozen(np.exp(self.theta))
 

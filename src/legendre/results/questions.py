@@ -70,7 +70,7 @@ class Questions(ModelResult):
         Parameters
         ----------
         cells
-            Indices counted from 0. Where some are texts or dates, all are read as labels of levels, integers too.
+            Indices counted from 0, or labels. If some entries are texts or dates, all are read as labels, integers too.
 
         Examples
         --------
@@ -88,15 +88,15 @@ class Questions(ModelResult):
         return self.distribution.log_prob(self.labels.places(tensors.checked_cells(given, self.shape)))
 
     def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
-        """Return Q summed over all other modes: probabilities over some modes, in the order given.
+        """Return the probabilities over some modes, in the order given: Q summed over all other modes.
 
         Parameters
         ----------
         modes
             One mode or several, by name or counted from 0.
         given
-            ``{mode: level, ...}``: modes that are fixed rather than summed over, for conditional probabilities. A level
-            is named by its label, or by its index where the mode has no labels.
+            ``{mode: level, ...}``: modes that are fixed, for conditional probabilities. A level is given by its label,
+            or by its index if the mode has no labels.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class Questions(ModelResult):
         return self.origin.give(query.marginal(self.distribution, self.labels, kept, at), kept, "probability")
 
     def condition(self, given: Mapping[Any, Any]) -> Any:
-        """Return Q given that some modes have certain levels, ``{mode: level, ...}``: over the other modes.
+        """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
 
         Examples
         --------
@@ -123,7 +123,7 @@ class Questions(ModelResult):
     def expectation(
         self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
     ) -> float:
-        """Return the sum of ``q f`` over all cells of positive probability.
+        """Return the mean of f under Q: the sum of ``q f`` over all cells of positive probability.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Questions(ModelResult):
     def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
         """Draw n cells from Q; the same integer `rng` gives the same cells.
 
-        An array of indices, n x N; of a labelled X a data frame with a column of labels for each mode.
+        Returns an array of indices, n x N; for a labelled X a data frame with a column of labels for each mode.
 
         Examples
         --------
@@ -157,7 +157,7 @@ class Questions(ModelResult):
         return self.origin.give_cells(query.sample(self.distribution, n, rng))
 
     def most_probable(self) -> tuple[Any, ...]:
-        """Return the most probable cell, by labels where there are some; of several (equal to 1e-12), the first.
+        """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.
 
         Examples
         --------

@@ -8,8 +8,8 @@ from enum import Enum
 class Status(Enum):
     """How the fit ended and what to do next.
 
-    What it says of ``max|eta - eta_hat|`` is said of the number that the result reports, on all of B, dependent
-    parameters included: at most tol if and only if the fit has `converged`.
+    It speaks of ``max|eta - eta_hat|`` as the result reports it, over all of B, dependent parameters included. That
+    number is at most tol if and only if the fit has `converged`.
 
     See Also
     --------

@@ -30,12 +30,12 @@ OTHER_KIND = "A saved result is an .npz file, written by its save, or from data 
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a result that its `save` wrote: the same type, and the same numbers to the last bit.
+    """Read a result from the file that its `save` wrote: the same type, and the same numbers to the last bit.
 
-    X is not in the file, so that what needs it (`inference`, `at`) must be computed before. Nothing in the file is
-    believed: each array is compared with the others and with the length of the file, and the model is evaluated at
-    theta, so that a status that says converged is true or the file is refused with an `InvalidFile`. (Where that would
-    take seconds, from ``limits.LARGEST_CHECK`` additions on, the stored eta is compared with tol instead.)
+    X is not in the file, so compute what needs it (`inference`, `at`) before saving. The file is checked: arrays are
+    compared with each other and with the length of the file, and the model is evaluated at theta. A status of converged
+    is therefore true, or the file is refused with an `InvalidFile`. (Where the evaluation would take seconds, from
+    ``limits.LARGEST_CHECK`` additions on, the stored eta is compared with tol instead.)
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def table(
     names: Sequence[Hashable] | None = None,
     missing: Literal["refuse", "drop"] = "refuse",
 ) -> ContingencyTable:
-    """Make a contingency table: of cases, one in each row, of a list of frequencies, or of a table that is there.
+    """Make a contingency table from rows of cases, a list of frequencies, a cross table or an array of counts.
 
     Parameters
     ----------
@@ -52,14 +52,15 @@ def table(
     variables
         Which variables, and in which order; the table is summed over the others. ``None`` is all of them.
     counts
-        Of a data frame the column that says how often each row was seen, or such numbers. Where a column looks like
-        that and none is named, it is asked for: ``"rows"`` counts every row once.
+        For a data frame: the column with the number of times each row was seen, or these numbers; ``"rows"`` counts
+        every row once. If a column looks like frequencies and `counts` is not given, an error asks for it.
     levels
-        By variable its levels in order; else those that occur, sorted (ordered categories keep their order).
+        For each variable its levels in order; by default those that occur, sorted (ordered categories keep their
+        order).
     names
-        Names of the variables of an array; else A, B, C, ...
+        Names of the variables of an array; by default A, B, C, ...
     missing
-        What becomes of rows of a data frame in which a variable has no value: "refuse" names the first, "drop" leaves
+        What to do with rows of a data frame that lack a value: "refuse" is an error that names the first, "drop" leaves
         them out and says how many. (`loglinear` can use them: ``missing="em"``.)
 
     Returns

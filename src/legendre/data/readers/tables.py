@@ -37,14 +37,13 @@ def from_rows(
         A data frame of pandas, polars or any other library that narwhals reads, a pyarrow table, a mapping of names to
         columns, or an array with one row per event.
     columns
-        Which columns are modes, and in which order: names, or numbers for an array. ``None`` is all of them, but for
-        that of the counts.
+        Which columns are modes, and in which order: names, or numbers for an array. ``None``: all columns except
+        `counts`.
     counts
-        How much each row counts: numbers >= 0, or the name of the column that holds them. ``None`` is 1.
+        The number of times each row counts: numbers >= 0, or the name of the column that holds them. ``None``: once.
     levels
-        By column (a mapping, or a sequence with one item per mode) its levels, listed in order; or, for a column that
-        holds indices counted from 0, their number; ``None`` leaves it to the rows. One number is the size of every
-        mode.
+        For each column (a mapping, or a sequence with one item per mode) its levels in order; for a column of indices
+        counted from 0, their number; ``None``: the values that occur. A single number is the size of every mode.
 
     Returns
     -------
@@ -54,7 +53,7 @@ def from_rows(
     Raises
     ------
     InvalidSamples
-        With the row and the column of what is wrong, missing values among them.
+        If an entry is invalid or missing; the message names its row and column.
 
     See Also
     --------
@@ -192,7 +191,7 @@ def from_batches(
     counts: str | None = None,
     levels: int | Sequence[Any] | Mapping[Any, Any] | None = None,
 ) -> SparseTensor:
-    """Count the rows of many tables, in the memory of a few of them and of the result.
+    """Count the rows of many tables, one after the other; only a few tables are in memory at a time.
 
     Parameters
     ----------

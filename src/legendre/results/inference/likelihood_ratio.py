@@ -94,8 +94,8 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
 
     Notes
     -----
-    The degrees of freedom are the parameters that `large` has in addition on the cells to which `small` gives
-    probability. Where cells vanish in `large` alone, the chi-square distribution is a rough approximation.
+    The degrees of freedom are the number of additional parameters of `large`, counted on the cells that have positive
+    probability in `small`. If some of these cells have probability 0 in `large`, chi-square is a rough approximation.
 
     Examples
     --------

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Inference(Estimates, Storable):
     """Tests of fit, standard errors and residuals of a decomposition whose X holds counts.
 
-    X is taken as a multinomial sample of N = `fit.total` cells, Q as its maximum likelihood estimate; p-values and
+    X is taken as a multinomial sample of size N = `fit.total`, Q as its maximum likelihood estimate. p-values and
     standard errors are the usual asymptotic ones.
 
     Attributes
@@ -42,22 +42,22 @@ class Inference(Estimates, Storable):
     g2, x2
         The likelihood ratio statistic (deviance) ``2 N KL(P, Q)`` and Pearson's statistic.
     df
-        Degrees of freedom: cells of the support that do not vanish, less 1, less `fit.rank`.
+        Degrees of freedom: the number of cells with positive fitted values, minus 1, minus `fit.rank`.
     g2_p_value, x2_p_value
         From the chi-square distribution; NaN without degrees of freedom.
     log_likelihood
         Multinomial, with all constants.
     rank
-        The number of independent parameters on the support. `fit.rank`, which `df` goes by, counts on the cells that do
-        not vanish: at the boundary it is smaller.
+        The number of independent parameters on the support. `fit.rank`, used in `df`, counts those on the cells with
+        positive fitted values: at the boundary it is smaller.
     aic
-        As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, L being the Poisson log-likelihood (independent
+        As R's ``glm(family = poisson)``: ``-2 L + 2 (rank + 1)``, where L is the Poisson log-likelihood (independent
         counts, N random). It exceeds ``-2 log_likelihood + 2 rank`` by a number that depends on N alone.
     bic
         The same with ``log N`` in place of 2. (R's ``BIC`` takes the logarithm of the number of cells instead.)
     aic_on_face, bic_on_face
-        The same with `fit.rank`: parameters that only keep cells empty are not charged for. Among many models of a
-        sparse table they prefer large ones.
+        The same with `fit.rank`: parameters that only keep cells empty are not charged for. For sparse tables they
+        prefer models that are too large.
 
     See Also
     --------
@@ -107,7 +107,7 @@ class Inference(Estimates, Storable):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know before the numbers are believed, in sentences; the summary prints them."""
+        """Warnings about the numbers, in sentences; the summary prints them."""
         return notes_of(self)
 
     @cached_property
@@ -142,7 +142,7 @@ class Inference(Estimates, Storable):
         return frozen(2.0 * np.asarray(ndtr(-np.abs(self.z)), dtype=np.float64))
 
     def intervals(self, level: float = 0.95) -> FloatArray:
-        """Return Wald intervals of theta, one row a parameter: as many standard errors to each side as `level` needs.
+        """Return Wald intervals of theta, a row for each parameter.
 
         Examples
         --------
@@ -164,9 +164,9 @@ class Inference(Estimates, Storable):
         jobs: int = 1,
         conditional: bool = False,
     ) -> Bootstrap:
-        """Draw tables of N counts from Q, fit the model to each of them, and see how large `g2` and `x2` are there.
+        """Draw tables of N counts from Q, fit the model to each, and compare their `g2` and `x2` with those of X.
 
-        p-values and intervals that come from it do not rest on the chi-square distribution.
+        The p-values and intervals do not rely on the chi-square distribution.
 
         Parameters
         ----------

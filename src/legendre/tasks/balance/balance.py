@@ -82,14 +82,14 @@ def balance(
     total
         What uniform margins sum to. By default the entries of the first one are 1.
     names, levels
-        What the modes of X and their levels are called, see `decompose`.
+        Names of the modes of X and of their levels, see `decompose`.
     solver
         ``"auto"``, ``"matrix-scaling"`` (matrices: Sinkhorn's cycles, then Newton's steps), ``"scaling"`` (cycles
         only), ``"natural"``, ``"natural-cg"``, ``"gradient"``, or a solver object.
     tol
         Converged when each margin is met to tol times its largest entry (and so ``max|eta - eta_hat| <= tol``).
     max_iter
-        How many steps or cycles at most; by default the solver's own limit.
+        The largest number of steps or cycles; by default the solver's own limit.
     callback
         Called with a `Step` at the start and after every step; a true return value stops.
     progress

@@ -37,13 +37,13 @@ class Balanced(ModelResult):
     Attributes
     ----------
     log_factors
-        By modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another one): the
-        tensor is X times the exponentials of all of them, except that vanishing cells are 0. Entries whose margin is 0
-        have ``-inf``.
+        A mapping from modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another
+        one) to logarithms of factors. The tensor is X times all factors, except that vanishing cells are 0. Entries
+        whose margin is 0 have ``-inf``.
     margin_error
         The largest absolute error of a margin, in its own units.
     residual
-        ``max|eta - eta_hat|`` on the basis, the tensor being normalised.
+        ``max|eta - eta_hat|`` on the basis, for the tensor divided by its sum.
     status, converged
         How it ended: converged when each margin is met to tol times its largest entry.
     vanishing_cells
@@ -51,7 +51,8 @@ class Balanced(ModelResult):
     basis, theta, eta, eta_hat
         The cells of B (all interactions within the margins' modes), and both coordinate systems on it.
     gap
-        Upper bound of KL(Q*, Q), Q* being the tensor with exactly these margins; infinite where the solver has none.
+        Upper bound of KL(Q*, Q), where Q* is the tensor with exactly these margins; infinite if the solver has no
+        bound.
     solver, history, n_iter, tol
         The solver that found it, and its steps.
     X, values
@@ -109,7 +110,7 @@ class Balanced(ModelResult):
 
     @cached_property
     def kl_to_X(self) -> float:
-        """KL(Q, X) in nats, both normalised: what balancing changed, and the least that meets the margins."""
+        """KL(Q, X) in nats, both normalised: how much balancing changed X, the least that meets the margins."""
         from scipy.special import rel_entr
 
         tensor = self.values

@@ -55,38 +55,38 @@ def complete(
     max_iter: int | None = None,
     progress: bool = False,
 ) -> Completion:
-    """Fill in the missing cells of X: one convex fit on the observed cells, no iteration over guesses.
+    """Fill in the missing cells of X by one convex fit to the observed cells.
 
     Parameters
     ----------
     X
-        A nonnegative tensor of any kind that `decompose` takes; NaN means missing. Of a sparse one the cells that are
+        A nonnegative tensor of any kind that `decompose` takes; NaN means missing. In a sparse tensor, cells that are
         not listed are 0, or missing with ``support="nonzero"``. Every cell is held in memory.
     basis
         As in `decompose`, but laid out on the whole grid, missing cells included; or several candidates, a list of
         `Basis` objects and strings, from which cross-validation chooses, see `folds`. Parameters may be tied
         (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
     support
-        What was observed: ``"all"`` that is a number, ``"nonzero"`` (0 means missing), or a boolean array. A cell
-        outside is missing whatever X says there.
+        Which cells were observed: ``"all"`` that are numbers, ``"nonzero"`` (0 means missing), or a boolean array. A
+        cell outside is missing, whatever its value in X.
     base
         As in `decompose`. It must be a number at missing cells too; where it is 0 the value is 0.
     names, levels
         What the modes and their levels are called, see `decompose`.
     undetermined
-        What to put where the observed cells leave the model's value open: ``"nan"``, or ``"theta0"``: the value that
-        the model has when parameters that are left open count as 0 (for large sets of margins, which scaling fits:
-        when factors that are left open count as 1); NaN still where theta diverges.
+        What to put where the observed cells do not determine the model's value: ``"nan"``, or ``"theta0"``, the value
+        if undetermined parameters are 0 (for large sets of margins, which scaling fits: if undetermined factors are 1);
+        still NaN where theta diverges.
     folds
-        The number of folds of observed cells that are held out in turn; ``None``: no cross-validation. With an
-        ``adaptive(n)`` basis the size is chosen too, out of several up to n.
+        The number of folds of observed cells that are held out in turn; ``None``: no cross-validation. For an
+        ``adaptive(n)`` basis, the size is also chosen, among several up to n.
     hold_out
-        ``"cells"``: single cells are held out. A mode or several, by name or counted from 0: whole fibres along it are,
-        as when a sensor fails.
+        ``"cells"``: hold out single cells. A mode or several, by name or counted from 0: hold out whole fibres along
+        it, as if a sensor had failed.
     criterion
-        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all that was observed.
+        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all observed cells.
     rng
-        Deals the observed cells into folds: an integer, a `numpy.random.Generator`, or ``None`` for another deal each
+        Assigns the observed cells to folds: an integer, a `numpy.random.Generator`, or ``None`` for other folds each
         time. The fit itself needs no random numbers.
     solver, tol, max_iter, progress
         As in `decompose`.
@@ -109,7 +109,7 @@ def complete(
     >>> done.tensor().round(6).tolist()
     [[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 6.0, 9.0]]
 
-    In the third column nothing is observed: no multiple of the others is more likely than any other.
+    If nothing is observed in the third column, any multiple of the others fits equally well, and it stays NaN.
 
     >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]

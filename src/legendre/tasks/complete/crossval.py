@@ -51,15 +51,15 @@ class CrossValidation(Storable):
     Parameters
     ----------
     scores
-        One `Score` per candidate, in the order given; NaN for one that leaves most held-out cells undetermined.
+        One `Score` per candidate, in the order given; NaN for a candidate that leaves most held-out cells undetermined.
     best
-        The place of the best one.
+        The index of the best candidate.
     n_folds, folds
-        How many, and of what: ``"cells"`` or the modes of the fibres.
+        The number of folds, and what they consist of: ``"cells"`` or the modes of the fibres.
     held_out, scored
-        Cells that were held out, and how many of them all candidates that were compared determine.
+        The number of cells that were held out, and of those among them that every candidate determines.
     criterion
-        What `best` goes by.
+        The criterion by which `best` is chosen.
 
     See Also
     --------

@@ -32,7 +32,7 @@ NAMED = 8  # the number of slices that the summary names one by one
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Completion(Result):
-    """A tensor with its gaps filled, and how sure they are; theta, eta, status and so on are those of `fit`.
+    """A tensor with its missing cells filled in, and which are determined; theta, eta, status, ... are those of `fit`.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Completion(Result):
     fit
         The decomposition of the observed cells.
     determined
-        True where the observed cells determine the model's value; ``None`` when the question was too large.
+        True where the observed cells determine the model's value; ``None`` if that was too large to decide.
     observed
         True where X was observed.
     rank, n_params
-        Independent parameters on the observed cells, and all of them.
+        The number of parameters that are independent on the observed cells, and of all parameters.
     cv
         The table of the cross-validation, if there was one.
 
@@ -73,9 +73,9 @@ class Completion(Result):
     cv: CrossValidation | None = None
 
     def tensor(self) -> Any:
-        """Return X where it was observed, the model's value elsewhere; NaN where that is not determined.
+        """Return X where it was observed and the model's value elsewhere, in the form of X.
 
-        (Unless values were wanted there too.) In the form of X: its array library, its labels.
+        Cells that the observed ones do not determine are NaN, unless `undetermined` asked for a value.
         """
         return self.fit.origin.give(self.values)
 

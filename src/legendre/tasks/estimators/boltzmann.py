@@ -115,7 +115,7 @@ class BoltzmannMachine(Estimator):
         self.edges, self.names, self.levels, self.alpha, self.tol = edges, names, levels, alpha, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from samples: n rows of N levels, which count from 0; or of labels. Counts go to `fit_tensor`."""
+        """Learn from n rows of N levels (counted from 0) or labels. For a tensor of counts use `fit_tensor`."""
         del y
         samples = samples_of(X, "samples")
         own = samples.text_names
@@ -196,7 +196,7 @@ class BoltzmannMachine(Estimator):
         return float(self.score_samples(X).sum())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
-        """Draw rows from the machine, n x N: independent ones, for the distribution is known; labels as in fit."""
+        """Draw n independent rows from the machine, n x N; labels as in `fit`."""
         drawn = self._draw(n_samples, generator(random_state))
         if self.categories_ is None:
             return drawn

@@ -33,8 +33,8 @@ class LegendreTransformer(WithParams):
 
     The first mode of X numbers the samples. `fit` chooses the cells of the basis B on the training slices; `transform`
     takes new ones, divides each by its sum and returns its expectations eta or its natural parameters theta on B.
-    Expectations are sums of the slice above each cell, linear in it and always there: they are the default. Parameters
-    are what the model makes of them, the unique solution of a convex problem, on the scale of logarithms.
+    Expectations (the default) are sums of the slice at or above each cell: linear in the slice, and always defined.
+    Parameters are the unique solution of a convex problem, on the scale of logarithms.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class LegendreTransformer(WithParams):
     features
         ``"eta"``, ``"theta"``, or ``"both"``: theta, then eta.
     alpha
-        Mix every slice with an even one, whose share is alpha, from 0 to below 1. Where a slice has zeros, theta may
-        run to infinity, and is refused then; ``alpha > 0`` keeps it finite.
+        Mix every slice with a uniform one of weight alpha, from 0 to below 1. If a slice has zeros, theta may be
+        infinite, which is an error; ``alpha > 0`` keeps it finite.
     tol
         theta is found when ``max|eta - eta_hat|`` on B is at most tol, in every slice.
 
@@ -72,8 +72,8 @@ class LegendreTransformer(WithParams):
     -----
     X may be an array in memory or on disk, a dask array, a data frame or a sparse matrix: it is read block by block,
     and never held as a whole. Sparse tensors of more modes and Series are written out. A basis is grown on evenly
-    spaced slices of a large X. The sum of a slice is no feature; add it as a column where it matters. A slice of zeros
-    says nothing: it is taken as an even one, theta = 0, and has no weight in `fit`.
+    spaced slices of a large X. The sum of a slice is not a feature; add it as a column if it matters. A slice of zeros
+    is taken as a uniform one, theta = 0, and has no weight in `fit`.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class LegendreTransformer(WithParams):
         X
             Features, n x k as `transform` returns them.
         sums
-            What the slices shall sum to, n numbers; by default 1.
+            The sums of the slices, n numbers; by default 1.
         """
         self._check_fitted()
         self._check_settings()

@@ -68,14 +68,14 @@ def hidden(
     sizes
         How many levels each hidden mode has; at least 2.
     restarts
-        The number of random starts: the marginal is not convex in theta, so that the answer depends on the start. Each
-        is followed to tol, or until at the rate at which its KL falls it would not become the best one.
+        The number of random starts. The problem is not convex, so the answer depends on the start. Each run goes on
+        until it reaches tol, or until its KL falls too slowly to become the best.
     rng
         Draws the starts: an integer, a `numpy.random.Generator`, or ``None`` for other starts each time.
     tol
         A run has converged when the gradient of KL(P, Q) in theta is at most tol everywhere.
     max_iter
-        How many steps a run may take; by default 5000.
+        The largest number of steps of a run; by default 5000.
     progress
         Show a line on the terminal from the third second on.
 
@@ -93,7 +93,7 @@ def hidden(
 
     Examples
     --------
-    Two coins of different bias, one of them thrown three times:
+    One of two biased coins is picked and thrown three times:
 
     >>> import legendre as ld
     >>> coins = [0.5 * np.array([1 - p, p]) for p in (0.2, 0.7)]

@@ -105,7 +105,7 @@ class HiddenDecomposition(Result):
 
     @property
     def gap(self) -> float:
-        """Upper bound of KL(P, Q) above its minimum: KL(P, Q) itself, for it is not convex in theta."""
+        """Upper bound of KL(P, Q) minus its minimum: KL(P, Q) itself, since the problem is not convex."""
         return self.kl
 
     def tensor(self, *, extend: bool = False) -> Any:

@@ -53,43 +53,43 @@ def loglinear(
     data
         What `table` takes: a table, or a data frame with a row for each case or cell.
     formula
-        In R's words: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, a dot being all variables.
-        By generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
+        As in R: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, where a dot is all variables. By
+        generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
         blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
         functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``.
     counts
-        Of a data frame the column of frequencies; it may stand before a ``~`` in the formula as well.
+        For a data frame: the column of frequencies. It may also stand before a ``~`` in the formula.
     variables
-        Of a data frame the variables of the table; by default those of the formula. A table is taken whole: a variable
-        that the formula does not name has levels of equal frequency.
+        For a data frame: the variables of the table; by default those of the formula. Other data are taken whole: if
+        the formula does not name a variable, the model gives its levels equal frequencies.
     levels, names
         As in `table`.
     missing
-        What becomes of rows of a data frame that lack a value of a variable. "refuse" names the first of them. "drop"
-        leaves them out, and says how many. "em" uses them: each counts for the margin of the variables that it has, by
-        expectation-maximisation, which is right where values are missing at random. The result is then a
-        `PartialLogLinear`; where no row lacks anything it is the same as without.
+        What to do with rows of a data frame that lack a value. "refuse" is an error that names the first of them.
+        "drop" leaves them out, and says how many. "em" uses them: each counts for the margin of the variables that it
+        has, by expectation-maximisation, which is right if values are missing at random. The result is then a
+        `PartialLogLinear`, unless all rows are complete.
     offset
-        Known terms of log means, an array of the table's shape.
+        Known terms of the logarithms of the means: an array of the table's shape.
     support
-        Structural zeros are left out of it: a boolean array of the table's shape, False where a cell cannot occur; or
-        "nonzero", if every zero is one.
+        A boolean array of the table's shape, False at structural zeros (cells that cannot occur); or "nonzero", if
+        every zero is structural.
     features
-        Functions of your own, by the names that they have in the formula: ``near(a, b)`` calls
-        ``features["near"]`` with the levels of both (their labels, or numbers where there are none), as `features`
-        does; an array has an entry for each level of them. A name without brackets depends on all variables, in the
-        order of the table; or it is a basis. Each has one coefficient.
+        Functions of your own, by their names in the formula: ``near(a, b)`` calls ``features["near"]`` with the levels
+        of both (their labels, or numbers if there are none), as `legendre.features` does. An array is indexed by these
+        levels. A name without brackets depends on all variables, in the order of the table, or is a basis. Each feature
+        has one coefficient.
     hierarchical
-        Add to each term all that it contains. False takes the terms as they are; what they mean depends on which
-        levels come first.
+        Add to each term the terms that it contains. False takes the terms literally; their meaning then depends on
+        which levels come first.
     tol
         As in `decompose`.
 
     Returns
     -------
     LogLinear
-        Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` what is known of it. A
-        `PartialLogLinear`, which is one too, where rows lack values.
+        Tests of fit, coefficients, comparisons; `fit` is the decomposition, `inference` its tests and standard errors.
+        With ``missing="em"`` and incomplete rows a `PartialLogLinear`, which is a `LogLinear` too.
 
     See Also
     --------

@@ -36,15 +36,15 @@ NAMED = 4  # sets of variables that rows lack, which are named
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialLogLinear(LogLinear):
-    """A log-linear model fitted to rows of which some lack values: made by ``loglinear(..., missing="em")``.
+    """A log-linear model fitted to rows some of which lack values: made by ``loglinear(..., missing="em")``.
 
-    A row counts for the margin of the variables that it has, as is right where values are missing at random: whether
-    one is missing may depend on what was observed, not on the value itself. `coef`, `contrast`, `odds`, `anova`,
+    A row counts for the margin of the variables that it has. This is right if values are missing at random: whether one
+    is missing may depend on what was observed, but not on the value itself. `coef`, `contrast`, `odds`, `anova`,
     `drop1`, `add1`, `step` are those of `LogLinear`, from the likelihood of what was observed; standard errors come
-    from its information (Louis 1982), so that they say what the missing values cost.
+    from its information (Louis 1982), so they include what the missing values cost.
 
     That likelihood is not concave in general. `residual` certifies a stationary point, and `local_maximum` that no
-    direction leads up from it; another start may have led to a higher one. For the saturated model, which is concave,
+    direction leads up from it; another start might lead to a higher one. For the saturated model, which is concave,
     `global_maximum` certifies the maximum.
 
     Attributes

@@ -106,9 +106,9 @@ class LogLinear(InferenceView, Storable):
         return {term.name: term.feature for term in self.model.functions if term.feature is not None}
 
     def update(self, formula: str | Sequence[Any], *, features: Mapping[str, Any] | None = None) -> LogLinear:
-        """Fit another model to the same table; a dot stands for this one, as in R, and so does nothing before + or -.
+        """Fit another model to the same table; a dot, or nothing before + or -, stands for this model, as in R.
 
-        Features of the caller's own that the model has are known by their names; `features` are more of them.
+        Features of your own that the model has keep their names; `features` adds more of them.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class LogLinear(InferenceView, Storable):
         return bool((counts == others).all())
 
     def drop1(self) -> Terms:
-        """Leave out each term in turn that no other one contains, to see how much worse the model fits.
+        """Leave out each term in turn, unless another term contains it, to see how much worse the model fits.
 
         Examples
         --------
@@ -167,7 +167,9 @@ class LogLinear(InferenceView, Storable):
         return dropped(self)
 
     def add1(self, scope: str | Sequence[Any] | None = None) -> Terms:
-        """Add each term in turn whose parts are all in the model, of a scope: by default of all interactions.
+        """Compare the model with those that have one more term of a scope, by default of all interactions.
+
+        A term is tried if all terms that it contains are in the model.
 
         Examples
         --------
@@ -185,7 +187,7 @@ class LogLinear(InferenceView, Storable):
         type: Kind = "hierarchical",  # noqa: A002, the word that gRim uses
         scope: str | Sequence[Any] | None = None,
     ) -> LogLinear:
-        """Add or leave out one term after the other while that lowers a criterion; `path` tells which.
+        """Add or leave out one term after the other as long as that lowers a criterion; `path` lists the steps.
 
         Parameters
         ----------

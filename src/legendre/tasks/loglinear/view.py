@@ -111,7 +111,7 @@ class InferenceView:
         return self.inference.odds(first, second, given, contrasts=contrasts, reference=reference, level=level)
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
-        """Write a page that tells all of the fit, see `Decomposition.report`."""
+        """Write one HTML page with everything about the fit, see `Decomposition.report`."""
         self.inference.fit.report(path, data)
 
     def bootstrap(

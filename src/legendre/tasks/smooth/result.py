@@ -50,15 +50,14 @@ class Smoothed(Result):
     variances
         By term, the variance of log Q: the modes that it involves, with ``~`` where neighbours in a mode are alike.
     criterion, error
-        What was made least, and what came out: the Poisson deviance per held-out cell, or the root mean square error.
-        The variances were chosen by these cells, so that it is a little too good.
+        The criterion on held-out cells and its value: the Poisson deviance per cell, or the root mean square error. The
+        variances were chosen by these cells, so the value is a little too good.
     n_held_out, n_folds
         How many cells were held out, in how many folds.
     residual, tol
-        How exact the fit is: the largest entry of the gradient, penalty included, for a total of 1; and what was asked
-        for.
+        How exact the fit is: the largest entry of the gradient, penalty included, for a total of 1; and the tolerance.
     gap
-        Upper bound of ``KL(P, Q) + penalty / n`` above its minimum, n being the number of observed cells.
+        Upper bound of the excess of ``KL(P, Q) + penalty / n`` over its minimum, for n observed cells.
 
     See Also
     --------

@@ -58,10 +58,10 @@ def smooth(
 ) -> Smoothed:
     """Fill in the missing cells of X without choosing a basis.
 
-    The basis is the full one, and a penalty takes the choice's place: minimise ``n KL(P, Q) + sum of a_c^2 / (2 v_c)``,
-    n being the number of observed cells and a the coordinates of log Q in cosine waves, another frame of theta's space.
-    The variances v_c are sums over terms. A term is a set of modes with, for each, whether its coordinates have nothing
-    to do with one another or neighbours are alike; the variance of each term is chosen by held-out cells.
+    The basis is the full one, with a penalty: minimise ``n KL(P, Q) + sum of a_c^2 / (2 v_c)``, where n is the number
+    of observed cells and a are the coordinates of log Q in cosine waves, another frame of theta's space. The variances
+    v_c are sums over terms. A term is a set of modes; for each of them it says whether levels are unrelated or
+    neighbours are alike. The variance of each term is chosen by held-out cells.
 
     Parameters
     ----------
@@ -70,21 +70,21 @@ def smooth(
     names, levels
         What the modes and their levels are called, see `decompose`.
     folds, hold_out, rng
-        How observed cells are dealt into folds, as in `complete`. Of a large tensor only as many folds are held out as
-        make some thousands of cells (or fibres).
+        How observed cells are assigned to folds, as in `complete`. For a large tensor, only as many folds are held out
+        as give some thousands of cells (or fibres).
     criterion
-        ``"deviance"`` (Poisson) or ``"rmse"``: what the variances make least on the cells held out.
+        ``"deviance"`` (Poisson) or ``"rmse"``: the variances minimise it on the held-out cells.
     tol
         The largest entry that the gradient may have, for a total of 1 and coordinates of standard deviation 1.
     max_iter
-        Newton steps of the last fit at most; by default 100.
+        The largest number of Newton steps of the last fit; by default 100.
     progress
         Show a line on the terminal from the third second on.
 
     Returns
     -------
     Smoothed
-        Every cell has a value; one that nothing observed speaks of has that of its surroundings.
+        Every cell has a value; where the observed cells say nothing, it is that of the surroundings.
 
     See Also
     --------
