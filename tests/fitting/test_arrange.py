@@ -150,7 +150,9 @@ def test_texts_have_no_order_unless_the_caller_says_so(X: FloatArray) -> None:
     [
         (["a", "b", "c"], True),
         (["1", "2", "10"], False),
-        (["0.5", "-3", "1e4"], False),
+        (["-3", "0.5", "1e4"], False),
+        (["1e4", "0.5", "-3"], False),
+        (["0.5", "-3", "1e4"], True),
         (["18:00", "9:30", "7h15"], False),
         (["2024-01-05", "2024-01-06"], False),
         (["2024/1", "2024/2"], False),

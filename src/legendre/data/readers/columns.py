@@ -13,6 +13,7 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.text_order import sorted_levels
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -70,14 +71,14 @@ class Column:
         return Column(values, codes, self.ordered)
 
     def levels(self, label: str) -> AnyArray:
-        """Return the values in the column's own order if it has one, else those that occur, sorted."""
+        """Return the values in the column's own order if it has one, else those that occur, sorted (`text_order`)."""
         if self.ordered:
             return self.values
         seen = (
             self.values if self.codes is None else self.values[np.bincount(self.codes, minlength=len(self.values)) > 0]
         )
         try:
-            return np.unique(seen)
+            return sorted_levels(seen)
         except TypeError:
             kinds = sorted({type(value).__name__ for value in seen.tolist()})
             raise InvalidSamples(

@@ -13,6 +13,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
 from legendre.core.level_values import have_rank
+from legendre.core.text_order import sorted_levels
 from legendre.core.types import AnyArray
 from legendre.data.readers.columns import Column, Table, level_list, levels_by_column, read_table
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
@@ -28,8 +29,9 @@ def from_rows(
 ) -> SparseTensor:
     """Count the rows of a table: one row per event or sample, one column per mode.
 
-    The levels of a mode are the values that occur in its column, sorted: texts, dates or whole numbers. Ordered
-    categories (of pandas and pyarrow, and Enum of polars) keep their list and its order.
+    The levels of a mode are the values that occur in its column, sorted: dates, whole numbers, or texts, of which those
+    that mean numbers, times, days or months are sorted as these. Ordered categories (of pandas and pyarrow, and Enum of
+    polars) keep their list and its order.
 
     Parameters
     ----------
@@ -288,9 +290,10 @@ def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyA
             moved = [own[column] for own, column in zip(places, columns, strict=True)]
             return np.concatenate(moved), len(longest), longest, True
     try:
-        union = np.unique(np.concatenate(named))
+        union = sorted_levels(np.concatenate(named))
     except TypeError:
         text = f"{label} holds values of different kinds in different tables. Convert them first."
         raise InvalidSamples(text) from None
-    moved = [np.searchsorted(union, level)[column] for level, column in zip(named, columns, strict=True)]
+    places = [Column(level, np.arange(len(level))).codes_in(union) for level in named]
+    moved = [own[column] for own, column in zip(places, columns, strict=True)]
     return np.concatenate(moved), len(union), union, False
