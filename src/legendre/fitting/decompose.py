@@ -46,7 +46,7 @@ def decompose(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float | None = None,
 ) -> Decomposition:
-    """Find the tensor of the model with basis B that is nearest to X: eq. (4) of the paper.
+    """Fit a model with few parameters to X: the one nearest to X, which is unique (eq. (4) of the paper).
 
     Parameters
     ----------
@@ -68,9 +68,10 @@ def decompose(
         What the modes are called, and for each mode (a list, or by name) the labels of its levels, in order. A labelled
         X (xarray, pandas, `from_rows`) has its own; a plain array may be given some.
     unordered
-        Modes whose levels have no order, such as names of places: ``["zone"]`` or their numbers. The data then choose
-        one before the basis does, and answers undo it; ``{"zone": [...]}`` gives one, of all levels. ``None``: the
-        modes whose labels are texts, where a basis grows; ``()``: none. Cells of `basis` count arranged levels.
+        Modes whose levels have no order, such as names of places: ``["zone"]`` or their numbers. The data put these
+        levels in an order before the fit, and all answers put them back as they were in X. ``{"zone": [...]}`` lists
+        all levels in an order of your own. ``None``: where a basis grows, the modes whose labels are names; ``()``:
+        no mode. Cells of `basis` count levels in the new order.
     solver
         ``"auto"`` (by structure and size; `plan` shows which), ``"natural"`` (Algorithm 2), ``"natural-cg"`` (the same
         without a Fisher matrix), ``"gradient"`` (Algorithm 1), ``"m-projection"``, ``"scaling"``, ``"closed"``, or a
@@ -86,7 +87,7 @@ def decompose(
     callback
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
-        Show a line on the terminal while fitting, from the third second on. ``None``: where no basis is named.
+        Show a line on the terminal while fitting, from the third second on. ``None``: only if no basis is named.
     checkpoint
         A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
         comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs

@@ -165,7 +165,7 @@ def plan(
     solver: str | Solver = "auto",
     tol: float = 1e-10,
 ) -> Plan:
-    """Decide everything that `decompose` decides before its first step, without taking it.
+    """Say how `decompose` would fit X, without fitting: size, solver, engine, memory.
 
     Parameters are those of `decompose`.
 
