@@ -128,7 +128,6 @@ def test_every_long_task_says_how_far_it_is(task: str, monkeypatch: pytest.Monke
 def test_a_large_q_is_waited_for_with_a_line_on_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fit, said = ld.decompose(SOME, "B1"), list[str]()
 
-
     def slow(*arguments: Any) -> Any:
         time.sleep(0.25)
         return grid_rows(*arguments)
