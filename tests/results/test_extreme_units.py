@@ -108,7 +108,10 @@ def test_an_entry_too_small_for_a_share_is_refused_beside_zeros_too(basis: str |
 def test_large_numbers_beside_zeros_are_read(dtype: Any) -> None:
     X = np.array([[2**62, 0], [2**40, 1]], dtype=dtype)
     assert ld.decompose(X, "B1").total == 2.0**62 + 2.0**40 + 1
-    assert ld.decompose(np.ma.masked_array(X, mask=[[0, 0], [1, 0]]), "interactions(1)").total == 2.0**62 + 1
+    assert (
+        ld.decompose(np.ma.masked_array(X, mask=[[False, False], [True, False]]), "interactions(1)").total
+        == 2.0**62 + 1
+    )
 
 
 def test_an_outer_product_without_a_margin_of_p_is_not_written_down() -> None:
