@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.core import progress
+from legendre.core import limits, progress
 from legendre.core.progress import line
 from legendre.fitting.progress import seen_unasked
+from legendre.results.on_grid import grid_rows
 
 
 class Terminal(io.StringIO):
@@ -120,6 +122,29 @@ def test_every_long_task_says_how_far_it_is(task: str, monkeypatch: pytest.Monke
     call()
     for text in expected:
         assert any(one.startswith(text) for one in said), (text, said)
+
+
+@pytest.mark.parametrize("name", ["tensor", "eta_tensor"])
+def test_a_large_q_is_waited_for_with_a_line_on_a_terminal(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit, said = ld.decompose(SOME, "B1"), list[str]()
+
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.25)
+        return grid_rows(*arguments)
+
+    monkeypatch.setattr("legendre.results.tensor.grid_rows", slow)
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+    for terminal, least, inside in ((True, 27, False), (True, 28, False), (False, 27, False), (True, 27, True)):
+        made = a_terminal(monkeypatch) if terminal else io.StringIO()
+        monkeypatch.setattr(sys, "stderr", made)
+        monkeypatch.setattr(limits, "WAITED_FOR", least)
+        with line("the caller's", wanted=inside):
+            getattr(fit, name)()
+        said.append(made.getvalue())
+    assert f"{name}: 27 cells" in said[0]
+    assert said[1:3] == ["", ""]
+    assert "the caller's" in said[3]
+    assert "cells" not in said[3]
 
 
 def compile_something() -> None:

@@ -274,6 +274,8 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
         ({**good, "shape": 3}, "its parts do not fit together"),
         ({**good, "data": [-1.0]}, r"X\.data\[0\] = -1, stored for X\[0, 1\]"),
         ({**pydata, "fill_value": 1.0}, "X has fill_value 1"),
+        ({**pydata, "format": "coo", "fill_value": float("nan")}, "X has fill_value nan"),
+        ({"format": b"csr", "shape": [2], "data": [1.0], "indices": [0], "indptr": [0, 1, 1]}, "cut the entries"),
         ({**pydata, "coords": [[0], [5]]}, r"X\.coords\[1\]\[0\] = 5: mode 1 has size 2"),
         ({**pydata, "data": [1.0, 2.0]}, r"X\.data has shape \(2,\)"),
     ):
@@ -282,6 +284,12 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
             ld.errors.InvalidFile, match=rf"x\.npz holds a sparse array that cannot be read: .*{message}"
         ):
             read_input(tmp_path / "x.npz")
+
+
+def test_what_pydata_sparse_itself_writes_is_refused_if_it_fills_with_a_number(tmp_path: Path) -> None:
+    sparse.save_npz(tmp_path / "x.npz", sparse.COO.from_numpy(np.array([[1.0, 2.0], [1.0, 1.0]]), fill_value=1.0))
+    with pytest.raises(ld.errors.InvalidFile, match="X has fill_value 1"):
+        read_input(tmp_path / "x.npz")
 
 
 def test_reading_warns_of_nothing(tmp_path: Path) -> None:

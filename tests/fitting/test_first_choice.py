@@ -288,3 +288,13 @@ def test_counts_that_chance_explains_take_no_parameter() -> None:
     assert fit.reason == (
         "X holds counts: no parameter lowers the extended BIC, for cells differ by no more than chance may do."
     )
+
+
+def test_a_path_that_began_with_a_rise_has_no_round_without_parameters() -> None:
+    rng = np.random.default_rng(78)
+    X = 10.0 ** rng.uniform(-300, 2, (6, 7))
+    X[rng.random((6, 7)) < 0.2] = np.nan
+    fit = ld.decompose(X)
+    assert fit.path[0].n_params
+    assert "cells were held out" in str(fit.reason)
+    assert "without parameters" not in str(fit.reason)

@@ -97,6 +97,29 @@ def test_rmse_is_finite_where_entries_outside_the_support_are_far_larger() -> No
     assert fitted(X * 1e100, "B1", support=X < 10).rmse == pytest.approx(5e299)
 
 
+@pytest.mark.parametrize("basis", [None, "B1", "interactions(2)"])
+@pytest.mark.parametrize("other", [0.0, np.nan, 1.0])
+def test_an_entry_too_small_for_a_share_is_refused_beside_zeros_too(basis: str | None, other: float) -> None:
+    with pytest.raises(ld.errors.InvalidTensor, match=r"the smallest entry of X, .*, underflows to 0 when"):
+        ld.decompose([[1e308, 5e-324], [1.0, other]], basis)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.float32])
+def test_large_numbers_beside_zeros_are_read(dtype: Any) -> None:
+    X = np.array([[2**62, 0], [2**40, 1]], dtype=dtype)
+    assert ld.decompose(X, "B1").total == 2.0**62 + 2.0**40 + 1
+    assert (
+        ld.decompose(np.ma.masked_array(X, mask=[[False, False], [True, False]]), "interactions(1)").total
+        == 2.0**62 + 1
+    )
+
+
+def test_an_outer_product_without_a_margin_of_p_is_not_written_down() -> None:
+    """The sum of the last column is more than 0, its share of all is 0 in float64."""
+    X = np.array([[4.0, 5e-324], [3.0, 0.0]])
+    assert_allclose(ld.decompose(X, "B1").tensor(), [[4, 0], [3, 0]], atol=1e-8)
+
+
 @pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e300])
 def test_errors_scale_with_x(unit: float) -> None:
     X = np.array([[1.0, 2.0], [3.0, 5.0]])

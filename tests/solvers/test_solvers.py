@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -381,6 +381,54 @@ class Decorated(ld.solvers.Natural):
 
 def test_a_method_may_be_wrapped() -> None:
     assert ld.decompose([[1, 2], [3, 5]], "B1", solver=Decorated()).converged
+
+
+class Boasting(Solver):
+    """A solver that hands out points with a residual of its own making."""
+
+    def start(self, target: Any, theta: Any) -> Any:
+        """Begin."""
+        return self.advance(target, ld.solvers.State(target.at(theta)))
+
+    def advance(self, target: Any, state: Any) -> Any:
+        """Stay where it is."""
+        return ld.solvers.State(replace(target.at(state.point.theta), residual=0.0))
+
+
+def test_a_solver_cannot_claim_to_have_converged() -> None:
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Boasting())
+    assert fit.status is not ld.Status.CONVERGED
+    assert fit.residual > 0.01
+
+
+class Downhill(Solver):
+    """A solver that holds theta in some other form."""
+
+    def __init__(self, form: Any) -> None:
+        self.form = form
+
+    def start(self, target: Any, theta: Any) -> Any:
+        """Begin."""
+        return ld.solvers.State(target.at(theta))
+
+    def advance(self, target: Any, state: Any) -> Any:
+        """Go down."""
+        return ld.solvers.State(target.at(self.form(state.point.theta - 2 * state.point.gradient)))
+
+
+@pytest.mark.parametrize("form", [list, np.float32, np.longdouble])
+def test_theta_of_a_solver_may_be_in_another_form(form: Any) -> None:
+    fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Downhill(form), tol=1e-6)
+    assert fit.converged
+    assert fit.theta.dtype == np.float64
+    q = fit.tensor() / 11
+    assert_allclose([q[0, 1] + q[1, 1], q[1].sum()], [7 / 11, 8 / 11], atol=1.001e-6)
+
+
+def test_a_solver_that_forgets_parameters_is_a_sentence() -> None:
+    with pytest.raises(ld.errors.InvalidSetting, match=r"theta of shape \(1,\); there are 2 parameters"):
+        ld.decompose([[1, 2], [3, 5]], "B1", solver=Downhill(lambda theta: theta[:1]))
 
 
 class Nothing(Solver): ...

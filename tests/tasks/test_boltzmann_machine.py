@@ -393,6 +393,7 @@ TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
     ({}, [[0, 0.5]], r"samples\[0, 1\] = 0.5.*bin continuous"),
     ({}, [[0, np.nan]], r"samples\[0, 1\] = nan.*NaN is no level"),
     ({}, [[0, np.inf]], r"samples\[0, 1\] = inf"),
+    ({}, [[0, 1], [2**100, 0]], r"samples\[1, 0\] = 1267650600228229401496703205376: variable 0 has 2 levels"),
     ({}, [["a", "b"]], "column '0' of samples holds 'a' only: leave it out."),
     ({"levels": 3}, [["a", "b"], ["c", "d"]], r"levels=3, but the columns have \[2, 2\] levels. Leave levels out."),
     ({}, {"a": ["x", None, "y"]}, "column 'a' of samples has no value in row 1. Leave such rows out, or make missing"),

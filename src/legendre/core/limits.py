@@ -21,6 +21,7 @@ CLIQUES_GAIN = 16  # how many times fewer cells the cliques' tables must have th
 CLIQUES_CARRY = 16  # cells through which a parameter is carried in the time of one cell of a message (Fisher matrix)
 LARGEST_CLIQUES = 1 << 24  # cells of all tables over cliques together (128 MiB)
 QUICK_ELIMINATION_FROM = 256  # modes from which the search for an elimination order gives up early on tables too large
+WAITED_FOR = 1 << 24  # cells of Q from which forming it may take seconds (2^26: 6 s), so that a terminal shows a line
 LARGEST_EFFECTS = 1 << 24  # cells of all tables of effects together, and sets of modes (128 MiB)
 LONG_MODE = 1 << 20  # levels of a mode up to which the box of each level is tabulated; longer modes are searched
 # --- Which engine ----------------------------------------------------------------------------------------------------

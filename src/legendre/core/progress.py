@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Timer
 from time import monotonic
 from typing import Protocol
+
+from legendre.core import limits
 
 AFTER = 2.0  # seconds before the line appears: what is done by then needs none
 
@@ -63,6 +66,16 @@ def line(text: str, wanted: bool = True, *, after: float | None = None) -> Itera
         timer.cancel()
         timer.join()
         display.stop()
+
+
+@contextmanager
+def waiting(text: str, cells: int) -> Iterator[None]:
+    """Show a text in the same way while a method without settings forms many cells: on a terminal only.
+
+    Within a call that shows a line of its own, that one stays as it is.
+    """
+    with line(text, cells >= limits.WAITED_FOR and shown_line() is None and sys.stderr.isatty()):
+        yield
 
 
 def _left(seconds: float, share: float | None) -> str:

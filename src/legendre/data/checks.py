@@ -222,14 +222,20 @@ def _first(marks: BoolArray) -> tuple[int, ...]:
     return tuple(np.argwhere(marks)[0].tolist()) if marks.any() else ()
 
 
+LOSES_ENTRIES = 2.0**52
+"""Sums up to which no entry is 0 when it is divided by them, but for those that float64 holds with fewer digits."""
+
+
 def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
     """Sum X over Omega; refuse sums that cannot be divided by."""
     if mask is not None and not mask.any():
         raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
     with np.errstate(over="ignore"):
         total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
-    what = "X" if mask is None else "X on the support"
-    return sound_total(total, seen.smallest, lambda: float(np.nanmax(values)), what)
+    what, smallest = "X" if mask is None else "X on the support", seen.smallest
+    if smallest == 0 and total > LOSES_ENTRIES and values.dtype.kind == "f":
+        smallest = float(values.min(where=values > 0, initial=np.inf))
+    return sound_total(total, smallest, lambda: float(np.nanmax(values)), what)
 
 
 def sound_total(

@@ -20,6 +20,7 @@ from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
+    LOSES_ENTRIES,
     base_measure,
     checked_total,
     missing_cells,
@@ -229,7 +230,7 @@ def observe(
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
-        total=checked_total(values, mask, seen._replace(smallest=0.0) if prior else seen),
+        total=checked_total(values, mask, seen._replace(smallest=np.inf) if prior else seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
         by_mode=seen.by_mode if mask is None else (),
         last_ranking=seen.largest if mask is None else None,
@@ -243,7 +244,7 @@ def _sound(X: object, prior: bool) -> Dense | None:
     smallest = float(X.min())
     with np.errstate(over="ignore"):
         total = float(X.sum(dtype=np.float64)) if smallest >= 0 else np.nan
-    divisible = prior or smallest == 0 or smallest / total > 0
+    divisible = prior or (smallest / total > 0 if smallest else total <= LOSES_ENTRIES or X.dtype.kind != "f")
     if not (divisible and 0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES):
         return None
     return Dense(Support(X.shape), None, None, total, smallest > 0, values=frozen(X.copy()))

@@ -157,12 +157,12 @@ def flat_size(path: Sequence[Round]) -> int:
     """Halve the number of parameters, along the rounds of a path, while that raises KL by less than `LITTLE`.
 
     >>> path = [Round(n, kl, 0.0, 0.0, 0.0) for n, kl in [(0, 1.0), (6, 0.5), (12, 0.2), (24, 0.18), (48, 0.16)]]
-    >>> flat_size(path), flat_size(path[:2])
-    (12, 6)
+    >>> flat_size(path), flat_size(path[:2]), flat_size(path[1:2])
+    (12, 6, 6)
     """
     kept = path[-1]
-    while kept.n_params:
-        half = [step for step in path if 2 * step.n_params <= kept.n_params][-1]
+    while kept.n_params and (smaller := [step for step in path if 2 * step.n_params <= kept.n_params]):
+        half = smaller[-1]
         if half.kl - kept.kl >= LITTLE * path[0].kl:
             break
         kept = half
@@ -172,10 +172,10 @@ def flat_size(path: Sequence[Round]) -> int:
 def _why_held_out(path: Sequence[Round], n: int, loss: str) -> str:
     """Say in numbers what held-out cells say."""
     losses, best = {step.n_params: step.held_out for step in path}, _best(path)
+    uniform = f"; {losses[0]:.4g} without parameters" if 0 in losses else ""  # not on a path that began with a rise
     said = (
         f"cells were held out, in {FOLDS} parts, and predicted by fits to the others: best with "
-        f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}; "
-        f"{losses[0]:.4g} without parameters)"
+        f"{_parameters(best.n_params)} ({loss} {best.held_out:.4g}, standard error {best.spread:.2g}{uniform})"
     )
     if n == best.n_params:
         return f"{said}."

@@ -224,7 +224,8 @@ def _plan(
     product = product and (settings.solver is None or settings.solver.accepts_dependent)
     columns = every if on_face.plain or product else independent(on_face)
     reduced = problem.reduced(face.alive, columns)
-    seen = face.certain or (reduced.model.one_body and reduced.sees_levels)
+    # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum
+    seen = reduced.sees_levels if reduced.model.one_body else face.certain
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
     inverse = inverse if len(columns) == len(every) else None
     engine = engine_for(reduced.model, products=solvers[-1].needs_products or inverse is not None)

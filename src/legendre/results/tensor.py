@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from legendre.core.array_libraries import Device
 from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
-from legendre.core.memory import memory_told, rows_of
+from legendre.core.memory import memory_told, rows_of, size_name
+from legendre.core.progress import waiting
 from legendre.core.sums import device_sums
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -84,8 +86,9 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         out[tuple(points.T)] = np.exp(fit.distribution.log_prob(points)) * fit.total
         return out
     q = _in_units(fit, extend)
-    for rows in rows_of(fit.shape):
-        out[rows] = q.rows(rows)
+    with _told("tensor", fit.shape):
+        for rows in rows_of(fit.shape):
+            out[rows] = q.rows(rows)
     return out
 
 
@@ -139,5 +142,12 @@ def eta_tensor(fit: Decomposition) -> FloatArray:
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)
     if fit.model.support.points is not None:
         return zeta_adjoint(tensor(fit, extend=False) / fit.total)
-    boxes, mask = box_values(fit.model, merged_log_density(fit)), fit.model.support.mask
-    return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))
+    with _told("eta_tensor", fit.shape):
+        boxes, mask = box_values(fit.model, merged_log_density(fit)), fit.model.support.mask
+        return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))
+
+
+def _told(name: str, shape: tuple[int, ...]) -> AbstractContextManager[None]:
+    """Show on a terminal what is being formed, and how long it has taken; most of it passes before the first row."""
+    n_cells = math.prod(shape)
+    return waiting(f"{name}: {size_name(n_cells)} cells", n_cells)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from legendre.core.checkpoint_arrays import floats, number
+from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point, Preconditioner
 from legendre.engines.rounding import apart, rounding
@@ -89,13 +90,20 @@ class Target:
     inverse: Preconditioner | None = field(default=None, kw_only=True)
 
     def residual(self, point: Evaluation) -> float:
-        """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
+        """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others.
+
+        It is computed anew: the one in the point is what a solver, maybe a user's, put there.
+        """
         if self.whole is None:
-            return point.residual
+            return float(np.abs(point.eta - self.problem.eta_hat).max(initial=0.0))
         return float(np.abs(self.whole.at(point.theta).eta - self.whole.eta_hat).max(initial=0.0))
 
     def at(self, theta: FloatArray) -> Evaluation:
         """Evaluate the model at theta."""
+        theta = np.asarray(theta, dtype=np.float64)  # a solver of a user's may hold it in another form
+        if theta.shape != (self.engine.n_params,):
+            raise InvalidSetting(f"the solver evaluates theta of shape {theta.shape}; there are {self.engine.n_params} "
+                                 "parameters.")  # fmt: skip
         return self.evaluated(self.engine.at(theta))
 
     def evaluated(self, point: Point) -> Evaluation:

@@ -22,6 +22,8 @@ def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values:
         from legendre.core.sums.kernels.cell_sums import sweep
 
         return sweep(shape, basis, values, cells, down=False)
+    if len(cells) < len(basis):  # one turn for each cell of the shorter list
+        return np.array([float(values[(basis <= v).all(axis=1)].sum()) for v in cells])
     out = np.zeros(len(cells))
     for u, value in zip(basis, values, strict=True):
         out[above(cells, u)] += value
@@ -34,6 +36,11 @@ def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses:
         from legendre.core.sums.kernels.cell_sums import sweep
 
         return sweep(shape, cells, masses, basis, down=True)
+    if len(cells) < len(basis):
+        out = np.zeros(len(basis))
+        for v, mass in zip(cells, masses, strict=True):
+            out[(basis <= v).all(axis=1)] += mass
+        return out
     return np.array([float(masses[above(cells, u)].sum()) for u in basis])
 
 

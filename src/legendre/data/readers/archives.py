@@ -32,8 +32,9 @@ def read_archive(arrays: Mapping[str, AnyArray]) -> SparseTensor:
             if arrays[name].dtype.kind not in "iu":
                 raise ValueError(f"{name} has dtype {arrays[name].dtype}")
         shape = tuple(int(size) for size in arrays["shape"])
-        if not set(arrays) >= SCIPY:
+        if "fill_value" in arrays:  # of pydata/sparse, whose later versions tell the format as SciPy does
             check_fill(arrays["fill_value"].item())
+        if not set(arrays) >= SCIPY:
             return entries(list(arrays["coords"]), arrays["data"], shape)
         columns, values = _scipy(arrays, shape)
         for mode, (column, size) in enumerate(zip(columns, shape, strict=True)):
@@ -53,7 +54,7 @@ def _scipy(arrays: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Listed:
     if kind == "coo":
         return list(arrays["coords"] if "coords" in arrays else (arrays["row"], arrays["col"])), values
     if kind in ("csr", "csc"):
-        line = _lines(arrays, shape[0 if kind == "csr" else -1], len(values))
+        line = _lines(arrays, 1 if len(shape) == 1 else shape[0 if kind == "csr" else -1], len(values))
         if len(shape) == 1:
             return [arrays["indices"]], values
         return [line, arrays["indices"]][:: 1 if kind == "csr" else -1], values
@@ -69,7 +70,7 @@ def _lines(arrays: Mapping[str, AnyArray], count: int, n_entries: int) -> IntArr
     ends = arrays["indptr"].astype(np.int64)
     lengths = np.diff(ends)
     whole = ends.ndim == 1 and len(ends) > 1 and ends[0] == 0 and ends[-1] == n_entries and (lengths >= 0).all()
-    if not whole or (len(lengths) != count and len(arrays["shape"]) > 1):
+    if not whole or len(lengths) != count:
         raise ValueError("indptr does not cut the entries into rows")
     return np.repeat(np.arange(len(lengths)), lengths)
 

@@ -135,11 +135,11 @@ class Variables:
     def _trouble(self, rows: AnyArray, i: int, j: int) -> str:
         value, size = rows[i, j], self.shape[j]
         text = f"samples[{i}, {j}] = {value}: variable {self.names[j]!r} has {size} levels, 0 to {size - 1}."
-        if np.isnan(value):
+        if rows.dtype.kind == "f" and np.isnan(value):  # integers beyond 64 bits are objects
             return text + " NaN is no level: leave such rows out, or make missing a level of its own."
         if value == -1:
             return text + " If -1 and +1 are meant as 0 and 1, pass (samples + 1) // 2."
-        if value < 0 or value == np.inf or value != np.floor(value):
+        if value < 0 or value == np.inf or value % 1:
             return text + " Levels are whole numbers counted from 0; bin continuous variables first."
         need = [int(value) + 1 if k == j else size for k, size in enumerate(self.shape)]
         return text + f" For more levels set levels={need}. A tensor of counts goes to fit_tensor."

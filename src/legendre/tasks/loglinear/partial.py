@@ -222,8 +222,8 @@ class PartialLogLinear(LogLinear):
         fit: Any = arrays.result("fit", "legendre-decomposition")
         table = read_patterns(arrays, fit)
         observed = Observed.of(table, fit.model, fit.alive)
-        q, path = observed.at(fit.theta), arrays.floats("path", None)
-        ascent = Ascent(fit, observed, q, observed.residual(q), tuple(path.tolist()))
+        q, before = observed.at(fit.theta), arrays.floats("path", None)[:-1]
+        ascent = Ascent(fit, observed, q, observed.residual(q), (*before.tolist(), observed.value(q)))
         hierarchical = bool(arrays.whole("hierarchical"))
         model = read_stored(arrays, table.names)
         whole = hierarchical_model(model) if hierarchical else model
