@@ -88,7 +88,7 @@ def test_the_compiled_reader_is_the_grammar(drawn: tuple[int, list[tuple[list[st
 def test_files_in_blocks_of_any_size(drawn: tuple[int, list[tuple[list[str], str]], str], size: int) -> None:
     """Blocks are whole lines, and all of them; their numbers are those of the file."""
     text = drawn[2].encode()
-    source = blocks.Source(io.BytesIO(text), lambda: None)
+    source = blocks.Source(io.BytesIO(text), lambda: None, "x.tns")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK", size)
         found = list(source.blocks())
@@ -236,6 +236,14 @@ def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
 
 def read_input(path: Path, asked: Asked | None = None) -> Any:
     return read_with_labels(path, asked).X
+
+
+def test_lines_that_end_by_a_carriage_return_alone_are_refused(tmp_path: Path) -> None:
+    """Else the whole file is one line: an entry of five modes."""
+    file = tmp_path / "x.tns"
+    file.write_bytes(b"1 1 2.0\r2 2 3.0\r")
+    with pytest.raises(ld.errors.InvalidFile, match=r"x\.tns, line 1: a carriage return .* Convert the file\."):
+        ld.read_tns(file)
 
 
 def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generator) -> None:

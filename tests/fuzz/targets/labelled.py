@@ -65,6 +65,11 @@ def frame_of(args: Args) -> Any:
     return pd.DataFrame(frame)
 
 
+def in_order(texts: set[str]) -> list[str]:
+    """Sort texts as numbers where all are, else by alphabet."""
+    return sorted(texts, key=int if texts <= {"9", "10"} else str)
+
+
 def try_labelled(args: Args, folder: Path) -> Trial:
     del folder
     columns, alpha = args["columns"], args["alpha"]
@@ -88,7 +93,7 @@ def try_labelled(args: Args, folder: Path) -> Trial:
     def check(found: Any) -> str:
         made, scores, conditional = found
         need(not args["odd"], "columns that are none have an answer")
-        levels = [sorted(set(column), reverse=ordered) for column in columns]
+        levels = [sorted(set(column), reverse=True) if ordered else in_order(set(column)) for column in columns]
         codes = np.array(
             [[own.index(value) for value in column] for own, column in zip(levels, columns, strict=True)]
         ).T

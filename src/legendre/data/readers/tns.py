@@ -34,6 +34,7 @@ class Source:
 
     stream: IO[bytes]
     show: Callable[[], None]
+    path: str
     line: int = 0
     last: bytes = b""
 
@@ -42,6 +43,9 @@ class Source:
         while raw := self.stream.readline():
             self.line += 1
             self.last = raw.removeprefix(BOM) if self.line == 1 else raw
+            if b"\r" in raw.rstrip():
+                text = "a carriage return (\\r) stands within the line; lines end by \\n or \\r\\n. Convert the file."
+                fail(self.path, self.line, text)
             if words := fields(self.last):
                 return self.line, words
         return None
@@ -231,7 +235,7 @@ def _opened(path: Path, progress: bool) -> Iterator[Source]:
         with path.open("rb") as raw, _bytes_bar(f"reading {path.name}", path.stat().st_size, progress) as show:
             compressed = raw.peek(2)[:2] == GZIP
             stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[assignment]  # it is one
-            yield Source(stream, lambda: show(raw.tell()))
+            yield Source(stream, lambda: show(raw.tell()), str(path))
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
     except (EOFError, zlib.error) as problem:
