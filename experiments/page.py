@@ -71,7 +71,7 @@ def write_page(rows: Mapping[str, Any], folder: Path, path: Path = PAGE) -> Path
         _claims(findings.held_out(rows["heldout"])),
         _picture(where, "heldout.png", rows["heldout"]),
         _held_out(rows["heldout"]),
-        '## Cells that are there, and cells that are not: adaptive("bic")',
+        '## Does adaptive("bic") find the true cells?',
         _recovery(rows["recovery"]),
         LEFT_OUT.format(arrangements=_arrangements()),
         _reading(FULL if last is not None and last.level == "full" else DEFAULT),

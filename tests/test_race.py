@@ -227,7 +227,7 @@ def test_first_calls_and_memory_are_gathered() -> None:
     rows += [row("fast", 3.0, first_seconds=seconds, problem=p) for p, seconds in (("p", 1.0), ("q", 0.5), ("r", 4.0))]
     (loss,) = losses.losses(rows)
     assert (loss.problem, loss.kind) == ("balancing: 2 of 3 problems", "first call")
-    assert (loss.ours, loss.ahead) == ("2 s to 2 s", "fast on 2 (down to 0.25 x)")
+    assert (loss.ours, loss.ahead) == ("2 s", "fast on 2 (down to 0.25 x)")
     compiled_nothing = row(OURS, 1.0, first_seconds=0.5, empty_seconds=0.6)
     assert losses.losses([compiled_nothing, row("fast", 2.0, first_seconds=0.55)]) == []
 

@@ -138,8 +138,9 @@ def _gathered(discipline: str, kind: Kind, rows: Sequence[Row]) -> list[Loss]:
         if (ratios := [_ratio(row, ours, kind) for row, ours in pairs if row.method == method])
     )
     behind = len({ours.problem for _, ours in pairs})
-    span = f"{_with_unit(min(values), kind)} to {_with_unit(max(values), kind)}"
-    place = f"{discipline}: {behind} of {len(mine)} problems"
+    ends = dict.fromkeys((_with_unit(min(values), kind), _with_unit(max(values), kind)))
+    span, problems = " to ".join(ends), "the one problem" if len(mine) == 1 else f"{behind} of {len(mine)} problems"
+    place = f"{discipline}: {problems}"
     return [Loss(place, kind.name, span, text, why(discipline, kind.name))]
 
 
