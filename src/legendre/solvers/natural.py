@@ -187,6 +187,23 @@ def bound(target: Target, point: Evaluation, anchor: Anchor) -> tuple[float, flo
     return gap, tilt if target.attained else tilt + _blur(target, point, anchor) * factor
 
 
+def bound_anew(target: Target, point: Evaluation) -> tuple[float, float]:
+    """Bound gap and tilt with a factor computed here, also where parameters depend on each other.
+
+    A factor drops parameters that depend on others, and those of which rounding leaves too little. Its solution is d
+    all the same if ``G d`` is what it should be for the dropped parameters too, up to the rounding error of eta.
+    """
+    anchor = Workspace().factorise(target, point)
+    if len(anchor.factor.columns) == len(point.theta):
+        return bound(target, point, anchor)
+    direction = anchor.factor.solve(point.gradient)
+    with np.errstate(over="ignore", invalid="ignore"):
+        left = np.abs(point.gradient - target.engine.fisher(point) @ direction)
+    noise = rounding_level(len(point.theta), target.problem.model.space.n_summed) * target.engine.sizes(point)
+    tilt = target.engine.swing(direction) if (left <= noise).all() else np.inf
+    return (max(dot(point.gradient, direction), 0.0), tilt) if tilt <= 1.0 else (np.inf, np.inf)
+
+
 def _blur(target: Target, point: Evaluation, anchor: Anchor) -> float:
     """Estimate by how much the rounding error of eta may tilt m: where q is no larger than that error, without bound.
 

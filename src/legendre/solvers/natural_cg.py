@@ -16,7 +16,7 @@ from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
-from legendre.solvers.natural import ROUNDING, Workspace, bound
+from legendre.solvers.natural import ROUNDING, bound_anew
 from legendre.solvers.protocol import Solver, State, Target
 
 FORCING = 0.3  # most of a system's residual that may be left unsolved
@@ -78,10 +78,8 @@ class NaturalCG(Solver):
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
             return replace(state, gap=point.residual)
         if len(point.theta) <= limits.NUMPY_BASIS and target.problem.model.space.n_cells <= limits.NUMPY_CELLS:
-            anchor = Workspace().factorise(target, point)
-            if len(anchor.factor.columns) == len(point.theta):
-                gap, tilt = bound(target, point, anchor)
-                return replace(state, gap=gap, tilt=tilt)
+            gap, tilt = bound_anew(target, point)
+            return replace(state, gap=gap, tilt=tilt)
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
         most = self.max_products
         direction, left = conjugate_gradients(target, point, pre, share=0.01, floor=ROUNDING, most=most)
