@@ -23,6 +23,9 @@ LISTS = [
     ["7:30", "9:00", "10:15"],
     ["12:10 am", "9:30 am", "12:05 pm", "1:00 PM"],
     ["9h30", "10h00"],
+    ["2024-01-01 9:00 AM", "2024-01-01 1:00 PM", "2024-01-02 9:00 AM", "2025-01-01 8:00 AM"],
+    ["2024-01-01T10:00:00.25", "2024-01-01T10:00:00.5"],
+    ["9:30", "1" * 5000],
     ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"],
     ["mo.", "tu.", "su."],
     ["January", "February", "March", "December"],
@@ -35,7 +38,7 @@ def levels_of(x: ld.SparseTensor) -> list[list[str]]:
     return [list(own) for own in x.levels if own is not None]
 
 
-@pytest.mark.parametrize("texts", LISTS, ids=lambda texts: texts[0])
+@pytest.mark.parametrize("texts", LISTS, ids=lambda texts: texts[0][:20])
 @given(data=st.data())
 def test_texts_that_have_an_order_come_in_it(texts: list[str], data: st.DataObject) -> None:
     mixed = data.draw(st.permutations(texts))
@@ -80,6 +83,22 @@ def test_batches_with_different_days_are_joined_in_order() -> None:
     assert levels_of(x) == [["Mon", "Tue", "Fri"], ["9", "10"]]
     assert x.cells.tolist() == [[0, 0], [1, 0], [1, 1], [2, 1]]
     assert x.values.tolist() == [1, 1, 1, 1]
+
+
+def test_batches_with_dates_of_different_units_are_joined() -> None:
+    batches = [
+        {"t": np.array(days, unit), "b": np.array([0, 1])}
+        for days, unit in ((["2024-01-01", "2024-01-02"], "M8[ns]"), (["2024-01-03", "2024-01-02"], "M8[s]"))
+    ]
+    x = ld.from_batches(batches)
+    assert x.shape == (3, 2)
+    assert x.cells.tolist() == [[0, 0], [1, 1], [2, 0]]
+    assert x.values.tolist() == [1, 2, 1]
+
+
+def test_batches_with_numbers_here_and_texts_there_are_refused() -> None:
+    with pytest.raises(ld.errors.InvalidSamples, match="column 't' holds values of different kinds"):
+        ld.from_batches([{"t": ["1", "x"], "b": [0, 1]}, {"t": [1, 2], "b": [0, 1]}])
 
 
 def test_days_in_another_order_are_arranged_by_the_data() -> None:

@@ -283,3 +283,10 @@ def test_modes_of_one_level(shape: tuple[int, ...], rng: np.random.Generator) ->
     X = rng.uniform(1, 2, size=shape)
     assert_allclose(ld.decompose(X, "full").tensor(), X, rtol=1e-9)
     assert ld.decompose(X, "B1").converged
+
+
+def test_an_entry_outside_the_support_may_be_as_small_as_it_likes() -> None:
+    X = [[1e308, 0.0], [1.0, 5e-324]]
+    assert ld.decompose(X, "B1", support=[[True, True], [True, False]]).residual <= 1e-10
+    with pytest.raises(ld.errors.InvalidTensor, match="underflows to 0"):
+        ld.decompose(X, "B1")

@@ -238,12 +238,24 @@ def read_input(path: Path, asked: Asked | None = None) -> Any:
     return read_with_labels(path, asked).X
 
 
-def test_lines_that_end_by_a_carriage_return_alone_are_refused(tmp_path: Path) -> None:
-    """Else the whole file is one line: an entry of five modes."""
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(b"1 1 2.0\r2 2 3.0\r", 1), (b"1 1 2.0\n# note\r2 2 5.0\n2 1 1\n", 2), (b"1 1 2\n\n1 2 3\r1 1 1", 3)],
+)
+def test_a_carriage_return_within_a_line_is_refused(tmp_path: Path, text: bytes, line: int) -> None:
+    """Else what follows is part of the line: of its comment, or an entry of five modes."""
     file = tmp_path / "x.tns"
-    file.write_bytes(b"1 1 2.0\r2 2 3.0\r")
-    with pytest.raises(ld.errors.InvalidFile, match=r"x\.tns, line 1: a carriage return .* Convert the file\."):
+    file.write_bytes(text)
+    with pytest.raises(ld.errors.InvalidFile, match=rf"x\.tns, line {line}: a carriage return .* Convert the file\."):
         ld.read_tns(file)
+
+
+def test_carriage_returns_before_the_end_of_a_line_are_part_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "x.tns"
+    file.write_bytes(b"1 1 2.0\r\n# note\r\r\n2 2 3.0\r")
+    x = ld.read_tns(file)
+    assert isinstance(x, ld.SparseTensor)
+    assert x.values.tolist() == [2.0, 3.0]
 
 
 def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generator) -> None:

@@ -402,6 +402,26 @@ def test_a_solver_cannot_claim_to_have_converged() -> None:
     assert fit.residual > 0.01
 
 
+class Painting(Boasting):
+    """A solver that claims the data's expectations for its own."""
+
+    def start(self, target: Any, theta: Any) -> Any:
+        """Begin, and claim to have ended."""
+        claimed = {"eta": target.problem.eta_hat.copy(), "gradient": 0.0 * theta, "residual": 0.0}
+        return ld.solvers.State(replace(target.at(theta), **claimed))
+
+    def advance(self, target: Any, state: Any) -> Any:
+        """Stay."""
+        return self.start(target, state.point.theta)
+
+
+def test_what_a_solver_says_of_eta_is_computed_anew() -> None:
+    with pytest.warns(ld.ConvergenceWarning):
+        fit = ld.decompose([[1, 2], [3, 5]], "B1", solver=Painting())
+    assert fit.status is not ld.Status.CONVERGED
+    assert fit.residual == pytest.approx(0.2273, abs=1e-4)
+
+
 class Downhill(Solver):
     """A solver that holds theta in some other form."""
 

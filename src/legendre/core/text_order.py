@@ -16,6 +16,7 @@ NUMBER = re.compile(
     r"( ?(-|–|to) ?(?P<last>\d+(\.\d+)?))?(%|(?P<open>\+))?"
 )
 TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
+PART, HOUR = re.compile(r"\.\d+|\d+"), re.compile(r"(?<=\d)[:h]")  # numbers; what ends an hour
 HALF_DAY = re.compile(r"\d *([ap])\.?m\b", re.IGNORECASE)
 WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
@@ -30,7 +31,7 @@ def sort_keys(texts: Sequence[str]) -> list[Any] | None:
     >>> [text for _, text in sorted(zip(sort_keys(texts), texts))]
     ['<18', '18-24', '65+']
     >>> sort_keys(["Mon", "Wed"]), sort_keys(["9:30", "10:00"]), sort_keys(["BOS", "LAX"])
-    ([0, 2], [(0, 9, 30), (0, 10, 0)], None)
+    ([0, 2], [(9.0, 30.0), (10.0, 0.0)], None)
     """
     stripped = [text.strip() for text in texts]
     numbers = [NUMBER.fullmatch(text) for text in stripped]
@@ -53,13 +54,14 @@ def _number_key(found: re.Match[str]) -> tuple[float, int, float]:
     return first, side, float(found["last"] or first)
 
 
-def _time_key(text: str) -> tuple[int, ...]:
-    """Return all numbers from left to right; hours after noon, by a.m. and p.m., after those before it."""
+def _time_key(text: str) -> tuple[float, ...]:
+    """Return all numbers from left to right, the hour by the clock of 24 hours."""
+    parts = [float(part) for part in PART.findall(text)]
     half = HALF_DAY.search(text)
-    parts = [int(part) for part in re.findall(r"\d+", text)]
     if half:
-        parts[0] %= 12
-    return (int(half is not None and half[1].lower() == "p"), *parts)
+        hour = len(PART.findall(HOUR.split(text, maxsplit=1)[0])) - 1
+        parts[hour] = parts[hour] % 12 + 12 * (half[1].lower() == "p")
+    return tuple(parts)
 
 
 def ascending(texts: Sequence[str]) -> bool:
@@ -85,7 +87,7 @@ def sorted_levels(values: AnyArray) -> AnyArray:
     (['Mon', 'Tue', 'Sun'], ['9', '10'])
     """
     found = np.unique(values)
-    if found.dtype.kind not in "UO" or not all(isinstance(value, str) for value in found.tolist()):
+    if found.dtype.kind not in "UTO" or not all(isinstance(value, str) for value in found.tolist()):
         return found
     keys = sort_keys(found.tolist())
     return found if keys is None else found[sorted(range(len(found)), key=keys.__getitem__)]

@@ -233,8 +233,8 @@ def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float
     with np.errstate(over="ignore"):
         total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
     what, smallest = "X" if mask is None else "X on the support", seen.smallest
-    if smallest == 0 and total > LOSES_ENTRIES and values.dtype.kind == "f":
-        smallest = float(values.min(where=values > 0, initial=np.inf))
+    if total > LOSES_ENTRIES and values.dtype.kind == "f" and (smallest == 0 or mask is not None):
+        smallest = float(values.min(where=(values > 0) if mask is None else (values > 0) & mask, initial=np.inf))
     return sound_total(total, smallest, lambda: float(np.nanmax(values)), what)
 
 

@@ -189,6 +189,8 @@ class Walk:
     def _finished(self, state: State, otherwise: Status) -> Outcome:
         """Finish: the fit has converged exactly if max|eta - eta_hat| of what is handed out is at most tol."""
         final = self.solver.finish(self.target, state)
+        if self.solver.foreign:  # eta and residual are then what somebody put there
+            final = replace(final, point=self.target.at(final.point.theta))
         status = Status.CONVERGED if self.target.residual(final.point) <= self.target.tol else otherwise
         return Outcome(final.point, status, tuple(self.history), final.gap, final.tilt, self.solver)
 

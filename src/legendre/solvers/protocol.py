@@ -90,12 +90,9 @@ class Target:
     inverse: Preconditioner | None = field(default=None, kw_only=True)
 
     def residual(self, point: Evaluation) -> float:
-        """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others.
-
-        It is computed anew: the one in the point is what a solver, maybe a user's, put there.
-        """
+        """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
         if self.whole is None:
-            return float(np.abs(point.eta - self.problem.eta_hat).max(initial=0.0))
+            return point.residual
         return float(np.abs(self.whole.at(point.theta).eta - self.whole.eta_hat).max(initial=0.0))
 
     def at(self, theta: FloatArray) -> Evaluation:
@@ -184,6 +181,11 @@ class Solver(Protocol):
     accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
     needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
     needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
+
+    @property
+    def foreign(self) -> bool:
+        """True for a user's solver: what it says of its last point is computed anew."""
+        return type(self).__module__.partition(".")[0] != __name__.partition(".")[0]
 
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""

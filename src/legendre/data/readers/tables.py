@@ -278,8 +278,7 @@ def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyA
         return np.concatenate(columns), max(part.shape[k] for part in parts), None, False
     label = f"mode {k}" if parts[0].names is None else f"column {parts[0].names[k]!r}"
     if len(named) < len(parts):
-        text = f"{label} holds indices in some tables and names in others. Give its levels: levels={{...}}."
-        raise InvalidSamples(text)
+        raise InvalidSamples(f"{label} holds indices in some tables, names in others. Give its levels: levels={{...}}.")
     ranked = all(k in part.ranked for part in parts)
     if all(np.array_equal(level, named[0]) for level in named):
         return np.concatenate(columns), len(named[0]), named[0], ranked
@@ -289,11 +288,13 @@ def _joined_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyA
         if all((np.diff(own, prepend=-1) > 0).all() for own in places):
             moved = [own[column] for own, column in zip(places, columns, strict=True)]
             return np.concatenate(moved), len(longest), longest, True
+    mixed = f"{label} holds values of different kinds in different tables. Convert them first."
     try:
         union = sorted_levels(np.concatenate(named))
     except TypeError:
-        text = f"{label} holds values of different kinds in different tables. Convert them first."
-        raise InvalidSamples(text) from None
-    places = [Column(level, np.arange(len(level))).codes_in(union) for level in named]
-    moved = [own[column] for own, column in zip(places, columns, strict=True)]
-    return np.concatenate(moved), len(union), union, False
+        raise InvalidSamples(mixed) from None
+    same = [level.astype(union.dtype) if union.dtype.kind in "mM" else level for level in named]  # dates of any unit
+    places = [Column(level, np.arange(len(level))).codes_in(union) for level in same]
+    if min(own.min(initial=0) for own in places) < 0:
+        raise InvalidSamples(mixed)
+    return np.concatenate([own[at] for own, at in zip(places, columns, strict=True)]), len(union), union, False

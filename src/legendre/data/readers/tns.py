@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_entry
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
 
 BLOCK = 1 << 24  # bytes that are read at once
+WITHIN = re.compile(rb"\r+(?=[^\r\n])")  # a carriage return that something follows in its line
 BOM, GZIP = b"\xef\xbb\xbf", b"\x1f\x8b"
 Block = tuple[AnyArray, FloatArray]  # entries: indices, N x n, and values
 
@@ -43,9 +45,7 @@ class Source:
         while raw := self.stream.readline():
             self.line += 1
             self.last = raw.removeprefix(BOM) if self.line == 1 else raw
-            if b"\r" in raw.rstrip():
-                text = "a carriage return (\\r) stands within the line; lines end by \\n or \\r\\n. Convert the file."
-                fail(self.path, self.line, text)
+            self._check_ends(self.line, raw)
             if words := fields(self.last):
                 return self.line, words
         return None
@@ -61,10 +61,19 @@ class Source:
                 continue
             block = begun + chunk[:cut]
             begun = chunk[cut:]
+            self._check_ends(line, block)
             yield line, block
             line += block.count(b"\n")
         if begun:
+            self._check_ends(line, begun)
             yield line, begun
+
+    def _check_ends(self, line: int, block: bytes) -> None:
+        """Refuse a carriage return within a line: what follows it would be read as part of that line."""
+        if b"\r" in block and (within := WITHIN.search(block)):
+            line += block.count(b"\n", 0, within.start())
+            text = "a carriage return stands within the line; lines end by \\n or \\r\\n. Convert the file."
+            fail(self.path, line, text)
 
 
 def read_block(layout: LineFormat, line: int, text: bytes) -> Block:

@@ -273,7 +273,7 @@ def _searched(state: State, direction: FloatArray, slope: float) -> Member | Non
         return None
     step, z = _first_step(state, direction)
     eta_hat, shortest = ground.eta_hat[places], SHORTEST * step
-    while step >= shortest:
+    while step >= shortest > 0.0:
         theta = at.theta + step * direction
         if np.abs(theta).max() > FARTHEST:
             return None

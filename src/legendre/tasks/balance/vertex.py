@@ -58,9 +58,13 @@ class Tableau:
         inverse = self.matrix[:, self.n_cells :]
         if self.exact:
             return inverse.astype(object) @ self.wanted
-        sums, terms = inverse @ self.wanted, np.abs(inverse) @ self.wanted
-        doubtful = np.flatnonzero((np.abs(sums) <= ROUNDING * terms) & (terms > 0))
-        sums[doubtful] = [_rest(inverse[row], self.wanted) for row in doubtful]
+        sums, each = inverse @ self.wanted, np.abs(inverse) * self.wanted
+        terms = each.sum(axis=1)
+        cancels = np.abs(sums) <= ROUNDING * terms
+        sums[cancels] = 0.0
+        least = np.min(each, axis=1, where=each > 0, initial=np.inf)
+        for row in np.flatnonzero(cancels & (least * 2.0**53 < terms)):  # others have no term that `_rest` sets apart
+            sums[row] = _rest(inverse[row], self.wanted)
         return sums
 
     def leaving(self, values: AnyArray, column: int) -> int:
