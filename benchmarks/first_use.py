@@ -43,7 +43,8 @@ the compiler works the progress line says so; on a terminal it appears by itself
 
 Each row is one problem, as the first thing that a fresh process does, once with an empty cache and once with the cache
 that this left. *seconds* are those of the call; *CPU s* are processor seconds of all threads; *compiling* are those of
-them that the compiler took, and *functions* how many it compiled; *other load* is the number of cores that other programs kept busy.
+them that the compiler took, and *functions* how many it compiled; *other load* is the number of cores that other
+programs kept busy.
 Less than 8 s is promised, for an empty cache and two quiet cores. Where the other load is above 0.25 the seconds mean
 little, and so do processor seconds where threads of LAPACK wait for each other (3,000 parameters); those of the
 compiler do not depend on it much.
