@@ -393,6 +393,7 @@ def test_a_text_column_with_many_levels_needs_no_choice(rng: np.random.Generator
     assert one.kl < 0.98 * ld.decompose(ld.from_rows(frames[0]), ld.adaptive(12), unordered=()).kl
 
 
+@pytest.mark.thread_unsafe(reason="it measures the memory of the whole process")
 def test_memory_for_very_many_levels_is_linear(rng: np.random.Generator) -> None:
     X = rng.poisson(3.0, (6_000, 5)).astype(float)
     data = observe(X)
