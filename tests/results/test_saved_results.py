@@ -56,7 +56,8 @@ def unfinished() -> Any:
 
 
 def without_a_step() -> Any:
-    with pytest.warns(ld.ConvergenceWarning):
+    with warnings.catch_warnings():  # pytest.warns sees the warnings of one thread at a time
+        warnings.simplefilter("ignore", ld.ConvergenceWarning)
         return ld.decompose(COUNTS, ld.interactions(2), solver="gradient", max_iter=0)
 
 
