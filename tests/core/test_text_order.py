@@ -71,7 +71,7 @@ def test_a_week_may_begin_on_any_day_but_not_jump() -> None:
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table, dict])
 def test_rows_of_days_and_ages_are_read_in_order(library: object) -> None:
     columns = {"day": ["Tue", "Mon", "Sun", "Sat"], "age": ["5-9", "10-14", "65+", "5-9"]}
-    x = ld.from_rows(library(columns), columns=["day", "age"])  # type: ignore[operator]
+    x = ld.from_rows(library(columns), columns=["day", "age"])  # type: ignore[operator]  # any of the constructors
     wanted = {"day": ["Mon", "Tue", "Sat", "Sun"], "age": ["5-9", "10-14", "65+"]}
     assert levels_of(x) == list(wanted.values())
     assert ld.table(pd.DataFrame(columns)).levels == wanted
