@@ -26,7 +26,7 @@ UNTRACED := tests/engines tests/data/test_large_paths.py tests/data/test_reading
 	tests/fitting/test_determinism.py tests/faults tests/fuzz tests/paper tests/test_inputs_and_doors.py \
 	tests/tasks/test_every_kind_of_x.py tests/tasks/test_hidden.py tests/solvers/test_faces.py \
 	tests/test_benchmarks.py tests/test_experiments.py tests/test_documentation.py docs README.md \
-	tests/test_race.py tests/test_house.py tests/test_ci.py tests/test_site.py
+	tests/test_race.py tests/test_ci.py tests/test_site.py
 # plugins that read the source of every test, or import a library, before the first test runs
 PYTEST := $(BIN)/python -m pytest --quiet -p no:run-parallel -p no:zarr
 WITH_COVERAGE = COVERAGE_FILE=.coverage-parts/$@ $(PYTEST) --cov --cov-report= --cov-fail-under=0
