@@ -6,13 +6,13 @@ import os
 import subprocess
 import sys
 import threading
+from functools import cached_property
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import all_threads, one_thread
 from legendre.core.threads import most_threads

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from legendre.core.arguments import entries, is_whole
-from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
 from legendre.core.level_order import along_modes, inverse, mapped, taken

@@ -16,11 +16,11 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO, Any
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.memory import check_room
 from legendre.core.python_text import expression
 from legendre.core.types import AnyArray

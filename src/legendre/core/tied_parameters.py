@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import find, frozen, unique_cells
 from legendre.core.types import BoolArray, FloatArray, IntArray
 

@@ -6,13 +6,13 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import member
 from legendre.core.memory import check_room
 from legendre.core.types import BoolArray, IntArray

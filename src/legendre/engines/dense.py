@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.sums.kernels import dense as kernels
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray, IntArray

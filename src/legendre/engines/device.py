@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core.array_libraries import HERE, Device
-from legendre.core.cached import cached_property
 from legendre.core.sums.device_sums import prefix_sums, suffix_sums
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point

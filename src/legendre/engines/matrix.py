@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.zeta import accumulate, decode
 from legendre.core.types import FloatArray, IntArray

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.sums.kernels import slabs as kernels
 from legendre.core.sums.kernels.dense import mirror, permute_rows
 from legendre.core.sums.kernels.products import products

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import product_threads
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +12,6 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
-from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.memory import size_name

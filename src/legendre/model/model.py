@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from legendre.core.array_libraries import Device
-from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.sums.quotient import Quotient
 from legendre.core.tied_parameters import Terms, Ties

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name

@@ -8,12 +8,12 @@ any size. All sums over cells go through the space.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.cells import cell_keys, find, frozen
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import check_room

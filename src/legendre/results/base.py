@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.files import write_arrays
 from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import overload
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.types import AnyArray, FloatArray
 from legendre.data.observation import Observation
 from legendre.results.file_format import Archive

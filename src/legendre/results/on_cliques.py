@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name

@@ -6,6 +6,7 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -14,7 +15,6 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import is_whole
 from legendre.core.box_features import short_of_boxes
-from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels

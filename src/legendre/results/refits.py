@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
 
 from legendre.core.arguments import is_whole
-from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.growth_path import Round

@@ -6,12 +6,12 @@ import math
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core.array_libraries import Device
-from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import memory_told, rows_of, size_name

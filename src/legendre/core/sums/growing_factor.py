@@ -7,13 +7,13 @@ digits: enough for a preconditioner.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from legendre.core.cached import cached_property
 from legendre.core.types import AnyArray, FloatArray, IntArray
 
 HEIGHT = 256  # rows of a panel: products of matrices, most of the work, are nearly twice as fast as triangular solves

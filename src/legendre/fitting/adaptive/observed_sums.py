@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import moebius_adjoint, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray

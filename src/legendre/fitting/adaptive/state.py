@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.joins import inverse_deviation
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import BoolArray, FloatArray, IntArray

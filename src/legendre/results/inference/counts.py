@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name, find
 from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray

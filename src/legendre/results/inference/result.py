@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray

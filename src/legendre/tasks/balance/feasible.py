@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidMargins
 from legendre.core.types import BoolArray, FloatArray, IntArray

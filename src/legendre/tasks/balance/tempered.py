@@ -8,11 +8,11 @@ it, and stay near the answer: annealing, as in computing optimal transport. All 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.problem import Problem, within
 from legendre.tasks.balance.feasible import Program

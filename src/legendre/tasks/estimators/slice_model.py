@@ -8,11 +8,11 @@ Newton step has a Fisher matrix for each slice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import factorise, one_thread, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense

@@ -7,12 +7,12 @@ observed, not on the value itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.partial_table import PartialTable

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.errors import ConvergenceWarning, InvalidQuery
 from legendre.core.text_table import Table
 from legendre.data.partial_table import PartialTable

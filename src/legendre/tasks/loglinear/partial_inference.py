@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray
 from legendre.results.file_format import Arrays

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from scipy.fft import dct, idct
 
 from legendre.core import limits
-from legendre.core.cached import cached_property
 from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step

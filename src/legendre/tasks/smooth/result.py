@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core.cached import cached_property
 from legendre.core.cells import frozen
 from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
