@@ -13,7 +13,6 @@ from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.checkpoint import digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
-from legendre.core.memory import memory_told
 from legendre.data.observation import Observation, Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -124,7 +123,7 @@ def decompose(
     unrecorded = checkpoint is None and checkpoint_every is None
     opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
     watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
-    with memory_told("decompose"), opened as record, watched as (step, say):
+    with opened as record, watched as (step, say):
         settings = replace(settings, callback=step)
         rankings, grows = _rankings(asked), asked is None or asked.growing is not None
         data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)

@@ -18,6 +18,7 @@ from legendre.core.cells import frozen
 from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
@@ -105,7 +106,8 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings, known)
-    plan = searched(plan) if _searches_first(plan) else plan
+    with limit_blas(plan.problem.model.n_params):
+        plan = searched(plan) if _searches_first(plan) else plan
     theta = _start(start, plan)
     if record is not None:
         terms, eta_hat = plan.problem.model.terms, digest(plan.problem.eta_hat)
@@ -113,7 +115,8 @@ def fit_on(
         if (ties := terms.ties) is not None:
             claims["ties"] = " ".join(map(digest, (ties.rows, ties.columns, ties.values)))
         record.claim(lambda: claims | {"start": digest(theta)})
-    plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
+    with limit_blas(plan.problem.model.n_params):
+        plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return _result(plan, outcome)

@@ -16,7 +16,7 @@ from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
@@ -71,7 +71,7 @@ def _grow(recipe: Adaptive, data: Dense, counts: bool, record: Record | None, sa
     `counts` tells whether a criterion has counts to weigh, which sums over boxes of X do not show: they may be whole
     where X is not.
     """
-    with one_thread():
+    with limit_blas():
         return _grow_alone(recipe, data, counts, record, say)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from legendre.core import checkpoint_arrays as stored
 from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
@@ -133,14 +133,14 @@ def held_out_curve(
     return race.curve
 
 
+@limit_blas()
 def curve_of_cells(
     data: Dense, sizes: Sequence[int], folds: int, record: Record | None = None, say: Say | None = None
 ) -> Curve:
     """Hold out cells, of counts too, along paths with given numbers of parameters; BLAS runs in one thread."""
-    with one_thread():
-        # of the candidates that a criterion has
-        search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
-        return held_out_curve(search, list(deal_cells(data, folds)), record, say, sizes)
+    # of the candidates that a criterion has
+    search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
+    return held_out_curve(search, list(deal_cells(data, folds)), record, say, sizes)
 
 
 def _start(

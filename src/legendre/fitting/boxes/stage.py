@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from legendre.core import checkpoint_arrays as stored
-from legendre.core.sums.linalg import few_threads
 from legendre.fitting.boxes.candidates import SIZES
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.state import DONE, EPS, SHARE, STEPS, Growing
@@ -47,15 +46,14 @@ class Stage:
         if known >= goal.most:
             return Stage(growing, self.rounds, ended=True)
         at_first = min(max(goal.most // FIRST, 1), MOST_AT_FIRST) if goal.least == 0 else 1
-        with few_threads(known, least=0):
-            count = min(max(int(SHARE * known), at_first), goal.most - known)
-            gained = growing.add(count, goal.least, self.idle)
-            if len(growing.boxes) > known:
-                growing.fit(DONE * gained, STEPS)
-                return Stage(growing, (*self.rounds, measured(growing)))
-            if goal.least > 0 or self.idle == SIZES:
-                return Stage(growing, self.rounds, ended=True)
-            growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
+        count = min(max(int(SHARE * known), at_first), goal.most - known)
+        gained = growing.add(count, goal.least, self.idle)
+        if len(growing.boxes) > known:
+            growing.fit(DONE * gained, STEPS)
+            return Stage(growing, (*self.rounds, measured(growing)))
+        if goal.least > 0 or self.idle == SIZES:
+            return Stage(growing, self.rounds, ended=True)
+        growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
         return Stage(growing, self.rounds, self.idle + 1)
 
     def pack(self) -> dict[str, Any]:
