@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
@@ -13,7 +14,7 @@ from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING, bound_anew
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 FORCING = 0.3  # most of a system's residual that may be left unsolved
 
@@ -60,9 +61,17 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
         size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
-        share, most = _forcing(size, before), self.max_products
-        direction, _ = conjugate_gradients(target, point, pre, share=share, floor=target.tol / 3, most=most)
+        direction, _ = self._solve(target, point, pre, _forcing(size, before), target.tol / 3)
         return search(target, point, direction, CGMemory(pre, size))
+
+    def _solve(
+        self, target: Target, point: Evaluation, pre: Preconditioner, share: float, floor: float
+    ) -> tuple[FloatArray, float]:
+        """Solve ``G d = eta_hat - eta``."""
+        product = partial(target.engine.fisher_product, point)
+        return conjugate_gradients(
+            product, -point.gradient, pre.apply, share=share, floor=floor, max_products=self.max_products
+        )
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2.
@@ -77,8 +86,7 @@ class NaturalCG(Solver):
             gap, tilt = bound_anew(target, point)
             return replace(state, gap=gap, tilt=tilt)
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
-        most = self.max_products
-        direction, left = conjugate_gradients(target, point, pre, share=0.01, floor=ROUNDING, most=most)
+        direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state

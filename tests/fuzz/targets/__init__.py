@@ -25,8 +25,8 @@ class Target:
 
 
 def all_targets() -> dict[str, Target]:
-    """List the targets."""
-    from . import cliques, commands, fits, labelled, lacking, readers, slices, stored, tasks, tied, uncertain
+    """List the targets by name."""
+    from . import cliques, commands, fits, labelled, lacking, readers, stored, tasks, tied, uncertain
 
-    parts = (fits, tied, cliques, tasks, uncertain, labelled, slices, lacking, readers, stored, commands)
+    parts = (fits, tied, cliques, tasks, uncertain, labelled, lacking, readers, stored, commands)
     return {target.name: target for part in parts for target in part.TARGETS}
