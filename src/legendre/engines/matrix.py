@@ -30,7 +30,7 @@ class Scaled:
 
 
 def scaled(point: Point) -> Scaled:
-    """Return the factors and margins of a point that this engine made: what a cycle needs and a checkpoint keeps."""
+    """Return the factors and margins of a point that this engine made."""
     found: Scaled = point.cache
     return found
 

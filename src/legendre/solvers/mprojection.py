@@ -5,15 +5,13 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
 from legendre.core.sums.linalg import few_threads
@@ -90,16 +88,6 @@ class MProjection(Solver):
 
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))
-
-    def pack(self, state: State) -> dict[str, Any]:
-        return {"q": state.memory.q, "step": state.step}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        q = floats(arrays, "q", target.problem.model.n_alive)
-        if not (q > 0).all():
-            raise ValueError("q is not positive everywhere")
-        plane = _plane(target, q) if beside is None else replace(beside.memory, q=q)
-        return _state(target, plane, number(arrays, "step"))
 
 
 def _plane(target: Target, q: FloatArray) -> Plane:
