@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
