@@ -13,10 +13,10 @@ from legendre.core.errors import InvalidSetting
 from legendre.data.observation import Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
-from legendre.fitting.adaptive.grow import rankings_while_growing
-from legendre.fitting.arrange_levels import Unordered, arranged
-from legendre.fitting.first_choice import FirstLook, first_basis
+from legendre.fitting.first_choice import explain, first_basis
 from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.growing.select import rankings_while_growing
+from legendre.fitting.growing.seriate import Unordered, arrange
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import seen_unasked, shown
 from legendre.results.decomposition import Decomposition
@@ -105,7 +105,7 @@ def decompose(
     """
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.grows):
-        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
+        raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., include=basis) names cells.")
     shows = seen_unasked(progress) if asked is None else bool(progress)
     watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
     with watched as (step, say):
@@ -114,9 +114,9 @@ def decompose(
         data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
-            data = arranged(data, unordered, say)
+            data = arrange(data, unordered, say)
         fit = fit_recipe(data, recipe, settings, say, start=start)
-        fit = FirstLook(data, recipe, fit, settings, say).explained() if asked is None else fit
+        fit = explain(data, recipe, fit, settings, say) if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
 
 

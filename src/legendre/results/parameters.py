@@ -14,7 +14,6 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import is_whole
-from legendre.core.box_features import short_of_boxes
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
@@ -203,7 +202,7 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     notes = (reason,) * fit.n_params
     if not reason and found is not None:
         errors, notes = np.sqrt(np.diagonal(found.covariance())), found.reasons
-    short = short_of_boxes(fit.model.terms, fit.shape)
+    short = fit.model.terms.tied().shortfall
     return Parameters(
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),

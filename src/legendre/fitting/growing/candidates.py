@@ -30,13 +30,16 @@ class Choice(NamedTuple):
     gain: float  # what they lower KL by, together, to second order
 
 
-def choose(state: State, allowed: BoolArray | None, count: int, price: float, turn: int) -> tuple[State, Choice | None]:
+def choose(
+    state: State, allowed: BoolArray | None, count: int, price: float, turn: int, idle: int = 0
+) -> tuple[State, Choice | None]:
     """Choose up to `count` features that gain more than `price`; ``None`` where there is none.
 
-    They are cells where `allowed` marks some, else boxes, of which other kinds are looked for in every `turn`. Where
+    They are cells where `allowed` marks some, else boxes, of which other kinds are looked for in every `turn`, and more
+    after `idle` ones that found nothing. Where
     only near-duplicates of the basis are left, the factor has to be in float64; returned is the state with that factor.
     """
-    price, listed = max(price, NOTHING), max(3 * count, 256)
+    price, listed = max(price, NOTHING), max(5 * count // 2, 512) << 2 * min(idle, 3)
     if allowed is None:
         found = find_boxes(state, listed, price, turn)
         return state, _choose(state, found, count, price) if len(found) else None
@@ -55,13 +58,15 @@ def _choose(state: State, found: Features, count: int, price: float, new: float 
     ground, anchor = state.ground, state.anchor
     listed, here = Moments.of(ground, anchor.moments.eta, found), ground.means(state.eta, found)
     goal = ground.means(ground.eta_hat, found)
-    given = anchor.factor.half(anchor.moments.correlations(listed, dtype=anchor.factor.kind))
+    given = anchor.factor.half(anchor.moments.correlations(listed, dtype=anchor.factor.kind), overwrite=True)
     # the basis's own residual is no candidate's gain
     gradient = (goal - here) * inverse_deviation(here) - state.whitened.astype(given.dtype) @ given
     left = listed.correlations(listed)
     left -= given.T @ given
     np.fill_diagonal(left, np.where(listed.scale > 0, left.diagonal() + anchor.damping, 0.0))
-    best, gains, rows = pick(left, gradient, count, price, new, None if state.size else bernoulli_divergence(goal, here))
+    best, gains, rows = pick(
+        left, gradient, count, price, new, None if state.size else bernoulli_divergence(goal, here)
+    )
     if not len(best):
         return None
     return Choice(listed, best, given[:, best].T, np.tril(rows[:, best].T), float(gains.sum()))

@@ -163,15 +163,15 @@ class Ground:
         else:
             accumulate(np.flip(grid.reshape(self.shape)) if back else grid.reshape(self.shape))
 
-    def merged(self, features: Features) -> tuple[Ground, Features]:
+    def merged(self, features: Features, fewer: int = 2) -> tuple[Ground, Features]:
         """Merge the boxes that the features of some cells cut the grid into: the same problem on fewer cells.
 
-        Where they are not half as many, or there is a border, the grid stays as it is. Sums above a merged cell are
-        those above its first cell, so that nothing is summed again.
+        Where they are not `fewer` times fewer, or there is a border, the grid stays as it is. Sums above a merged cell
+        are those above its first cell, so that nothing is summed again.
         """
         cells = self.corners(features)[0]
         quotient = Quotient.of(self.shape, cells)
-        if self.border or 2 * quotient.n_merged > self.size:
+        if self.border or fewer * quotient.n_merged > self.size:
             return self, features
         measure, first, observed = volumes(quotient), np.ix_(*quotient.cuts), self.observed
         if self.log_measure is not None:
@@ -215,8 +215,12 @@ class Ground:
         ends = self.corners(features)
         lo, hi = np.vstack([0 * self.ends, ends[0]]), np.vstack([self.ends, ends[1]])
         counts = np.append(self.seen[0], np.rint(self.means(self.seen, features)))
-        new, boxes = np.arange(len(lo)) > known, [tuple(map(slice, *pair)) for pair in zip(lo, hi, strict=True)]
-        regions: list[Region] = [(boxes[i], None, (i - 1,)) for i in np.flatnonzero(new & (counts == 0)).tolist()]
+        new = np.arange(len(lo)) > known
+
+        def box(i: int) -> tuple[slice, ...]:
+            return tuple(map(slice, lo[i].tolist(), hi[i].tolist()))
+
+        regions: list[Region] = [(box(i), None, (i - 1,)) for i in np.flatnonzero(new & (counts == 0)).tolist()]
         some = np.flatnonzero(counts > 0)
         some = some[np.argsort(counts[some], kind="stable")]
         for apart in range(1, len(some)):  # pairs of equal counts stand next to each other, or in a run of equal ones
@@ -229,7 +233,7 @@ class Ground:
             for outer, inner in ((one, other), (other, one)):
                 inside = (lo[inner] >= lo[outer]).all(axis=1) & (hi[inner] <= hi[outer]).all(axis=1)
                 for i, j in zip(outer[inside].tolist(), inner[inside].tolist(), strict=True):
-                    regions.append((boxes[i], boxes[j], tuple(k - 1 for k in (i, j) if k)))
+                    regions.append((box(i), box(j), tuple(k - 1 for k in (i, j) if k)))
         return regions
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from legendre.core import limits
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.fitting.growing.features import Features, Ground, Moments, inverse_deviation
 from legendre.solvers.linesearch import backtrack
@@ -39,41 +39,56 @@ class GrowingFactor:
     [1.0, 1.0, 1.0]
     """
 
-    lower: AnyArray  # L in C order; above the diagonal anything
+    panels: tuple[tuple[AnyArray, AnyArray], ...] = ()
+    """Some rows each: left of the diagonal block, and the transpose of that block. Nothing is copied when it grows."""
+    kind: str = "d"  # the character of NumPy's type of its numbers: "d" for float64, "f" for float32
 
     @classmethod
-    def of(cls, lower: AnyArray) -> GrowingFactor | None:
-        """Factorise a matrix given by its lower triangle (C order), which is overwritten; ``None`` if not positive."""
-        if not len(lower):
-            return cls(lower)
-        factorise = lapack.dpotrf if lower.dtype.char == "d" else lapack.spotrf
-        upper, info = factorise(lower.T, lower=0, clean=0, overwrite_a=1)
-        # BLAS need not notice NaN
-        return None if info or not np.isfinite(upper.diagonal()).all() else cls(upper.T)
+    def of(cls, lower: AnyArray, height: int = 256) -> GrowingFactor | None:
+        """Factorise a matrix given by its lower triangle (C order), which is overwritten; ``None`` if not positive.
 
-    @property
-    def kind(self) -> str:
-        """The character of NumPy's type of its numbers: "d" for float64, "f" for float32."""
-        return self.lower.dtype.char
+        Panels have some `height`: products of matrices are nearly twice as fast as triangular solves.
+        """
+        k, kind = len(lower), lower.dtype.char
+        if not k:
+            return cls(kind=kind)
+        factorise = lapack.dpotrf if kind == "d" else lapack.spotrf
+        upper, info = factorise(lower.T, lower=0, clean=0, overwrite_a=1)
+        if info or not np.isfinite(upper.diagonal()).all():  # BLAS need not notice NaN
+            return None
+        rows = [slice(first, min(first + height, k)) for first in range(0, k, height)]
+        return cls(tuple((upper.T[some, : some.start], np.asfortranarray(upper[some, some])) for some in rows), kind)
 
     def append(self, left: AnyArray, lower: FloatArray) -> GrowingFactor:
         """Append rows of L: left of the diagonal, and the lower triangle there."""
-        k, m = left.shape[1], len(left)
-        out = np.empty((k + m, k + m), self.kind)
-        out[:k, :k], out[k:, :k], out[k:, k:] = self.lower, left, lower
-        return GrowingFactor(out)
+        panel = np.ascontiguousarray(left, self.kind), np.ascontiguousarray(lower, self.kind).T
+        return GrowingFactor((*self.panels, panel), self.kind)
 
-    def half(self, right: AnyArray) -> AnyArray:
-        """Solve ``L x = right`` for a vector or for the columns of a matrix; in the type of the factor."""
-        if right.ndim == 1:
-            solve = blas.dtrsv if self.kind == "d" else blas.strsv
-            return solve(self.lower.T, right.astype(self.kind), lower=0, trans=1) if len(right) else right
-        return self._eliminate(np.array(right, self.kind, order="C"), np.zeros(right.shape[1], dtype=np.int64))
+    def half(self, right: AnyArray, *, overwrite: bool = False) -> AnyArray:
+        """Solve ``L x = right`` for a vector or for the columns of a matrix; in the type of the factor.
+
+        In place (C order, and that type) if `overwrite`.
+        """
+        out = right if overwrite else np.array(right, self.kind, order="C")
+        solve = (blas.dtrsv, blas.dtrsm) if self.kind == "d" else (blas.strsv, blas.strsm)
+        for left, block in self.panels:
+            rows = out[left.shape[1] : left.shape[1] + len(block)]
+            if left.size:
+                rows -= left @ out[: left.shape[1]]
+            if out.ndim == 1:
+                rows[:] = solve[0](block, rows, lower=0, trans=1)
+            elif out.shape[1]:
+                solve[1](1.0, block, rows.T, side=1, lower=0, overwrite_b=1)  # contiguous: in place
+        return out
 
     def back(self, right: AnyArray) -> AnyArray:
         """Solve ``L' x = right`` for a vector."""
-        solve = blas.dtrsv if self.kind == "d" else blas.strsv
-        return solve(self.lower.T, right.astype(self.kind), lower=0, trans=0) if len(right) else right
+        out, solve = np.array(right, self.kind), blas.dtrsv if self.kind == "d" else blas.strsv
+        for left, block in reversed(self.panels):
+            first, stop = left.shape[1], left.shape[1] + len(block)
+            out[first:stop] = solve(block, out[first:stop], lower=0, trans=0)
+            out[:first] -= out[first:stop] @ left
+        return out
 
     def solve(self, right: FloatArray) -> AnyArray:
         """Solve ``A x = right`` for a vector."""
@@ -82,21 +97,13 @@ class GrowingFactor:
     @cached_property
     def inverse(self) -> AnyArray:
         """The inverse of L; the squares in its columns sum to the diagonal of the inverse of A."""
-        return self._eliminate(np.eye(len(self.lower), dtype=self.kind), np.arange(len(self.lower)))
-
-    def _eliminate(self, out: AnyArray, starts: IntArray, height: int = 256) -> AnyArray:
-        """Solve ``L x = right`` in place; column j is 0 before its row ``starts[j]``, in ascending order.
-
-        By products of matrices of some `height`, which are nearly twice as fast as triangular solves.
-        """
-        solve = blas.dtrsm if self.kind == "d" else blas.strsm
-        for first in range(0, len(out), height):
-            rows, begun = slice(first, first + height), int(np.searchsorted(starts, first + height))
-            if begun:
-                part = out[rows, :begun] - self.lower[rows, :first] @ out[:first, :begun]
-                solve(1.0, self.lower[rows, rows].T, part.T, side=1, lower=0, overwrite_b=1)  # in place: contiguous
-                out[rows, :begun] = part
-        return out
+        k = sum(len(block) for _, block in self.panels)
+        lower = np.zeros((k, k), self.kind)
+        for left, block in self.panels:
+            rows = slice(left.shape[1], left.shape[1] + len(block))
+            lower[rows, : rows.start], lower[rows, rows] = left, np.tril(block.T)
+        invert = lapack.dtrtri if self.kind == "d" else lapack.strtri
+        return np.asarray(invert(lower.T, lower=0, overwrite_c=1)[0].T) if k else lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +126,8 @@ class Anchor:
             np.fill_diagonal(matrix, 1.0 + damping)
             if (factor := GrowingFactor.of(matrix)) is not None:
                 return cls(moments, factor, damping)
-        return cls(moments, GrowingFactor(np.eye(len(moments.mean))), 1.0)
+        identity = np.empty((len(moments.mean), 0)), np.eye(len(moments.mean))
+        return cls(moments, GrowingFactor((identity,)), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +140,7 @@ class Inverse:
 
     def apply(self, vector: FloatArray) -> FloatArray:
         """Solve with the factor."""
-        with one_thread():
+        with limit_blas():
             return self.factor.solve(vector * self.scale) * self.scale
 
 

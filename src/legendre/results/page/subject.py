@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.box_features import short_of_boxes
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
 from legendre.core.text_table import Table
@@ -73,7 +72,7 @@ def subject_of_fit(fit: Decomposition, data: TensorLike | None) -> Subject:
         basis=fit.model.terms.own_cells(),
         titles=fit.model.terms.titles(),
         theta=fit.theta,
-        eta=fit.eta + short_of_boxes(fit.model.terms, fit.shape),
+        eta=fit.eta + fit.model.terms.tied().shortfall,
         path=fit.path,
         pair=None if x is None else FitPair(fit, x),
         call=call_of_fit(fit, x),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from legendre.core.arguments import is_whole
-from legendre.core.box_features import boxes_of
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import BLUE, LIGHT, ORANGE, SMALL, heading, new_figure, readable
 from legendre.core.labels import Labels
@@ -32,12 +31,12 @@ def draw(fit: Decomposition, most: int) -> Figure:
     """Draw a row for each of the boxes with the largest factors, and a column for each mode."""
     if not is_whole(most, 1):
         raise InvalidQuery(f"plot.boxes(most={most!r}): most must be an integer >= 1.")
-    places, lo, hi = boxes_of(fit.model.terms, fit.shape)
-    if not len(places):
+    ties = fit.model.ties
+    if ties is None or ties.boxes is None or not fit.n_params:
         raise InvalidQuery("plot.boxes: no parameter of this fit acts on a box; fit with boxes(...).")
     if len(fit.shape) > MOST_MODES:
         raise InvalidQuery(f"plot.boxes draws up to {MOST_MODES} modes; this fit has {len(fit.shape)}.")
-    theta = fit.theta[places]
+    theta, (lo, hi) = fit.theta, np.hsplit(ties.boxes, 2)
     chosen = np.argsort(-np.abs(theta), kind="stable")[:most]
     listed = [fit.labels.order_of(k) is not None and n > ALL_TICKS for k, n in enumerate(fit.shape)]
     widths = [WIDE if named else PANEL for named in listed]
@@ -61,8 +60,8 @@ def draw(fit: Decomposition, most: int) -> Figure:
     with np.errstate(over="ignore"):
         first.set_yticks(rows, [f"× {np.exp(theta[i]):.3g}" for i in chosen], fontsize=SMALL)
     first.invert_yaxis()
-    left = len(places) - len(chosen)
-    more = f": the {len(chosen)} largest factors of {len(places)}" if left else ""
+    left = len(theta) - len(chosen)
+    more = f": the {len(chosen)} largest factors of {len(theta)}" if left else ""
     heading(figure, f"What each box multiplies{more}")
     return figure
 

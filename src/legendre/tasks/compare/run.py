@@ -18,8 +18,8 @@ from legendre.core.types import FloatArray
 from legendre.data.checks import SUPPORT_NAMES
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
-from legendre.fitting.arrange_levels import Unordered
 from legendre.fitting.decompose import decompose
+from legendre.fitting.growing.seriate import Unordered
 from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, attempt
 from legendre.tasks.compare.rows import (
     ADAPTIVE,

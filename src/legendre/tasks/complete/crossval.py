@@ -180,11 +180,11 @@ def _modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
 def _sizes(recipe: Basis, data: Dense) -> dict[int, Basis]:
     """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
     growing = recipe.growing
-    if growing is None or isinstance(growing.size, str):
+    if growing is None or isinstance(growing.n, str):
         return {}
-    least = max(1, len(as_basis(growing.start).select(data)))
-    sizes = np.geomspace(min(least, growing.size), growing.size, SIZES).round()
-    return {n: replace(growing, size=n) for n in sorted({int(size) for size in sizes})}
+    least = max(1, len(as_basis(growing.include).select(data)))
+    sizes = np.geomspace(min(least, growing.n), growing.n, SIZES).round()
+    return {n: replace(growing, n=n) for n in sorted({int(size) for size in sizes})}
 
 
 def select(

@@ -33,18 +33,18 @@ def shared_cells(p: FloatArray, mass: FloatArray, recipe: Adaptive) -> IntArray:
     recipe
         How many cells, from which start, out of which.
     """
-    if isinstance(recipe.size, str):
+    if isinstance(recipe.n, str):
         raise InvalidBasis(f"{recipe!r}: cells that slices share are grown to a number, such as adaptive(16).")
     shape = p.shape[1:]
     mean = observe(np.einsum("i,i...->...", mass, p))
-    basis = as_basis(recipe.start).select(mean)
+    basis = as_basis(recipe.include).select(mean)
     cells = as_basis(recipe.candidates or "full").select(mean)
     eta_hat = SliceModel.unmerged(shape, cells).sums_above(p)
     theta = np.zeros((len(p), len(basis)))
     while True:
         model = SliceModel.unmerged(shape, basis)
         at = model.fitted(eta_hat[:, model.places], ROUGHLY, start=theta).at
-        count = min(max(1, int(SHARE * len(basis))), recipe.size - len(basis))
+        count = min(max(1, int(SHARE * len(basis))), recipe.n - len(basis))
         new = _Scores(model, at.eta, eta_hat, mass, cells, count).best(count) if count > 0 else []
         if not new:
             return basis

@@ -190,7 +190,7 @@ class LegendreTransformer(WithParams):
     def _chosen(self, slices: Slices, recipe: Basis) -> IntArray:
         """Choose the cells: grown on some slices, or listed for the sum of all."""
         name = type(self).__name__
-        if recipe.boxed is not None:
+        if recipe.growing is not None and recipe.growing.boxed:
             raise InvalidBasis(f"{recipe!r}: boxes are not grown for slices; use adaptive(n).")
         if (growing := recipe.growing) is not None:
             values = slices.some(limits.SHARED_CELLS, limits.SHARED_SLICES, name)
