@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.estimators.transformer import LegendreTransformer as LegendreTransformer
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.load import load as load
@@ -101,7 +100,6 @@ _PLACES = {
     "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.estimators.transformer": "LegendreTransformer",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
     "tasks.load": "load",

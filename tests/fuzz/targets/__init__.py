@@ -29,9 +29,9 @@ def all_targets() -> dict[str, Target]:
     from importlib import import_module
     from importlib.util import find_spec
 
-    from . import cliques, commands, fits, labelled, lacking, readers, slices, stored, tasks, tied, uncertain
+    from . import cliques, commands, fits, labelled, lacking, readers, stored, tasks, tied, uncertain
 
-    parts = (fits, tied, cliques, tasks, uncertain, labelled, slices, lacking, readers, stored, commands)
+    parts = (fits, tied, cliques, tasks, uncertain, labelled, lacking, readers, stored, commands)
     found = [target for part in parts for target in part.TARGETS]
     if find_spec(f"{__package__.rpartition('.')[0]}.damage") is not None:
         found += import_module(f"{__package__}.damaged").TARGETS
