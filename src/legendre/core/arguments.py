@@ -43,6 +43,52 @@ def generator_from(rng: int | np.random.Generator | None, error: type[Exception]
     return np.random.default_rng(rng)
 
 
+def check_int(value: object, name: str, least: int = 0, error: type[LegendreError] = InvalidSetting) -> int:
+    """Return a caller's integer, at least `least`.
+
+    >>> check_int(3, "folds", 2)
+    3
+    """
+    if not is_whole(value, least):
+        raise error(f"{name} must be an integer >= {least}, got {value!r}.")
+    return int(value)
+
+
+def check_number(
+    value: object,
+    name: str,
+    least: float = -np.inf,
+    *,
+    most: float = np.inf,
+    above: float = -np.inf,
+    below: float = np.inf,
+    error: type[LegendreError] = InvalidSetting,
+) -> float:
+    """Return a caller's finite number, from `least` to `most`, and strictly above `above` and below `below`.
+
+    >>> check_number(0.95, "confidence", above=0, below=1)
+    0.95
+    """
+    if is_real(value) and np.isfinite(value) and least <= value <= most and above < value < below:
+        return float(value)
+    bounds = [(">=", least), (">", above), ("<=", most), ("<", below)]
+    range_ = " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if np.isfinite(bound))
+    raise error(f"{name} must be a finite number{f' {range_}' if range_ else ''}, got {value!r}.")
+
+
+def check_choice(value: object, name: str, choices: Iterable[str], error: type[LegendreError] = InvalidSetting) -> str:
+    """Return a caller's text, which must be one of the choices.
+
+    >>> check_choice("bic", "criterion", ("aic", "bic"))
+    'bic'
+    """
+    choices = list(choices)
+    if isinstance(value, str) and value in choices:
+        return value
+    *first, last = (repr(choice) for choice in choices)
+    raise error(f"{name} must be {', '.join(first)}{' or ' if first else ''}{last}, got {value!r}.")
+
+
 def expect(value: object, kind: type, sentence: str, error: type[LegendreError] = InvalidSetting) -> None:
     """Raise an error with this sentence unless a caller's value is of the kind that is needed."""
     if not isinstance(value, kind):
