@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
+    from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.balance.result import Balanced as Balanced
     from legendre.tasks.compare.run import compare as compare
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
@@ -92,8 +92,7 @@ _PLACES = {
     "results.parameters": "Parameters",
     "results.growth_path": "Round",
     "solvers.status": "Status",
-    "tasks.balance.balance": "balance",
-    "tasks.balance.result": "Balanced",
+    "tasks.balance.balance": "balance Balanced",
     "tasks.compare.run": "compare",
     "tasks.complete.complete": "complete",
     "tasks.complete.crossval": "CrossValidation",
