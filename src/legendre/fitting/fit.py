@@ -17,6 +17,7 @@ from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
@@ -98,9 +99,9 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings, known)
-    plan = searched(plan) if _searches_first(plan) else plan
-    theta = _start(start, plan)
-    plan, outcome = _run_on_face(plan, theta, given=start is not None)
+    with limit_blas(plan.problem.model.n_params):
+        plan = searched(plan) if _searches_first(plan) else plan
+        plan, outcome = _run_on_face(plan, _start(start, plan), given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return _result(plan, outcome)

@@ -14,7 +14,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
@@ -74,7 +73,7 @@ class MProjection(Solver):
         if plane.tangent.shape[1] == 0:
             return None
         try:
-            with few_threads(len(plane.q), least=0), np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
                 slope = plane.tangent.T @ plane.score(plane.q)
                 factor = cho_factor(hessian, check_finite=False)
@@ -93,8 +92,7 @@ class MProjection(Solver):
 def _plane(target: Target, q: FloatArray) -> Plane:
     model = target.problem.model
     design = np.hstack([np.ones((len(q), 1)), features(model, model.alive)])
-    with few_threads(len(q), least=0):
-        return Plane(q, null_space(design.T), design, model.weights[model.alive])
+    return Plane(q, null_space(design.T), design, model.weights[model.alive])
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
@@ -114,6 +112,5 @@ def _step_length(plane: Plane, move: FloatArray) -> float:
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
     root, score = np.sqrt(plane.q), plane.score(plane.q)
-    with few_threads(len(root), least=0):
-        solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
+    solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)
