@@ -5,18 +5,15 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.solvers.before.faces import features, interior_point
 from legendre.solvers.natural import newton_gap
@@ -76,7 +73,7 @@ class MProjection(Solver):
         if plane.tangent.shape[1] == 0:
             return None
         try:
-            with few_threads(len(plane.q), least=0), np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):
                 hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
                 slope = plane.tangent.T @ plane.score(plane.q)
                 factor = cho_factor(hessian, check_finite=False)
@@ -91,22 +88,11 @@ class MProjection(Solver):
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))
 
-    def pack(self, state: State) -> dict[str, Any]:
-        return {"q": state.memory.q, "step": state.step}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        q = floats(arrays, "q", target.problem.model.n_alive)
-        if not (q > 0).all():
-            raise ValueError("q is not positive everywhere")
-        plane = _plane(target, q) if beside is None else replace(beside.memory, q=q)
-        return _state(target, plane, number(arrays, "step"))
-
 
 def _plane(target: Target, q: FloatArray) -> Plane:
     model = target.problem.model
     design = np.hstack([np.ones((len(q), 1)), features(model, model.alive)])
-    with few_threads(len(q), least=0):
-        return Plane(q, null_space(design.T), design, model.weights[model.alive])
+    return Plane(q, null_space(design.T), design, model.weights[model.alive])
 
 
 def _step_length(plane: Plane, move: FloatArray) -> float:
@@ -126,6 +112,5 @@ def _step_length(plane: Plane, move: FloatArray) -> float:
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
     root, score = np.sqrt(plane.q), plane.score(plane.q)
-    with few_threads(len(root), least=0):
-        solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
+    solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import few_threads, independent_columns
+from legendre.core.sums.linalg import independent_columns
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.margins import margins_that_are_the_model
 from legendre.model.model import Model
@@ -74,8 +74,7 @@ def _dependences(g: FloatArray, kept: IntArray) -> FloatArray:
     directions = np.zeros((len(lost), len(g)))
     if len(lost):
         directions[np.arange(len(lost)), lost] = 1.0
-        with few_threads(len(kept), least=0):
-            directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
+        directions[:, kept] = -np.linalg.solve(g[np.ix_(kept, kept)], g[np.ix_(kept, lost)]).T
     return _exact(directions)
 
 

@@ -16,7 +16,6 @@ from legendre.core import limits
 from legendre.core.errors import InvalidSetting, TooLarge
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import zeta_rows
-from legendre.core.sums.linalg import few_threads
 from legendre.core.sums.quotient import n_cells
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -179,9 +178,8 @@ def interior_point(problem: Problem) -> FloatArray:
         )
     q: FloatArray = answer.x[:-1] + answer.x[-1] * weights
     # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
-    with few_threads(design.shape[1], least=0):
-        correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
-        q = q * (1 + design @ correction)
+    correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
+    q = q * (1 + design @ correction)
     if not (q > 0).all():
         raise InvalidSetting(
             "m-projection found no positive distribution with the data's expectations to start from: its smallest "

@@ -14,7 +14,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above, zeta_rows
-from legendre.core.sums.linalg import all_threads, factorise, independent_columns
+from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
@@ -151,8 +151,7 @@ def _free_in_tables(tables: Tables) -> IntArray:
             means = np.zeros((len(alive), len(rows)))
             np.add.at(means, states, features)
             features -= (means / np.maximum(alive.sum(axis=1), 1)[:, None])[states]
-            with all_threads():
-                gram = features.T @ features
+            gram = features.T @ features
             rows = rows[independent_columns(gram, len(cells))]
         kept.append(rows)
     return np.sort(np.concatenate(kept))

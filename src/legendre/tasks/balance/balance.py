@@ -20,7 +20,6 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Labels, Mode
-from legendre.core.memory import memory_told
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -311,7 +310,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with memory_told("balance"), shown(callback) if progress else nullcontext((callback, None)) as (step, _):
+    with shown(callback) if progress else nullcontext((callback, None)) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(
