@@ -112,7 +112,7 @@ def test_the_page_of_first_fits_is_that_of_its_rows() -> None:
 
 # --- an older checkout against this one
 
-ONE = Measured(seconds=1.0, repeats=3, residual=1e-9, n_params=20, peak_mb=60.0, other_load=0.0, source="")
+ONE = Measured(seconds=1.0, repeats=3, residual=1e-9, n_params=20, kl=0.5, peak_mb=60.0, other_load=0.0, source="")
 
 
 def pair(old: list[float], new: list[float], residual: float = 1e-9, note: str = "") -> against.Pair:
@@ -126,14 +126,14 @@ def pair(old: list[float], new: list[float], residual: float = 1e-9, note: str =
 @pytest.mark.parametrize(
     ("made", "holds"),
     [
-        (pair([1.0, 1.0, 9.0], [1.09, 1.09, 1.09]), True),
-        (pair([1.0, 1.0, 9.0], [1.11, 1.11, 0.1]), False),  # medians: one lucky round does not count
+        (pair([1.0, 1.0, 9.0], [1.14, 1.14, 1.14]), True),
+        (pair([1.0, 1.0, 9.0], [1.16, 1.16, 0.1]), False),  # medians: one lucky round does not count
         (pair([1.0], [0.5], residual=1e-4), False),  # fast, but tol was not reached
         (pair([1.0], [], note="more than 300 s"), False),
         (pair([], [], note="NO DATA: orl_faces.npz is not there"), None),
     ],
 )
-def test_a_version_may_take_a_tenth_longer(made: against.Pair, holds: bool | None) -> None:
+def test_a_version_may_take_fifteen_per_cent_longer(made: against.Pair, holds: bool | None) -> None:
     assert made.holds is holds
     assert made.cells[-1] == {True: "yes", False: "NO", None: "-"}[holds]
     assert len(made.cells) == len(against.COLUMNS)
@@ -141,7 +141,7 @@ def test_a_version_may_take_a_tenth_longer(made: against.Pair, holds: bool | Non
 
 def test_a_line_shows_both_versions() -> None:
     made = pair([1.0, 2.0, 3.0], [4.0, 3.0, 2.0], residual=2e-9)
-    assert made.cells == ["20^3 B3(1)", "20", "2", "3", "1.50", "1e-09", "2e-09", "60", "60", "NO"]
+    assert made.cells == ["20^3 B3(1)", "20", "2", "3", "1.50", "1e-09", "2e-09", "0.5", "0.5", "60", "60", "NO"]
 
 
 def test_versions_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_a_checkout_is_measured_in_processes_that_import_it(
     (old / "__init__.py").write_text(
         "import types\n"
         "def decompose(X, basis, *, support, tol):\n"
-        "    return types.SimpleNamespace(residual=3e-7, n_params=X.shape[-1])\n"
+        "    return types.SimpleNamespace(residual=3e-7, n_params=X.shape[-1], kl=1.0)\n"
     )
     monkeypatch.setattr(against, "LIMIT", float("inf"))
     assert against.main([str(tmp_path), "--only", "20^3 B3(1)", "--rounds", "1"]) == 0

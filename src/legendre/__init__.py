@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
-    from legendre.core.threads import threads as threads
     from legendre.data import datasets as datasets
     from legendre.data.contingency_table import ContingencyTable as ContingencyTable
     from legendre.data.readers.contingency import table as table
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
@@ -77,7 +76,6 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
-    "core.threads": "threads",
     "data.contingency_table": "ContingencyTable",
     "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",
@@ -134,10 +132,7 @@ if not TYPE_CHECKING:  # type checkers know the names from above, and complain o
         place = next((place for place, names in _PLACES.items() if name in names.split()), _SUBMODULES.get(name))
         if place is None:
             raise AttributeError(f"module 'legendre' has no attribute {name!r}")
-        from legendre.core.memory import memory_told
-
-        with memory_told(f"import of legendre.{name}", computes=False):
-            module = import_module(f"legendre.{place}")
+        module = import_module(f"legendre.{place}")
         globals()[name] = found = module if name in _SUBMODULES else getattr(module, name)
         return found
 

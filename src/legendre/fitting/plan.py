@@ -15,6 +15,7 @@ from legendre.core.arguments import is_real, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.memory import size_name
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray, IntArray
@@ -199,7 +200,8 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known =
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
     # only cells without data can vanish
     face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else structural_face(problem)
-    return _plan(problem, recipe, settings, face, known.inverse)
+    with limit_blas(problem.model.n_params):
+        return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def searched(plan: Plan) -> Plan:

@@ -22,7 +22,7 @@ from legendre.solvers.scaling import Scaling
 
 _EVERY: tuple[type[Solver], ...] = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
 SOLVERS: dict[str, Callable[[], Solver]] = {kind.name: kind for kind in _EVERY}
-METHODS = ("start", "advance", "finish", "pack", "unpack")
+METHODS = ("start", "advance", "finish")
 NO_DEFAULT = ("start", "advance")  # what the base of solvers only describes
 FLAGS = ("exact", "convex", "forms_fisher", "needs_products", "accepts_dependent", "needs_mass", "needs_matrix")
 PROPERTIES = {"name": str, "max_iter": int, "patience": int, **dict.fromkeys(FLAGS, bool)}

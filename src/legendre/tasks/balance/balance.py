@@ -18,7 +18,6 @@ from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Mode
-from legendre.core.memory import memory_told
 from legendre.core.origin import PLAIN
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
@@ -120,7 +119,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with memory_told("balance"), shown(callback) if progress else nullcontext((callback, None)) as (step, _):
+    with shown(callback) if progress else nullcontext((callback, None)) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import factorise, one_thread, rounding_level
+from legendre.core.sums.linalg import factorise, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -133,8 +133,7 @@ class SliceModel:
         ``|a| <= PROOF_TILT``. That is a proof at any theta, of whatever residual, so that a tol that no float64 reaches
         takes none away. Where no finite theta attains it, ``|a|`` tends to 1, and the row ends unproven.
         """
-        with one_thread():
-            return self._fitted(eta_hat, tol, prove, np.zeros_like(eta_hat) if start is None else start.copy())
+        return self._fitted(eta_hat, tol, prove, np.zeros_like(eta_hat) if start is None else start.copy())
 
     def _fitted(self, eta_hat: FloatArray, tol: float, prove: bool, theta: FloatArray) -> Fits:
         at = self.at(theta)

@@ -16,7 +16,6 @@ from legendre.core.arguments import is_real
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.sums.linalg import one_thread
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import observe
 from legendre.tasks.estimators.base import WithParams
@@ -195,8 +194,7 @@ class LegendreTransformer(WithParams):
             raise InvalidBasis(f"{recipe!r}: boxes are not grown for slices; use adaptive(n).")
         if (growing := recipe.growing) is not None:
             values = slices.some(limits.SHARED_CELLS, limits.SHARED_SLICES, name)
-            with one_thread():
-                return shared_cells(distributions(values, float(self.alpha)), shares(values), growing)
+            return shared_cells(distributions(values, float(self.alpha)), shares(values), growing)
         whole = sum(block.sum(axis=0) for block in slices.blocks(limits.SLICE_BLOCK, name))
         terms = recipe.terms(observe(whole))
         if terms.ties is not None:

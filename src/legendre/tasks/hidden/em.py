@@ -18,7 +18,6 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
@@ -151,10 +150,9 @@ class HiddenModel(Solver):
         flat = spread.reshape(-1, spread.shape[2])
         G = now.engine.fisher(now.point)
         try:
-            with few_threads(len(G), least=0):
-                curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
-                slopes = axes.T @ now.point.gradient
-                direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
+            curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
+            slopes = axes.T @ now.point.gradient
+            direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         except np.linalg.LinAlgError:
             return None
         for length in LENGTHS:
