@@ -29,8 +29,6 @@ from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import shown
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import vanishing_cells
-from legendre.solvers.before.rank import independent
 from legendre.solvers.loop import Callback, Outcome, run_in_turn
 from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.natural import Natural
@@ -38,6 +36,8 @@ from legendre.solvers.natural_cg import NaturalCG
 from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import vanishing_cells
+from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.factors import POLISH, log_factors, polished
 from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
 from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
