@@ -41,8 +41,6 @@ from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
 from legendre.results.summary import modes_row
-from legendre.solvers.before.faces import vanishing_cells
-from legendre.solvers.before.rank import independent
 from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
 from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.natural import Natural
@@ -50,6 +48,8 @@ from legendre.solvers.natural_cg import NaturalCG
 from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import vanishing_cells
+from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import Margins, MarginsLike, key_of, polish, read_margins, share_out
 

@@ -1,6 +1,6 @@
 """Which cells can be positive in a tensor with prescribed margins: all, some, or none because there is no such tensor.
 
-`solvers.before.faces` answers this for data, which are themselves a tensor with the expectations; here none is known.
+`solvers.structure.faces` answers this for data, which are a tensor with the expectations; here none is known.
 """
 
 from __future__ import annotations
