@@ -11,7 +11,7 @@ define INSTALL
 	touch $@
 endef
 
-.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long fuzz-report fuzz-guided
+.PHONY: demo test test-browser traced checked untraced uncompiled threads lint fuzz fuzz-long fuzz-report
 .PHONY: docs test-matrix bench bench-quick bench-against race experiments clean
 
 demo: $(VENV)/.demo
@@ -84,11 +84,6 @@ fuzz-long: $(VENV)/.dev
 fuzz-report: $(VENV)/.dev
 	$(BIN)/python -m tests.fuzz.run --report docs/background/reliability.md
 
-# mutations that reach new lines of the readers and parsers, MINUTES for each of them
-MINUTES ?= 1
-fuzz-guided: $(VENV)/.fuzz
-	$(BIN)/python -m tests.fuzz.guided --minutes $(MINUTES)
-
 # Tests in four threads at once, one folder after the other. Left to `make test`: those that change what all threads share
 # (monkeypatch, captured output, numbers of threads), and folders that start processes, time their cases by signals, or
 # read pages. A thread draws a quarter of a property's examples.
@@ -138,9 +133,6 @@ $(VENV)/.experiments: pyproject.toml | $(BIN)/python
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(call INSTALL,docs)
-
-$(VENV)/.fuzz: pyproject.toml $(VENV)/.dev
-	$(call INSTALL,fuzz)
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(call INSTALL,dev,$(shell grep -o 'torch==[0-9.]*' pyproject.toml))

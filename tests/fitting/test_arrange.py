@@ -294,14 +294,6 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
         loaded.subject(turned)
 
 
-def test_a_checkpoint_belongs_to_an_arrangement(X: FloatArray, tmp_path: Path) -> None:
-    call: dict[str, Any] = {"basis": ld.adaptive(5), "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0}
-    first = ld.decompose(X, unordered=[0], **call)
-    assert_array_equal(ld.decompose(X, unordered=[0], **call).theta, first.theta)
-    with pytest.raises(ld.errors.InvalidFile, match="arrangement"):
-        ld.decompose(X, unordered=(), **call)
-
-
 def test_neighbours_are_alike(rng: np.random.Generator) -> None:
     """Levels that lie on a line, mixed up, are put back on it."""
     place = rng.permutation(40)

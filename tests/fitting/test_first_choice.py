@@ -241,15 +241,6 @@ def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
     assert ld.load(tmp_path / "named.npz").reason is None
 
 
-@pytest.mark.parametrize("X", [smooth_tensor(), np.rint(1e9 * smooth_tensor())], ids=["fractions", "whole numbers"])
-def test_a_first_fit_goes_on_from_its_checkpoint(X: AnyArray, tmp_path: Path) -> None:
-    path = tmp_path / "fit.ckpt"
-    fit, again = (ld.decompose(X, checkpoint=path, checkpoint_every=0) for _ in range(2))
-    assert (again.recipe, again.reason) == (fit.recipe, fit.reason)
-    np.testing.assert_array_equal(again.theta, fit.theta)
-    assert again.path == fit.path
-
-
 def test_start_needs_a_basis() -> None:
     with pytest.raises(ld.errors.InvalidSetting, match="start has no meaning while a basis grows"):
         ld.decompose([[1, 2], [3, 4]], start=[0.0])

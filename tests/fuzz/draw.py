@@ -47,9 +47,9 @@ def values(rng: Rng, shape: tuple[int, ...], kind: str | None = None) -> Array:
         case "sparse":
             X = rng.uniform(0.1, 4.0, shape) * (rng.random(shape) < 0.4)
         case "unit":
-            X = rng.uniform(0.1, 4.0, shape) * 10.0 ** rng.integers(-290, 290)
+            X = rng.uniform(0.1, 4.0, shape) * 10.0 ** rng.integers(-98, 98)
         case _:
-            X = 10.0 ** rng.uniform(-pick(rng, 5, 40, 300), pick(rng, 5, 40, 290), shape)
+            X = 10.0 ** (rng.uniform(0.0, pick(rng, 5, 10, 17.9), shape) + rng.uniform(-99.0, 80.0))
     if not (X > 0).any():
         X[tuple(int(rng.integers(n)) for n in shape)] = 1.0
     return X
@@ -79,7 +79,7 @@ def tensor(rng: Rng, dims: tuple[int, ...] | None = None, wrong: float = 0.03) -
 def wrong_tensor(rng: Rng) -> Array:
     """Draw what is refused, or read in one particular way."""
     X = rng.uniform(0.1, 2.0, shape(rng))
-    match int(rng.integers(10)):
+    match int(rng.integers(13)):
         case 0:
             X.flat[0] = -1.0
         case 1:
@@ -98,8 +98,14 @@ def wrong_tensor(rng: Rng) -> Array:
             return np.full(X.shape, np.nan)
         case 8:
             return X.astype(np.str_)
-        case _:
+        case 9:
             return np.full(X.shape, 1e308)
+        case 10:
+            X.flat[0] = 1e-101
+        case 11:
+            X.flat[0] = 1e101
+        case _:
+            X = np.concatenate([X, 1e19 * X])
     return X
 
 
@@ -129,9 +135,9 @@ def base(rng: Rng, X: Array, wrong: float = 0.02) -> Array | None:
             with np.errstate(invalid="ignore"):
                 r[(rng.random(X.shape) < 0.4) & ~(X > 0)] = 0.0
         case 1:
-            r = 10.0 ** rng.uniform(-pick(rng, 3, 100, 300), pick(rng, 3, 100, 300), X.shape)
+            r = 10.0 ** (rng.uniform(0.0, pick(rng, 3, 10, 17.9), X.shape) + rng.uniform(-99.0, 80.0))
         case 2:
-            r = r * 10.0 ** rng.integers(-300, 300)
+            r = r * 10.0 ** rng.integers(-98, 98)
     return r
 
 

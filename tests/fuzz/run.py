@@ -7,26 +7,23 @@ import json
 import multiprocessing
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import time
 import zlib
-from collections import Counter, deque
-from multiprocessing.connection import Connection, wait
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 FAILURES = Path("fuzz-failures")
 LATEST = "summary.json"
-GENERATORS = 1  # raised when generators change, for a case number then means another case
-BATCH = 25  # cases that a worker is given at a time
-SILENCE = 60.0  # seconds without a word from a worker, those not counted in which others had the processors
+BATCH = 25  # cases that a process is given at a time
 MEMORY = Path("/dev/shm")  # where it is there, files are written to memory: no case waits for a disk
 COLUMNS = ("right", "boundary", "unconverged", "refused", "wrong", "exception", "warning", "hang", "changed", "differs")
-Jobs = deque[tuple[str, int, list[int]]]  # targets, seeds and numbers of cases
 MARKS = ("<!-- the last long run: written by make fuzz-report -->", "<!-- the end of the last long run -->")
+Found = tuple[str, int, str, str, float]  # target, number, kind, sentence, seconds
 
 
 def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
@@ -39,98 +36,19 @@ def arguments_of(target: str, seed: int, number: int) -> dict[str, Any]:
     return all_targets()[target].draw(rng)
 
 
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder for the files of cases."""
-    return tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
-
-
 def run_case(target: str, args: dict[str, Any]) -> Any:
     """Judge one case; files that it writes are in a folder of its own."""
-    with scratch() as folder:
-        return run_in(Path(folder), target, args)
-
-
-def run_in(folder: Path, target: str, args: dict[str, Any]) -> Any:
-    """Judge one case, which finds an empty folder."""
     from .rules import judge
     from .targets import all_targets
 
-    made = all_targets()[target]
-    return judge(lambda: made.trial(args, folder))
+    with tempfile.TemporaryDirectory(prefix="fuzz", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as folder:
+        return judge(lambda: all_targets()[target].trial(args, Path(folder)))
 
 
-def emptied(folder: Path) -> Path:
-    """Remove what a case has written."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return folder
-
-
-def work(line: Connection, within: str) -> None:
-    """Run the cases that come down the line; say what is begun and how it ended."""
-    import faulthandler
-
-    from .targets import all_targets
-
-    faulthandler.enable()
-    folder = Path(tempfile.mkdtemp(dir=within))
-    all_targets()  # what is imported here is no time of the first case
-    while (job := line.recv()) is not None:
-        target, seed, numbers = job
-        for number in numbers:
-            line.send(("begun", target, number))
-            verdict = run_in(emptied(folder), target, arguments_of(target, seed, number))
-            line.send(("done", target, number, verdict.kind, verdict.said, verdict.seconds))
-        line.send(("free",))
-
-
-def waited(pid: int | None) -> float:
-    """Return for how many seconds a process was ready to run and did not; 0 where the system does not say."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
-class Worker:
-    """A process and the case that it is at."""
-
-    def __init__(self, within: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.line, other = context.Pipe()
-        self.within = within  # the folder that all processes have theirs in
-        self.process = context.Process(target=work, args=(other, within), daemon=True)
-        self.process.start()
-        other.close()
-        self.job: tuple[str, int, list[int]] | None = None
-        self.case: tuple[str, int] | None = None
-        self.since = self.clock()
-
-    def clock(self) -> float:
-        """Return the time, less what the process has waited for a processor that others had."""
-        return time.monotonic() - waited(self.process.pid)
-
-    def give(self, job: tuple[str, int, list[int]] | None) -> None:
-        """Send some cases; ``None`` ends the process."""
-        self.job, self.since = job, self.clock()
-        self.line.send(job)
-
-    def rest(self) -> tuple[str, int, list[int]] | None:
-        """Return the cases after the one that it is at."""
-        if self.job is None or self.case is None:
-            return self.job
-        target, seed, numbers = self.job
-        left = numbers[numbers.index(self.case[1]) + 1 :]
-        return (target, seed, left) if left else None
-
-    def end(self) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.join()
-        self.line.close()
+def run_batch(target: str, seed: int, numbers: list[int]) -> list[Found]:
+    """Judge some cases of one target."""
+    verdicts = [(number, run_case(target, arguments_of(target, seed, number))) for number in numbers]
+    return [(target, number, verdict.kind, verdict.said, verdict.seconds) for number, verdict in verdicts]
 
 
 class Tally:
@@ -158,7 +76,6 @@ class Tally:
             "target": target,
             "seed": self.seed,
             "case": number,
-            "generators": GENERATORS,
             "kind": kind,
             "said": said,
         }
@@ -187,7 +104,7 @@ class Tally:
             }
             for name, count in self.counts.items()
         }
-        return {"seed": self.seed, "generators": GENERATORS, "targets": rows}
+        return {"seed": self.seed, "targets": rows}
 
 
 def table(summary: dict[str, Any]) -> str:
@@ -210,79 +127,37 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def campaign(cases: int, seed: int, jobs: int, names: list[str] | None, folder: Path, quiet: bool = False) -> Tally:
-    """Share the cases out among the targets and the targets' cases among the processes."""
+    """Share the cases out among the targets and the targets' cases among the processes.
+
+    A case that takes too long ends itself. A process that dies ends the campaign, and the error names its batch.
+    """
     from .targets import all_targets
 
     chosen = {name: t for name, t in all_targets().items() if names is None or name in names}
     share = sum(t.share for t in chosen.values())
-    queue: Jobs = deque()
+    batches = []
     for name, t in chosen.items():
         n = max(1, round(cases * t.share / share))
-        queue.extend((name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH))
-    queue = deque(sorted(queue, key=lambda job: job[2][0]))  # all targets side by side
-    tally = Tally(seed, folder, quiet)
+        batches += [(name, seed, list(range(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)]
+    batches.sort(key=lambda batch: batch[2][0])  # all targets side by side
     for name in THREADS:
         os.environ[name] = "1"
-    with scratch() as within:
-        _share_out(queue, jobs, within, tally)
+    tally, begun, done = Tally(seed, folder, quiet), time.monotonic(), 0
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        futures = {pool.submit(run_batch, *batch): batch for batch in batches}
+        for future in as_completed(futures):
+            try:
+                found = future.result()
+            except Exception as problem:
+                raise RuntimeError(f"{futures[future]}: {problem}") from problem
+            for case in found:
+                tally.add(*case)
+            if not quiet and (done + len(found)) // 2000 > done // 2000:
+                print(
+                    f"{done + len(found):,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True
+                )
+            done += len(found)
     return tally
-
-
-def _share_out(queue: Jobs, jobs: int, within: str, tally: Tally) -> None:
-    """Let some processes work until no case is left."""
-    workers = [Worker(within) for _ in range(jobs)]
-    for worker in workers:
-        worker.give(queue.popleft() if queue else None)
-    begun, told = time.monotonic(), 0
-    while workers:
-        ready = wait([worker.line for worker in workers], timeout=1.0)
-        for worker in list(workers):
-            if worker.line in ready:
-                _listen(worker, workers, queue, tally)
-            elif worker.case is not None and worker.clock() - worker.since > SILENCE:
-                _replace(worker, workers, queue, tally, "hang", "the process did not answer and was killed")
-        done = sum(sum(count.values()) for count in tally.counts.values())
-        if not tally.quiet and done - told >= 2000:
-            told = done
-            print(f"{done:,} cases, {tally.failed} failed, {time.monotonic() - begun:.0f} s", flush=True)
-
-
-def _listen(worker: Worker, workers: list[Worker], queue: Jobs, tally: Tally) -> None:
-    try:
-        said = worker.line.recv()
-    except (EOFError, OSError):
-        code = worker.process.exitcode
-        if worker.job is None:
-            workers.remove(worker)
-            return
-        _replace(worker, workers, queue, tally, "exception", f"the process died (exit code {code})")
-        return
-    worker.since = worker.clock()
-    match said[0]:
-        case "begun":
-            worker.case = said[1:]
-        case "done":
-            worker.case = None
-            tally.add(*said[1:])
-        case _:
-            worker.give(queue.popleft() if queue else None)
-            if worker.job is None:
-                worker.process.join(5.0)
-                workers.remove(worker)
-
-
-def _replace(worker: Worker, workers: list[Worker], queue: Jobs, tally: Tally, kind: str, said: str) -> None:
-    """Record the case that a process ended at, and start another process for the rest."""
-    if worker.case is not None:
-        tally.add(*worker.case, kind, said, worker.clock() - worker.since)
-    left = worker.rest()
-    worker.end()
-    workers.remove(worker)
-    if left is not None:
-        queue.appendleft(left)
-    fresh = Worker(worker.within)
-    workers.append(fresh)
-    fresh.give(queue.popleft() if queue else None)
 
 
 def report(page: Path, folder: Path) -> None:

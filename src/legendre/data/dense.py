@@ -16,7 +16,6 @@ from legendre.core import limits
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
-from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
@@ -180,8 +179,7 @@ class Dense(Observation):
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             p = x[inside] / self.total
             log_ratio = np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])
-            with all_threads():
-                own += float(p @ log_ratio)
+            own += float(p @ log_ratio)
         return own
 
     @cached_property
@@ -195,8 +193,7 @@ class Dense(Observation):
             difference = (self.values[rows] - q.rows(rows)) / self.unit
             if self.missing is not None:
                 difference = difference[~self.missing[rows]]
-            with all_threads():
-                square += float(np.vdot(difference, difference))
+            square += float(np.vdot(difference, difference))
         return square
 
 

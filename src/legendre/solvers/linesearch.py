@@ -1,12 +1,12 @@
 """The line search: how far to go along a descent direction of a convex function.
 
-`natural`, `natural_cg`, `gradient` and the Newton steps of `matrix_scaling` call it. What moves something other than
-theta, or many fits at once, has a search of its own; CONTRIBUTING lists them.
+`backtrack` works on any function of the step length. `search` is the same rule for a solver that moves theta.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,35 +14,72 @@ from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.protocol import Evaluation, State, Target
 
-SUFFICIENT = 0.1  # the share of the predicted decrease that a step must bring (Armijo)
-OVERSHOT = 0.5  # a step has gone too far when the slope behind it is steeper than this share of the slope before it
-SHORTEST, EPS = 2.0**-80, float(np.finfo(np.float64).eps)
+Payload = TypeVar("Payload")
 
 
-def search(
-    target: Target, point: Evaluation, direction: FloatArray, memory: Any = None, first: float = 1.0
-) -> State | None:
-    """Backtrack from `first` until the objective has fallen enough and the step does not overshoot.
+def backtrack(
+    phi: Callable[[float], tuple[float, float, Payload]],
+    slope: float,
+    *,
+    first: float = 1.0,
+    shortest: float = 2.0**-80,
+    noise: float = 0.0,
+    sufficient: float = 0.1,
+    overshoot: float = 0.5,
+) -> tuple[float, Payload] | None:
+    """Shorten the step until the function has fallen enough and the step does not overshoot.
 
-    A step far beyond the minimum on the line may still lower the objective, yet land where one cell has all the
-    probability and the Fisher matrix is nearly singular. Near the minimum the decrease drowns in the rounding error of
-    the objective; the slope, ``(eta - eta_hat) . direction``, decides alone. ``None`` when no step is good.
+    A step far beyond the minimum on the line may still lower the function, yet land where it is nearly flat in other
+    directions. Near the minimum the decrease drowns in rounding error; the slope then decides alone.
+
+    Parameters
+    ----------
+    phi
+        Maps a step length to the rise of the function from the start, its slope there, and whatever the caller needs.
+    slope
+        The slope at the start. A slope that is not finite and negative ends the search at once.
+    first, shortest
+        The first step length, and the one at which the search gives up.
+    noise
+        The rounding error of the rise.
+    sufficient
+        The share of the predicted decrease that a step must bring (Armijo).
+    overshoot
+        A step has gone too far when the new slope is steeper than this share of the slope at the start.
+
+    Returns
+    -------
+    tuple or None
+        The step and what `phi` returned with it; ``None`` when no step is good.
+
+    Examples
+    --------
+    >>> backtrack(lambda step: ((step - 0.25) ** 2 - 0.0625, 2 * (step - 0.25), "landed"), slope=-0.5)
+    (0.25, 'landed')
     """
-    slope = dot(point.gradient, direction)  # not finite where the direction is not, which ends it
     step = first if -np.inf < slope < 0 else 0.0
-    while step > SHORTEST:
-        trial = target.at(point.theta + step * direction)
-        rise = trial.objective - point.objective
-        new_slope = dot(trial.gradient, direction)
-        falls = rise <= SUFFICIENT * step * slope or abs(rise) <= _blur(target, point)
-        if falls and new_slope <= OVERSHOT * abs(slope):
-            return State(trial, memory, step)
+    while step > shortest:
+        rise, new_slope, payload = phi(step)
+        falls = rise <= sufficient * step * slope or abs(rise) <= noise
+        if falls and new_slope <= overshoot * abs(slope):
+            return step, payload
         # to where the secant of the slope is 0, within a tenth and a half of the last step
         secant = slope / (slope - new_slope) if new_slope > slope else 0.5
         step *= min(max(secant, 0.1), 0.5)
     return None
 
 
-def _blur(target: Target, point: Evaluation) -> float:
-    """Return the rounding error of the objective."""
-    return 8 * EPS * (abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0)
+def search(
+    target: Target, point: Evaluation, direction: FloatArray, memory: Any = None, first: float = 1.0
+) -> State | None:
+    """Search along a direction in theta; ``None`` when no step is good."""
+
+    def phi(step: float) -> tuple[float, float, Evaluation]:
+        trial = target.at(point.theta + step * direction)
+        return trial.objective - point.objective, dot(trial.gradient, direction), trial
+
+    # the rounding error of the objective
+    size = abs(point.psi) + dot(np.abs(point.theta), target.problem.eta_hat) + 1.0
+    noise = 8 * float(np.finfo(np.float64).eps) * size
+    found = backtrack(phi, dot(point.gradient, direction), first=first, noise=noise)
+    return None if found is None else State(found[1], memory, found[0])

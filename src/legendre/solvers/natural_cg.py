@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
-
-import numpy as np
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import search
 from legendre.solvers.natural import ROUNDING, bound_anew
-from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
 
 FORCING = 0.3  # most of a system's residual that may be left unsolved
 
@@ -64,9 +61,17 @@ class NaturalCG(Solver):
         pre = target.engine.preconditioner(point, None if last is None else last.preconditioner)
         before = math.inf if last is None else last.size
         size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
-        share, most = _forcing(size, before), self.max_products
-        direction, _ = conjugate_gradients(target, point, pre, share=share, floor=target.tol / 3, most=most)
+        direction, _ = self._solve(target, point, pre, _forcing(size, before), target.tol / 3)
         return search(target, point, direction, CGMemory(pre, size))
+
+    def _solve(
+        self, target: Target, point: Evaluation, pre: Preconditioner, share: float, floor: float
+    ) -> tuple[FloatArray, float]:
+        """Solve ``G d = eta_hat - eta``."""
+        product = partial(target.engine.fisher_product, point)
+        return conjugate_gradients(
+            product, -point.gradient, pre.apply, share=share, floor=floor, max_products=self.max_products
+        )
 
     def finish(self, target: Target, state: State) -> State:
         """Bound the gap as `natural.newton_gap` does; a solve to one percent, where the bound itself has a factor 2.
@@ -81,36 +86,11 @@ class NaturalCG(Solver):
             gap, tilt = bound_anew(target, point)
             return replace(state, gap=gap, tilt=tilt)
         pre = target.engine.preconditioner(point, None if state.memory is None else state.memory.preconditioner)
-        most = self.max_products
-        direction, left = conjugate_gradients(target, point, pre, share=0.01, floor=ROUNDING, most=most)
+        direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
         tilt = target.engine.swing(direction)
         if tilt > 1.0:
             return state
         return replace(state, gap=max(-dot(point.gradient, direction) + left, 0.0), tilt=tilt)
-
-    def pack(self, state: State) -> dict[str, Any]:
-        kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
-        if memory is None:
-            return kept
-        origins = () if memory.preconditioner is None else memory.preconditioner.origins
-        return {**kept, "size": memory.size, "origins": np.array(origins)}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        k = target.engine.n_params
-        point, step = target.at(floats(arrays, "theta", k)), number(arrays, "step")
-        if "size" not in arrays:
-            return State(point, step=step)
-        pre: Preconditioner | None = None
-        if beside is not None and beside.memory is not None:
-            pre = beside.memory.preconditioner  # there is one for all states, brought up to date again and again
-        else:
-            origins = floats(arrays, "origins", *((None, k) if np.ndim(arrays["origins"]) > 1 else (0,)))
-            for theta in origins:
-                pre = target.engine.preconditioner(target.engine.at(theta), pre)
-        size = number(arrays, "size", finite=False)
-        if not size > 0:
-            raise ValueError(f"size is {size:g}")
-        return State(point, memory=CGMemory(pre, size), step=step)
 
 
 def _forcing(size: float, before: float) -> float:

@@ -25,14 +25,8 @@ class Target:
 
 
 def all_targets() -> dict[str, Target]:
-    """List the targets; that of damaged files only where it is there."""
-    from importlib import import_module
-    from importlib.util import find_spec
+    """List the targets by name."""
+    from . import cliques, commands, fits, labelled, lacking, readers, stored, tasks, tied, uncertain
 
-    from . import cliques, commands, fits, labelled, lacking, readers, slices, stored, tasks, tied, uncertain
-
-    parts = (fits, tied, cliques, tasks, uncertain, labelled, slices, lacking, readers, stored, commands)
-    found = [target for part in parts for target in part.TARGETS]
-    if find_spec(f"{__package__.rpartition('.')[0]}.damage") is not None:
-        found += import_module(f"{__package__}.damaged").TARGETS
-    return {target.name: target for target in found}
+    parts = (fits, tied, cliques, tasks, uncertain, labelled, lacking, readers, stored, commands)
+    return {target.name: target for part in parts for target in part.TARGETS}

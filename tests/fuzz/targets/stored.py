@@ -1,8 +1,7 @@
-"""What is written to disk: results of every kind, and checkpoints of fits that were interrupted."""
+"""What is written to disk: results of every kind."""
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ import numpy as np
 import legendre as ld
 
 from .. import draw
-from ..draw import chance, pick
+from ..draw import pick
 from ..fit_rules import need
-from ..rules import Trial, Wrong, fingerprint
+from ..rules import Trial, fingerprint
 from . import Args, Target
-from .fits import fit_bits
 
 KINDS = (
     "decompose",
@@ -110,71 +108,4 @@ def try_files(args: Args, folder: Path) -> Trial:
     return Trial(call, check, (args["X"], args["base"]), lambda f: sorted(bits_of(f[1]).items()))
 
 
-# --- checkpoints -----------------------------------------------------------------------------------------------------
-
-
-def draw_checkpoints(rng: np.random.Generator) -> Args:
-    X = draw.values(rng, draw.shape(rng, 24, (1, 2, 2, 3, 4)), pick(rng, "even", "counts", "heavy", "sparse"))
-    basis = draw.basis(rng, X.shape, 0.01)
-    growing = chance(rng, 0.2)
-    return {
-        "X": X,
-        "basis": basis,
-        "growing": growing,
-        "support": draw.support(rng, X, 0.01),
-        "base": draw.base(rng, X, 0.0),
-        "solver": "auto" if growing else pick(rng, "auto", *draw.SOLVERS),
-        "tol": pick(rng, 1e-10, 1e-12, 1e-6, 1e-14),
-        "max_iter": 60,
-        "stop": int(rng.integers(0, 8)),
-        "other": chance(rng, 0.2),
-    }
-
-
-class Stop(Exception):
-    """The process ends here."""
-
-
-def try_checkpoints(args: Args, folder: Path) -> Trial:
-    path = folder / "state.npz"
-    names = ("support", "base", "solver", "tol", "max_iter")
-    given = {name: args[name] for name in names}
-    basis = ld.adaptive(4) if args["growing"] else args["basis"]
-
-    def interrupt(step: Any) -> None:
-        if step.iteration >= args["stop"]:
-            raise Stop
-
-    def call() -> Any:
-        path.unlink(missing_ok=True)
-        whole = ld.decompose(args["X"], basis, **given)
-        with contextlib.suppress(Stop):
-            ld.decompose(args["X"], basis, **given, checkpoint=path, checkpoint_every=0, callback=interrupt)
-        continued = ld.decompose(args["X"], basis, **given, checkpoint=path)
-        finished = ld.decompose(args["X"], basis, **given, checkpoint=path)
-        return whole, continued, finished
-
-    def check(found: Any) -> str:
-        whole, continued, finished = found
-        for other, how in ((continued, "continued"), (finished, "finished")):
-            for name in ("basis", "theta", "eta", "psi", "kl", "rank", "vanishing_cells"):
-                same = fingerprint(getattr(other, name)) == fingerprint(getattr(whole, name))
-                need(same, f"{how}: {name} has other bits than without a checkpoint")
-            need(other.status is whole.status, f"{how}: {other.status.name}, without a checkpoint {whole.status.name}")
-            need(other.n_iter == whole.n_iter, f"{how}: {other.n_iter} steps, without a checkpoint {whole.n_iter}")
-        need([p.name for p in folder.iterdir()] == ["state.npz"], f"leftovers: {[p.name for p in folder.iterdir()]}")
-        if args["other"]:
-            changed = args["X"].copy()
-            inside = changed * (np.ones(changed.shape) if isinstance(args["support"], str) else args["support"])
-            changed.flat[int(np.argmax(inside))] *= 2.0
-            try:
-                ld.decompose(changed, basis, **given, checkpoint=path)
-            except ld.errors.InvalidFile:
-                return "right"
-            raise Wrong("a checkpoint of another X was taken")
-        return "right" if whole.converged else "unconverged"
-
-    return Trial(call, check, (args["X"], args["base"]), lambda f: [fit_bits(r) for r in f], twice=False)
-
-
-TARGETS = [Target("files", draw_files, try_files, 0.05), Target("checkpoints", draw_checkpoints, try_checkpoints, 0.04)]
+TARGETS = [Target("files", draw_files, try_files, 0.05)]

@@ -12,7 +12,6 @@ import legendre as ld
 
 from .. import draw
 from ..draw import chance, pick
-from ..exact import can_be_positive
 from ..fit_rules import check_fit, close, need, vanished
 from ..oracle import EPS, LONG, Problem, omega_mask, possible, up_sums
 from ..rules import Trial
@@ -254,7 +253,8 @@ def try_balance(args: Args, folder: Path) -> Trial:
             if done.converged:
                 close(got, np.asarray(m), (done.tol + 1e-13) * largest, f"the margin of {key}")
         _balanced_form(done, X, Q)
-        if T is not None and done.converged:
+        # float64 sums do not carry a margin far below the largest: it is fitted to tol, its zeros are not decided
+        if T is not None and done.converged and _span(T[T > 0]) < 1e9:
             omega = np.argwhere(X > 0)
             sets = [(key,) if isinstance(key, int) else key for key in margins]
             cells = [
@@ -266,13 +266,8 @@ def try_balance(args: Args, folder: Path) -> Trial:
             alive = possible(Z, T[X > 0] > 0)
             gone = {tuple(map(int, v)) for v in done.vanishing_cells}
             right = {tuple(map(int, v)) for v in omega[~alive]}
-            # margins are float64: what is less than their rounding beside the total cannot be told from 0
-            seen = {v for v in gone - right if T[v] > 1e-11 * T.sum()}
-            need(not seen, f"cells vanish that can be positive: {sorted(seen)[:4]}")
-            left, wide = right - gone, _span(T[T > 0]) >= 1e11
-            if wide:  # a small margin that was lost in a large one, of which it is a part, leaves room in other cells
-                left = {v for v in left if Q[v] > 1e-11 * T.sum() and not _has_room(X, margins, v)}
-            need(not left, f"cells do not vanish that must: {sorted(left)[:4]}")
+            need(not gone - right, f"cells vanish that can be positive: {sorted(gone - right)[:4]}")
+            need(not right - gone, f"cells do not vanish that must: {sorted(right - gone)[:4]}")
         elif steady and not done.converged:
             need(False, f"{done.status.name} though margins are those of a tensor: error {done.margin_error:.2e}")
         need(bool(done.summary() and repr(done)), "no summary")
@@ -280,19 +275,6 @@ def try_balance(args: Args, folder: Path) -> Trial:
 
     held = (X, margins)
     return Trial(call, check, held, lambda d: [d.tensor(), d.theta, d.status.name], benign=steady)
-
-
-def _has_room(X: Array, margins: Array, cell: tuple[int, ...]) -> bool:
-    """Whether a tensor that is 0 where X is, with these margins as they are written, is positive in a cell."""
-    omega, rows, wanted = X > 0, [], []
-    for key, margin in margins.items():
-        modes = (key,) if isinstance(key, int) else key
-        for place in np.ndindex(np.shape(margin)):
-            there = np.all([np.indices(X.shape)[k] == i for k, i in zip(modes, place, strict=True)], axis=0)
-            rows.append(there[omega])
-            wanted.append(float(np.asarray(margin)[place]))
-    number = int(omega.ravel()[: np.ravel_multi_index(cell, X.shape)].sum())
-    return can_be_positive(np.array(rows, dtype=np.int64), np.array(wanted), number)
 
 
 def _span(x: Array) -> float:
