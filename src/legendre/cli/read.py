@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +89,7 @@ def _tensor(path: Path, asked: Asked) -> Any:
     """Read a tensor with its labels, if any, from a file that is no CSV file."""
     if path.name.lower().endswith((".tns", ".tns.gz")):
         asked.check(path)
-        return read_tns(path, progress=sys.stderr.isatty())
+        return read_tns(path)
     match path.suffix.lower():
         case ".npy":
             asked.check(path)
