@@ -14,7 +14,7 @@ import pytest
 import legendre as ld
 from legendre.core import limits, progress
 from legendre.core.progress import line
-from legendre.fitting.progress import seen_unasked
+from legendre.fitting.fit import show_progress
 from legendre.results.on_grid import grid_rows
 
 

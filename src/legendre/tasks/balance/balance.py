@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,15 +25,13 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
+from legendre.fitting.fit import show_progress
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import shown
 from legendre.model.problem import Problem
 from legendre.solvers.loop import Callback, Outcome, run_in_turn
-from legendre.solvers.matrix_scaling import MatrixScaling
-from legendre.solvers.natural import Natural
-from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.newton import Natural, NaturalCG
 from legendre.solvers.protocol import Solver, Target
-from legendre.solvers.scaling import Scaling
+from legendre.solvers.scaling import MatrixScaling, Scaling
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
@@ -119,7 +116,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with shown(callback) if progress else nullcontext((callback, None)) as (step, _):
+    with show_progress(bool(progress), callback) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(

@@ -17,7 +17,6 @@ from legendre.core.sums.linalg import factorise, rounding_level
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.solvers.natural import BLURS
 
 SUFFICIENT, SHORTEST, MOST_STEPS = 0.1, 2.0**-30, 100
 """The share of the predicted decrease that a step must bring (Armijo); the shortest step; steps of a slice at most."""
@@ -189,7 +188,7 @@ class SliceModel:
         factor = factorise(eta[self.joins] - np.outer(means, means), cells)
         if len(factor.columns) < len(means):
             return np.inf
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(BLURS, len(means)))
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(means)))
         moved = np.stack([factor.solve(rounding_level(len(means), cells) * means * sign) for sign in signs])
         return float(np.abs(self.log_sums(moved) - (moved @ means)[:, None]).max(initial=0.0))
 

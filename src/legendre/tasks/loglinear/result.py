@@ -10,7 +10,7 @@ from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
@@ -295,5 +295,5 @@ def fitted(
 ) -> LogLinear:
     """Fit a model to a table that has been read."""
     whole, basis = written_out(model, data.labels, names, hierarchical=hierarchical)
-    fit = warned(fit_recipe(data, basis, settings), stacklevel=4)
+    fit = warn_if_not_converged(fit_recipe(data, basis, settings), stacklevel=4)
     return LogLinear(fit.inference(), whole, names, hierarchical, settings)
