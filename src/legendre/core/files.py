@@ -20,6 +20,7 @@ from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
+    tokenize.TokenError,
     EOFError,
     ValueError,
     KeyError,

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core.errors import InvalidSetting
-from legendre.core.memory import memory_told
 from legendre.data.observation import Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -109,7 +108,7 @@ def decompose(
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     shows = seen_unasked(progress) if asked is None else bool(progress)
     watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
-    with memory_told("decompose"), watched as (step, say):
+    with watched as (step, say):
         settings = replace(settings, callback=step)
         rankings, grows = _rankings(asked), asked is None or asked.growing is not None
         data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)

@@ -17,11 +17,12 @@ from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.data.resampled import with_counts
 from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
@@ -30,12 +31,12 @@ from legendre.fitting.plan import NOTHING, Known, Plan, Settings, independence, 
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath, Round, on_grid
 from legendre.results.inference.criteria import rounds_judged
-from legendre.solvers.before.faces import Face
-from legendre.solvers.before.rank import same_on_face
 from legendre.solvers.loop import Outcome, run, run_in_turn
 from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import Face
+from legendre.solvers.structure.rank import same_on_face
 
 
 def fit_recipe(
@@ -98,9 +99,9 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings, known)
-    plan = searched(plan) if _searches_first(plan) else plan
-    theta = _start(start, plan)
-    plan, outcome = _run_on_face(plan, theta, given=start is not None)
+    with limit_blas(plan.problem.model.n_params):
+        plan = searched(plan) if _searches_first(plan) else plan
+        plan, outcome = _run_on_face(plan, _start(start, plan), given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return _result(plan, outcome)

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import all_threads, dot, factorise, product_threads
+from legendre.core.sums.linalg import dot, factorise
 from legendre.core.types import FloatArray
 from legendre.engines.matrix import MatrixEngine, scaled
 from legendre.engines.protocol import Point
@@ -166,8 +166,7 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     half = q * np.sqrt(inverse)[:, None]
-    with product_threads(len(columns), len(rows), len(columns)):
-        links, moved = half.T @ half, (inverse * rows) @ q
+    links, moved = half.T @ half, (inverse * rows) @ q
     np.fill_diagonal(links, 0.0)
     degrees = links.sum(axis=1)
     np.negative(links, out=links)
@@ -175,6 +174,5 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
     laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
     dg[:-1] = laplacian.solve((columns - moved)[:-1])
-    with all_threads():
-        df: FloatArray = inverse * (rows - q @ dg)
+    df: FloatArray = inverse * (rows - q @ dg)
     return df, dg

@@ -13,7 +13,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
@@ -67,7 +67,7 @@ def _grow(recipe: Adaptive, data: Dense, counts: bool, say: Say | None) -> Growt
     `counts` tells whether a criterion has counts to weigh, which sums over boxes of X do not show: they may be whole
     where X is not.
     """
-    with one_thread():
+    with limit_blas():
         return _grow_alone(recipe, data, counts, say)
 
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
@@ -89,12 +89,12 @@ def held_out_curve(
     return curve
 
 
+@limit_blas()
 def curve_of_cells(data: Dense, sizes: Sequence[int], folds: int, say: Say | None = None) -> Curve:
     """Hold out cells, of counts too, along paths with given numbers of parameters; BLAS runs in one thread."""
-    with one_thread():
-        # of the candidates that a criterion has
-        search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
-        return held_out_curve(search, list(deal_cells(data, folds)), say, sizes)
+    # of the candidates that a criterion has
+    search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
+    return held_out_curve(search, list(deal_cells(data, folds)), say, sizes)
 
 
 def scored_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = None) -> Iterator[Scored]:

@@ -13,7 +13,7 @@ from legendre.core.box_features import box_corners
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import few_threads
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -37,6 +37,7 @@ class BoxGrowth:
     rounds: tuple[Round, ...]
 
 
+@limit_blas()
 def grow_boxes(recipe: Boxes, data: Observation, say: Say | None = None) -> BoxGrowth:
     """Add boxes until there are as many as wanted, or none is left that gains."""
     dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
@@ -69,19 +70,18 @@ def _tell(stage: Stage, goal: Goal, say: Say | None) -> None:
 def _settled(stage: Stage, goal: Goal, own: int, say: Say | None) -> Stage:
     """Drop boxes that do not pay, and add others in their place while that pays; every box that is left does."""
     least = goal.least
-    with few_threads(len(stage.growing.boxes), least=0):
-        best = paying(stage.growing, least, own)
-        for _ in range(MOST_PASSES):
-            more = Stage(Growing.of(best.ground, best.boxes))
-            while not more.ended:
-                more = more.next(goal)
-                _tell(more, goal, say)
-            if len(more.growing.boxes) == len(best.boxes):
-                break
-            other = paying(more.growing, least, own)
-            if not cost(other, least) < cost(best, least):
-                break
-            best = other
+    best = paying(stage.growing, least, own)
+    for _ in range(MOST_PASSES):
+        more = Stage(Growing.of(best.ground, best.boxes))
+        while not more.ended:
+            more = more.next(goal)
+            _tell(more, goal, say)
+        if len(more.growing.boxes) == len(best.boxes):
+            break
+        other = paying(more.growing, least, own)
+        if not cost(other, least) < cost(best, least):
+            break
+        best = other
     rounds = tuple(step for step in stage.rounds if step.n_params < len(best.boxes))
     return Stage(best, (*rounds, measured(best)), ended=True)
 

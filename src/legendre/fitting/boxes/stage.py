@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from legendre.core.sums.linalg import few_threads
 from legendre.fitting.boxes.candidates import SIZES
 from legendre.fitting.boxes.state import DONE, EPS, SHARE, STEPS, Growing
 from legendre.results.growth_path import Round
@@ -43,15 +42,14 @@ class Stage:
         if known >= goal.most:
             return Stage(growing, self.rounds, ended=True)
         at_first = min(max(goal.most // FIRST, 1), MOST_AT_FIRST) if goal.least == 0 else 1
-        with few_threads(known, least=0):
-            count = min(max(int(SHARE * known), at_first), goal.most - known)
-            gained = growing.add(count, goal.least, self.idle)
-            if len(growing.boxes) > known:
-                growing.fit(DONE * gained, STEPS)
-                return Stage(growing, (*self.rounds, measured(growing)))
-            if goal.least > 0 or self.idle == SIZES:
-                return Stage(growing, self.rounds, ended=True)
-            growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
+        count = min(max(int(SHARE * known), at_first), goal.most - known)
+        gained = growing.add(count, goal.least, self.idle)
+        if len(growing.boxes) > known:
+            growing.fit(DONE * gained, STEPS)
+            return Stage(growing, (*self.rounds, measured(growing)))
+        if goal.least > 0 or self.idle == SIZES:
+            return Stage(growing, self.rounds, ended=True)
+        growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
         return Stage(growing, self.rounds, self.idle + 1)
 
 
