@@ -28,9 +28,9 @@ from legendre.core.progress import line
 from legendre.core.text_table import Columns as TextColumns
 from legendre.fitting.decompose import decompose
 from legendre.fitting.plan import Settings
+from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
 from legendre.tasks.compare import ADAPTIVE, ADVICE, Comparison, Row, draw
-from legendre.tasks.load import load
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
