@@ -71,8 +71,8 @@ def explain(data: Observation, recipe: Basis, fit: Decomposition, settings: Sett
             "it is.",
         )
     most = growing.max_params or 0
-    # next to the limit a criterion may have ended there because of it; tables, rows and entries surely are counts
-    ended, counted = fit.n_params < 0.9 * most, data.origin.counted or data.entries is not None
+    # next to the limit a criterion may have ended there because of it; rows and entries surely are counts
+    ended, counted = fit.n_params < 0.9 * most, data.entries is not None
     if growing.n == "bic" and (ended or counted):
         return replace(fit, reason=_why_criterion(fit, ended, most))
     if fit.path[0].kl < 1e-12:  # but for rounding

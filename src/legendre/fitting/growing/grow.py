@@ -255,7 +255,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
 
 
 def _sizes(search: Search, swaps: int) -> Iterator[int]:
-    """List the sizes at which features are swapped: the one to reach; where a criterion ends growing, many on the way."""
+    """List the sizes at which features are swapped: the one to reach; with a criterion, many on the way."""
     most, first = search.most, len(search.start)
     if swaps and search.price:
         size = first + 20
