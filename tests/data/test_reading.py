@@ -15,7 +15,6 @@ import legendre as ld
 from cases import BoolArray
 from legendre.core import limits
 from legendre.core.sums.kernels.box_sums import _row_bounds, sums_over_boxes
-from legendre.core.sums.kernels.joining import steps_between_slices
 from legendre.core.sums.kernels.largest_entries import NOWHERE, keep_largest, largest_rows
 from legendre.core.sums.kernels.margins import margins
 from legendre.core.sums.kernels.memory_walk import plan_walk
@@ -364,16 +363,6 @@ def test_margins_found_beforehand_change_nothing(shape: tuple[int, ...], monkeyp
     assert observe(X, grows=True).by_mode == ()
     monkeypatch.setattr(limits, "COARSE_BOXES", X.size)
     assert len(observe(np.nan_to_num(X), grows=True).by_mode) == 1
-
-
-@pytest.mark.parametrize("shape", [(1,), (9,), (4, 7), (5, 1, 6), (3, 4, 2, 5)], ids=str)
-def test_what_neighbouring_slices_differ_by(shape: tuple[int, ...]) -> None:
-    x = sample(shape, "float64")
-    for k, n in enumerate(shape):
-        weights = np.linspace(1.0, 2.0, n)
-        steps = np.diff(np.moveaxis(x, k, -1) * weights)
-        expected = (steps.reshape(x.size // n, n - 1) ** 2).sum(axis=0)
-        assert_allclose(steps_between_slices(x, k, weights), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("basis", ["B3(1)", "B1 + B3(1)", "B3(1, axis=0)", "B3(2)"])

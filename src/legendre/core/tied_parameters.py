@@ -105,7 +105,7 @@ class Ties:
         """
         if self.boxes is None:
             return np.zeros(self.n_params)
-        return (self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1).astype(np.float64)
+        return np.asarray((self.boxes[:, : self.boxes.shape[1] // 2] == 0).all(axis=1), dtype=np.float64)
 
     def touching(self, cells: BoolArray) -> BoolArray:
         """Mark the columns that have an entry at one of the marked cells."""

@@ -147,10 +147,10 @@ def why_none_held_out(data: Observation) -> str | None:
     if too_large(data):
         why = f"has more than {limits.COARSE_BOXES:,} cells" if data.whole else f"is {data.kind}"
         return f"No cells were held out, for the basis grew on boxes of cells: X {why}."
-    if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
-        return "No cells were held out, which would take more than some seconds for an X of this size."
     if count_nonzero(in_memory(data, "adaptive")) < LEAST_HELD_OUT * FOLDS:
         return "X has too few cells that are not 0 to hold some out."
+    if math.prod(data.shape) * len(data.shape) > limits.FIRST_HELD_OUT:
+        return "No cells were held out, which would take more than some seconds for an X of this size."
     return None
 
 

@@ -62,8 +62,9 @@ class Round:
 
     def restated(self, within: float, total: float) -> Round:
         """Return the round for every cell of X, given the entropy of X within the boxes that it was measured on."""
-        criteria = {"aic": self.aic + 2.0 * total * within, "bic": self.bic + 2.0 * total * within}
-        return replace(self, kl=self.kl + within, rmse=math.nan, **criteria)
+        deviance = 2.0 * total * within
+        aic, bic = self.aic + deviance, self.bic + deviance
+        return replace(self, kl=self.kl + within, rmse=math.nan, aic=aic, bic=bic)
 
 
 def add_round(rounds: Sequence[Round], last: Round) -> list[Round]:

@@ -27,7 +27,7 @@ class Refits(Questions):
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
 
         For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
-        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., start=)` stay in front.
+        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., include=)` stay in front.
         Computed when it is first asked for, in about the time of growing, and kept.
 
         Examples

@@ -193,6 +193,7 @@ def find_boxes(state: State, count: int, price: float, turn: int, longest: int =
     for boxes, gains in (_orthants(state, turn), _windows(state, turn)):
         seeds.append(boxes.of(np.argsort(-gains, kind="stable")[:half]))
     found = seeds[0].joined(seeds[1])
+    assert found.high is not None
     low, high, ends = found.low.copy(), found.high.copy(), ground.ends
     work = len(found) * int((np.minimum(ends, longest) ** 2).sum())
     running = ground.eta_hat, state.eta, ground.strides, ends

@@ -45,12 +45,12 @@ class Features:
     high: NDArray[np.int32] | None = None  # the first coordinates behind each box; None: all boxes are those of cells
 
     def __len__(self) -> int:
-        return self.low.shape[1]
+        return int(self.low.shape[1])
 
     @cached_property
     def places(self) -> IntArray:
         """Where the first corners are in the flat grid."""
-        return self.low.sum(axis=0, dtype=np.int64)
+        return np.asarray(self.low.sum(axis=0, dtype=np.int64))
 
     def of(self, chosen: IntArray | BoolArray) -> Features:
         """Keep some."""
@@ -122,9 +122,8 @@ class Ground:
         """Return the features of boxes given by coordinates, k x N; of cells where `hi` is not given."""
         if hi is None and self.border:
             hi = np.broadcast_to(self.ends, lo.shape)
-        ends = [None if end is None else (end * self.strides).T.astype(np.int32, order="C") for end in (lo, hi)]
-        assert ends[0] is not None
-        return Features(*ends)
+        low = (lo * self.strides).T.astype(np.int32, order="C")
+        return Features(low, None if hi is None else (hi * self.strides).T.astype(np.int32, order="C"))
 
     def corners(self, features: Features) -> tuple[IntArray, IntArray]:
         """Return the coordinates of both corners of boxes, k x N each."""

@@ -216,7 +216,7 @@ def grow(search: Search, recipe: Adaptive, say: Say | None = None) -> tuple[Stat
     swaps = int(over == 1.0 and not plain) if swaps is None else swaps
 
     def forward(state: State, rounds: list[Round], size: int) -> tuple[State, list[Round]]:
-        while (larger := search.larger(state, size, len(rounds))) is not None:
+        while (larger := search.larger(state, size, len(rounds) - 1)) is not None:
             state, rounds = larger, add_round(rounds, measure(larger))
             if say is not None:
                 say(f"growing   {state.size} of {size} parameters   KL = {state.kl:.4g}")
