@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Labels, Mode
-from legendre.core.level_order import ordered_parts_bits
+from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import Origin
 from legendre.core.types import FloatArray
 from legendre.results import query_arguments as query
