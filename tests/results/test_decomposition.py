@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from cases import NAMED, SMALL, Case
 from legendre.core.array_libraries import HERE
-from legendre.results.tensor import FittedTensor
+from legendre.results.distribution import FittedTensor
 from oracles import below, distribution, divergence, fisher_matrix
 from strategies import problems
 

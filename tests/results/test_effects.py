@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import legendre as ld
 from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
-from legendre.results.effect_tables import Measure
+from legendre.results.effects import Measure
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 

@@ -16,8 +16,8 @@ from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.results.deviance import deviances
+from legendre.results.distribution import FittedTensor
 from legendre.results.page.blocks import block_sums
-from legendre.results.tensor import FittedTensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

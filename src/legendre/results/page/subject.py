@@ -16,7 +16,7 @@ from legendre.core.text_table import Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate
 from legendre.results.effects import Effect
 from legendre.results.growth_path import Round
 from legendre.results.page.names import mode_name

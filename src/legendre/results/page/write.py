@@ -16,7 +16,7 @@ from typing import Any
 from legendre.core.errors import LegendreError
 from legendre.core.files import check_writable, replacing
 from legendre.core.text_table import Columns, NamedValues, Table
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate
 from legendre.results.page.names import parameter_texts
 from legendre.results.page.pictures import (
     effects_data,

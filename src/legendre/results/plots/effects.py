@@ -15,8 +15,7 @@ from legendre.core.labels import Labels
 from legendre.core.text_table import shortened
 from legendre.core.ticks import factor_ticks, is_ordered, level_ticks, plain
 from legendre.core.types import BoolArray, FloatArray
-from legendre.results.effect_tables import Measure
-from legendre.results.effects import Effect
+from legendre.results.effects import Effect, Measure
 from legendre.results.plots.pair import vanishing_told
 from legendre.results.plots.scarce import is_scarce
 

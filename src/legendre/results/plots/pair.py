@@ -21,7 +21,7 @@ from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.data.support import Support
 from legendre.results.deviance import signed_roots
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

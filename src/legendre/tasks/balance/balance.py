@@ -32,12 +32,10 @@ from legendre.fitting.fit import show_progress
 from legendre.fitting.plan import Settings
 from legendre.model.margins import Modes
 from legendre.model.problem import Problem
-from legendre.results.base import ModelResult
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
-from legendre.results.summary import modes_row
 from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
 from legendre.solvers.newton import Natural, NaturalCG
 from legendre.solvers.protocol import Solver, Target
@@ -384,7 +382,9 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         values=frozen(tensor),
         parts=parts,
         model=model,
-        point=outcome.point,
+        theta=outcome.point.theta,
+        eta=outcome.point.eta,
+        psi=outcome.point.psi,
         eta_hat=program.problem.eta_hat,
         status=status,
         vanishing_cells=frozen(vanishing),

@@ -12,16 +12,14 @@ from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
 from legendre.results.page.pairs import ArrayPair
 from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
