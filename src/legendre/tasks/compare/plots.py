@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.figures import sheet
 from legendre.core.files import replacing
 from legendre.tasks.compare.rows import ADAPTIVE, MASKED, PAPER, UNIFORM, Row
 
@@ -34,8 +33,13 @@ PANELS: tuple[tuple[str, Quantity], ...] = (
 
 
 def figure(width: float, height: float) -> Any:
-    """Make a figure that belongs to no window."""
-    return sheet(width, height)
+    """Make a figure of some inches that belongs to no window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    return made
 
 
 def draw(rows: Sequence[Row], path: Path, title: str) -> None:
