@@ -54,9 +54,8 @@ class PairCells(NamedTuple):
 
     def cell(self, i: int) -> IntArray:
         """Return the indices of a cell."""
-        if self.places.ndim == 2:
-            return self.places[i]
-        return np.array(np.unravel_index(self.places[i], self.shape))
+        place = self.places[i]
+        return np.asarray(place if self.places.ndim == 2 else np.unravel_index(place, self.shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,8 @@ def draw_graph(fit: Decomposition, ax: Axes | None, by: By, measure: Measure) ->
     ax = axes_for("plot.graph", ax, (11.0, 9.0) if many else (7.0, 5.4))
     places = _lay_out(len(fit.shape), edges)
     _draw_edges(ax, places, edges, by)
-    ax.scatter(*np.array([*places.values()]).T, s=1)  # so that the axes reach as far as the modes do
+    x, y = np.array([*places.values()]).T
+    ax.scatter(x, y, s=1)  # so that the axes reach as far as the modes do
     for k, place in places.items():
         name = shortened(str(k) if many and labels.names is None else labels.mode(k), 14)
         text = name if many else f"{name}\n{100 * alone.get(k, 0.0):.1f} %"
@@ -75,10 +76,11 @@ def _free_place(line: FloatArray, taken: list[FloatArray], others: list[FloatArr
 
     def room(points: list[FloatArray], size: tuple[float, float]) -> FloatArray:
         apart = np.abs(along[:, None] - np.reshape(points, (-1, 2))) / size
-        return np.minimum(apart.max(axis=2).min(axis=1, initial=1.0), 1.0)
+        return np.asarray(np.minimum(apart.max(axis=2).min(axis=1, initial=1.0), 1.0))
 
     # a number is 0.5 wide and 0.2 high, where four modes lie on a circle of radius 1; numbers keep apart first
-    return along[int(np.argmax(10 * room(taken, (0.5, 0.2)) + room(crossed, (0.25, 0.1))))]
+    best = int(np.argmax(10 * room(taken, (0.5, 0.2)) + room(crossed, (0.25, 0.1))))
+    return np.asarray(along[best])
 
 
 def _lay_out(order: int, edges: Edges) -> dict[int, Any]:

@@ -50,7 +50,7 @@ def draw_mosaic(pair: Pair, modes: Mode | Sequence[Mode] | None, ax: Axes | None
     for tile in tiles:
         style: dict[str, Any] = {"fill": False, "linestyle": "--", "edgecolor": "0.2", "lw": 1.2}  # a structural zero
         if not np.isnan(table.x[tile.cell]):
-            shade = shades.to_rgba(float(np.clip(residuals[tile.cell], -7.9, 7.9)))
+            shade = shades.to_rgba(np.clip(residuals[tile.cell], -7.9, 7.9))
             style = {"facecolor": shade, "edgecolor": GREY, "lw": 0.8}
         ax.add_patch(Rectangle(tile.starts, *tile.lengths, **style))
     _name_levels(ax, tiles, labels)
