@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.sums.linalg import factorise
+from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.solvers.before.face_search import open_directions
-from legendre.solvers.before.faces import diverging, feature_rows
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -58,8 +57,9 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
     whole = len(columns) == fit.n_params
-    factor = factorise(fisher if whole else fisher[np.ix_(columns, columns)], model.space.n_summed)
-    sigma = factor.solve(np.eye(len(columns))) / fit.total
+    with limit_blas(fit.n_params):
+        factor = factorise(fisher if whole else fisher[np.ix_(columns, columns)], model.space.n_summed)
+        sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
     free[beyond] = False

@@ -23,10 +23,10 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.columns import Table
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_rows
-from legendre.fitting.fit import fit_on, warned
+from legendre.fitting.fit import fit_on, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.model.cliques.graph import clique_tree
-from legendre.solvers.before.faces import diverging
+from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (
     Estimator,
     counts,
@@ -156,7 +156,7 @@ class BoltzmannMachine(Estimator):
         blocks = [*singles, *groups]  # biases first, then the groups in the order given
         binary = set(variables.shape) == {2}
         basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
-        fit = warned(fit_on(X, basis, Settings.read(tol=self.tol)))
+        fit = warn_if_not_converged(fit_on(X, basis, Settings.read(tol=self.tol)))
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         self.categories_ = variables.categories
