@@ -35,6 +35,13 @@ def new_figure(caller: str, size: tuple[float, float]) -> Figure:
     return pyplot.figure(figsize=size, layout="constrained")
 
 
+def sheet(width: float, height: float) -> Figure:
+    """Make a figure of some inches that belongs to no window, to be written to a file."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8), **properties: str) -> Axes:
     """Return the caller's axes, checked, or those of a new figure."""
     if ax is None:
