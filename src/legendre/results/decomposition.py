@@ -33,9 +33,9 @@ from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanis
 
 if TYPE_CHECKING:
     from legendre.results.inference.result import Inference
-    from legendre.results.page.subject import Subject
     from legendre.results.parameters import Asked, Parameters
     from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -404,10 +404,10 @@ class Decomposition(ModelResult):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
-        from legendre.results.plots.pair import FitPair
         from legendre.results.plots.plots import FitPlots
+        from legendre.results.views import FitPair
 
-        return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
+        return FitPlots(self, FitPair(self.labels, fit=self, data=self.data), fit=self)
 
     def order(self) -> IntArray:
         """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
@@ -469,11 +469,11 @@ class Decomposition(ModelResult):
         """Return what has been proved about Q; its ``text()`` is in plain words."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells, of X too where the fit holds it or it is given."""
-        from legendre.results.page.subject import subject_of_fit
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows, X too where the fit holds it or it is given."""
+        from legendre.results.report import content_of_fit
 
-        return subject_of_fit(self, data)
+        return content_of_fit(self, data)
 
     def tables(self) -> list[Table]:
         """List the problem, the fit and its certificate."""
