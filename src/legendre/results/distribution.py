@@ -647,6 +647,10 @@ class FittedTensor:
         """Return Q on some rows of the grid."""
         return grid_rows(self.fit.model, self._boxes, rows, self.visible)
 
+    def rows_on(self, device: Any, rows: slice) -> Any:
+        """Return the same as an array of another library."""
+        return device.bring(self.rows(rows))
+
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
         return self.fit.distribution.log_prob(cells)
