@@ -233,11 +233,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "twice": (
         pd.Series([1, 2, 3], index=pd.MultiIndex.from_tuples([("a", 1), ("b", 1), ("a", 1)])),
-        r"^the index or the columns of X hold \('a', 1\) more than once\. Add such entries up first: X\.groupby\(level=\[0, 1\]\)",
+        r"^the index or the columns of X hold \('a', 1\) more than once\. Add .* up first: X\.groupby\(level=\[0, 1\]\)",
     ),
     "no label": (
         pd.Series([1, 2], index=["a", None]),
-        r"^the index or the columns of X have no label in place 1\. Drop it",
+        r"have no label in place 1\. Drop it",
     ),
     "texts": (pd.Series(["1", "2"], index=["a", "b"]), r"^X holds str where numbers should stand\. Convert it"),
     "dataset": (MADE["xarray"]().to_dataset(name="flights"), r"^X is a Dataset of xarray, .*\('flights'\)\. Pass one"),
