@@ -370,8 +370,6 @@ def _read_values(values: AnyArray, label: str) -> Column:
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
-    if any(isinstance(value, (complex, np.complexfloating)) for value in place):
-        raise InvalidSamples(f"Complex data not supported: {label} holds complex numbers, which name no level.")
     if place and all(isinstance(value, NUMBERS) for value in place):
         if codes.min(initial=0) >= 0:
             return Column(np.array(listed))
