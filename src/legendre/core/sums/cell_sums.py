@@ -55,8 +55,8 @@ def second_moments(
     out[:] = 0.0
     for start in range(0, len(cells), TOGETHER):
         some = slice(start, start + TOGETHER)
-        block = zeta_rows(cells[some], basis)
-        out += (block * masses[some, None]).T @ block
+        block = zeta_rows(cells[some], basis) * np.sqrt(masses[some, None])
+        out += block.T @ block
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:
