@@ -154,7 +154,7 @@ PUBLIC = """
     table ContingencyTable loglinear LogLinear PartialLogLinear anova
     SparseTensor from_batches from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
-    BoltzmannMachine LegendreDensity LegendreTransformer LegendreError ConvergenceWarning
+    BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties
 """
 

@@ -47,15 +47,14 @@ if TYPE_CHECKING:
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
+    from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.balance.result import Balanced as Balanced
     from legendre.tasks.compare.run import compare as compare
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.estimators.transformer import LegendreTransformer as LegendreTransformer
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.load import load as load
@@ -91,15 +90,13 @@ _PLACES = {
     "results.parameters": "Parameters",
     "results.growth_path": "Round",
     "solvers.status": "Status",
-    "tasks.balance.balance": "balance",
-    "tasks.balance.result": "Balanced",
+    "tasks.balance.balance": "balance Balanced",
     "tasks.compare.run": "compare",
     "tasks.complete.complete": "complete",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.estimators.transformer": "LegendreTransformer",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
     "tasks.load": "load",

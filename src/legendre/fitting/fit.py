@@ -31,12 +31,12 @@ from legendre.fitting.plan import NOTHING, Known, Plan, Settings, independence, 
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath, Round, on_grid
 from legendre.results.inference.criteria import rounds_judged
-from legendre.solvers.before.faces import Face
-from legendre.solvers.before.rank import same_on_face
 from legendre.solvers.loop import Outcome, run, run_in_turn
 from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import Face
+from legendre.solvers.structure.rank import same_on_face
 
 
 def fit_recipe(

@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
-from legendre.model.margins import Modes, in_running_order, margins_that_are_the_model
+from legendre.model.margins import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
 from legendre.solvers.protocol import Solver, State, Target
 
@@ -136,7 +136,7 @@ def _gap(scales: Scales) -> tuple[float, float]:
 
 def _margins(problem: Problem) -> tuple[Margin, ...]:
     """List the margins in the order in which they are fitted; refuse a basis that is not a set of margins."""
-    modes = margins_that_are_the_model(problem.model)
+    modes = generating_margins(problem.model)
     if modes is None:
         raise InvalidSetting(
             "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "

@@ -19,7 +19,7 @@ from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.margins import Modes, in_running_order
 from legendre.results.inference.same_margins import product_margins
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -9,7 +9,7 @@ import numpy as np
 
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray, IntArray
-from legendre.model.margins import Modes, decomposable, in_running_order, margins_that_are_the_model
+from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -21,7 +21,7 @@ def product_margins(fit: Decomposition) -> list[Modes] | None:
         return None
     if not fit.n_params:
         return []
-    margins = margins_that_are_the_model(fit.model)
+    margins = generating_margins(fit.model)
     return margins if margins is not None and decomposable(margins) and _whole(fit, margins) else None
 
 

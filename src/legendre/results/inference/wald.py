@@ -10,9 +10,8 @@ import numpy as np
 from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.solvers.before.face_search import open_directions
-from legendre.solvers.before.faces import diverging, feature_rows
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

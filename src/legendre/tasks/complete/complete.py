@@ -28,8 +28,8 @@ from legendre.fitting.plan import Settings
 from legendre.fitting.progress import shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.on_grid import box_values, grid_rows, merged_log_density
-from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
+from legendre.solvers.structure.identifiability import identify
 from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
 from legendre.tasks.complete.result import Completion
 

@@ -23,9 +23,9 @@ from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, plan_on, searched
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import features
 from legendre.solvers.loop import Step, run
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.structure.faces import features
 
 FLATTEST = 1e-6  # curvatures (relative to G, so at most 1) below this count as this: they do not show how far to go
 LENGTHS = (1.0, 0.25, 0.0625)  # shares of a Newton step that are tried
