@@ -6,8 +6,6 @@ Each kind of X ranks its slices by a function of this file; an array in memory b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from legendre.core.cells import cells_in_slices
@@ -33,11 +31,6 @@ def ranked_list(values: AnyArray, slices: IntArray) -> tuple[IntArray, IntArray]
     order = np.lexsort((-values, slices))  # is stable: of equal entries the first in C order comes first
     by_slice = slices[order]
     return order, np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
-
-
-def ranked_there(xp: Any, entries: Any, count: int) -> Any:
-    """Return the places of the `count` largest entries of one slice, a vector of the array library `xp`, as one."""
-    return xp.argsort(entries, descending=True, stable=True)[:count]
 
 
 def best_first(values: AnyArray, places: IntArray, count: int) -> tuple[AnyArray, IntArray]:

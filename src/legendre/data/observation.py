@@ -6,10 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
-from legendre.core.array_libraries import Device
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -43,9 +42,6 @@ class Comparable(Protocol):
     def rows(self, rows: slice, /) -> FloatArray:
         """Return Q in X's units on some rows of the grid; 0 outside the support."""
 
-    def rows_on(self, device: Device, rows: slice, /) -> Any:
-        """Return the same as an array of another library, on its device."""
-
     def log_prob(self, cells: IntArray, /) -> FloatArray:
         """Return log q of some cells (k x N)."""
 
@@ -68,7 +64,6 @@ class Observation(ABC):
     missing: BoolArray | None  # True where X is NaN; None if no entry is
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
-    device: Device | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
     origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
 
     @property

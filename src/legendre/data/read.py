@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import HERE, device_of
+from legendre.core.array_libraries import host
 from legendre.core.errors import InvalidSupport
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import HasShape
 from legendre.data.dask.observation import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
-from legendre.data.device import observe_there
 from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import Levels, Names, opened
@@ -73,11 +72,8 @@ def _observed(
         return observe_blocks(X, support, base, rankings=wanted, watch=watch)
     listed = as_sparse_tensor(X)
     if listed is None:
-        device = device_of(X)
-        if device is not HERE:
-            return observe_there(X, device, support, base)
         # what is no array is refused there
-        return observe(X, support, base, rankings=rankings, grows=grows, prior=prior)
+        return observe(host(X), support, base, rankings=rankings, grows=grows, prior=prior)
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

@@ -198,8 +198,6 @@ class Decomposition(Refits):
         ``rank < n_params``, some parameters are not determined by the observed cells and count as 0 (or as scaling left
         them): check `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        if self.origin.device.remote and self.origin.form == "array" and self.labels.order is None:
-            return tensors.tensor_on_device(self, extend=extend)
         return self.origin.give(tensors.tensor(self, extend=extend))
 
     def inference(self) -> Inference:

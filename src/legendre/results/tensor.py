@@ -1,22 +1,20 @@
-"""Q as a tensor, in memory or on X's device, in the forms in which X is compared with it."""
+"""Q as a tensor, in the forms in which X is compared with it."""
 
 from __future__ import annotations
 
 import math
 import sys
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.array_libraries import Device
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import rows_of, size_name
 from legendre.core.progress import waiting
-from legendre.core.sums import device_sums
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dask.per_block import FittedModel
@@ -35,7 +33,6 @@ class FittedTensor:
 
     fit: Decomposition
     visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
-    brought: dict[Device, Any] = field(default_factory=dict)  # what is copied to cells, on other devices
 
     @cached_property
     def _boxes(self) -> FloatArray:
@@ -45,20 +42,6 @@ class FittedTensor:
     def rows(self, rows: slice) -> FloatArray:
         """Return Q on some rows of the grid."""
         return grid_rows(self.fit.model, self._boxes, rows, self.visible, self.fit.total)
-
-    def rows_on(self, device: Device, rows: slice) -> Any:
-        """Return the same as an array of another library, on its device; only the merged grid is transferred."""
-        if device not in self.brought:
-            self.brought[device] = device.bring(self._boxes)
-        q = device_sums.spread(device, self.brought[device], self.fit.model.quotient, rows)
-        if self.fit.model.base is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
-                log_base = np.log(self.fit.model.base[rows])
-            root = device.xp.exp(0.5 * (q + device.bring(log_base)))  # see `in_units`
-            q = root * self.fit.total * root
-        return (
-            q if self.visible is None else device.xp.where(device.bring(self.visible[rows]), q, device.xp.zeros_like(q))
-        )
 
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
@@ -89,13 +72,6 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
         for rows in rows_of(fit.shape):
             out[rows] = q.rows(rows)
     return out
-
-
-def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
-    """Compute the same on the device of X."""
-    q = _in_units(fit, extend)
-    device = fit.origin.device
-    return device.xp.concat([q.rows_on(device, rows) for rows in device_sums.rows_of(fit.shape)], axis=0)
 
 
 def _in_units(fit: Decomposition, extend: bool) -> FittedTensor:
