@@ -18,7 +18,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 
 if TYPE_CHECKING:
-    from legendre.data.dask.per_block import FittedModel
+    from legendre.data.dask import FittedModel
     from legendre.data.dense import Dense
 
 # from the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each
@@ -146,7 +146,7 @@ class Observation(ABC):
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the `count` largest entries on Omega of each slice; which of equal ones, `largest_entries` decides."""
+        """List the `count` largest entries on Omega of each slice; of equal ones those first in C order (B3's rule)."""
 
     @abstractmethod
     def negentropy(self) -> float:
@@ -154,12 +154,7 @@ class Observation(ABC):
 
     @abstractmethod
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``((X - Q) / unit)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
-
-    @property
-    def unit(self) -> float:
-        """What errors are measured in, so that no square overflows: no entry is larger, nor is one of Q."""
-        return self.total
+        """Sum ``(X - Q)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:

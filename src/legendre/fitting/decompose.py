@@ -110,8 +110,8 @@ def decompose(
     watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
     with watched as (step, say):
         settings = replace(settings, callback=step)
-        rankings, grows = _rankings(asked), asked is None or asked.growing is not None
-        data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)
+        rankings = _rankings(asked)
+        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
             data = arranged(data, unordered, say)

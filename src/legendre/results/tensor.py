@@ -17,7 +17,7 @@ from legendre.core.memory import rows_of, size_name
 from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.dask.per_block import FittedModel
+from legendre.data.dask import FittedModel
 from legendre.data.observation import Observation
 from legendre.results.on_grid import box_values, check_formed, grid_rows, merged_log_density
 
@@ -83,8 +83,8 @@ def rmse(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
     square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
     if n < sys.float_info.max:
-        return math.sqrt(square / n) * data.unit
-    return math.exp(0.5 * (math.log(square) - math.log(n))) * data.unit if square > 0 else 0.0
+        return math.sqrt(square / n)
+    return math.exp(0.5 * (math.log(square) - math.log(n))) if square > 0 else 0.0
 
 
 def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:

@@ -16,7 +16,7 @@ from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dask.observation import is_dask
+from legendre.data.dask import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
