@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 from test_notebook import parsed
 
 import legendre as ld
+from cases import rbm
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray
 from legendre.results.decomposition import Decomposition
@@ -170,7 +171,7 @@ def test_other_data_are_refused(fit: Decomposition, tmp_path: Path) -> None:
     with pytest.raises(ld.LegendreError, match=r"holds X itself\. Leave the data out"):
         ld.balance(COUNTS).report(tmp_path / "r.html", COUNTS)
     with pytest.raises(ld.LegendreError, match=r"data has shape \(3,\), but"):
-        ld.hidden(np.full((2, 2), 3.0) + np.eye(2), ld.rbm(2, 1)).report(tmp_path / "r.html", [1, 2, 3])
+        ld.hidden(np.full((2, 2), 3.0) + np.eye(2), rbm(2, 1)).report(tmp_path / "r.html", [1, 2, 3])
     assert not (tmp_path / "r.html").exists()
 
 
@@ -198,7 +199,7 @@ KINDS: dict[str, Callable[[AnyArray], Any]] = {
     "Completion": lambda X: ld.complete(np.where(X == 5, np.nan, X), ld.interactions(2)),
     "Balanced tensor": ld.balance,
     "Smoothing": lambda X: ld.smooth(np.where(X == 5, np.nan, X)),
-    "Legendre decomposition with hidden modes": lambda X: ld.hidden(X, ld.rbm(3, 1)),
+    "Legendre decomposition with hidden modes": lambda X: ld.hidden(X, rbm(3, 1)),
 }
 
 
@@ -327,7 +328,7 @@ def test_an_exact_fit_has_no_residuals(tmp_path: Path) -> None:
 
 
 def test_a_model_without_parameters_has_a_page(tmp_path: Path) -> None:
-    data = data_of(written(ld.decompose(COUNTS, ld.empty()), tmp_path))
+    data = data_of(written(ld.decompose(COUNTS, "empty"), tmp_path))
     assert data["parameters"]["rows"] == []
     assert "effects" not in data
 
