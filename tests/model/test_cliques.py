@@ -461,9 +461,7 @@ def test_a_chain_of_order_100_is_its_closed_form(markov: IntArray) -> None:
     machine = ld.BoltzmannMachine(chain(100)).fit(markov)
     fit = machine.decomposition_
     assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.Status.CONVERGED, "closed", True)
-    newton = ld.decompose(
-        observe_rows(markov, np.ones(2000), (2,) * 100), ld.interactions(chain(100)), solver="natural"
-    )
+    newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), fit.basis, solver="natural")
     assert_allclose(newton.theta, fit.theta, atol=1e-11)
     p = pair_margins(markov)
     log_pairs = np.log(p)[np.arange(99), markov[:, :-1], markov[:, 1:]].sum(axis=1)
