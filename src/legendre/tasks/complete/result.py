@@ -11,17 +11,18 @@ from legendre.core.labels import Labels
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
-from legendre.results.page.subject import Subject, own_pair, subject_of_fit
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import FitPlots
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor as model_tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
+
 
 FILLED = 1e-9  # by which a value of the model may differ when it is computed again
 NAMED = 8  # the number of slices that the summary names one by one
@@ -108,15 +109,15 @@ class Completion(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
+        from legendre.results.plots.plots import FitPlots
 
-        def arrays() -> tuple[Any, BoolArray, Any]:
-            return (
-                self.values,
-                self.observed,
-                np.where(self.observed, model_tensor(self.fit, extend=False), self.values),
-            )
+        return FitPlots(self.fit, self._pair(), fit=self.fit)
 
-        return FitPlots(self.fit, TensorPair(self.fit.labels, arrays=arrays), fit=self.fit)
+    def _pair(self) -> ArrayPair:
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            return np.where(self.observed, self.values, np.nan), model_tensor(self.fit, extend=True)
+
+        return ArrayPair(self.fit.labels, arrays=arrays)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
@@ -129,18 +130,19 @@ class Completion(Result):
             more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
         return Certificate(known.good, known.verdict, (*known.words, more))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: the fit beside the observed cells, and what it fills in."""
-        known = np.where(self.observed, self.values, np.nan)
-        told = subject_of_fit(self.fit, None)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
+        from legendre.results.report import content_of_fit, refuse_data
+
+        refuse_data(data)
+        known = content_of_fit(self.fit)
         return replace(
-            told,
+            known,
+            result=self,
             title="Completion",
-            line=f"{told.line}, {int((~self.observed).sum()):,} cells missing",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            pair=own_pair(known, model_tensor(self.fit, extend=True), data),
-            call=told.call.partition("\n\n# or")[0].replace("fit = ld.decompose(", "fit = ld.complete("),
+            line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
+            pair=self._pair(),
+            call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
         )
 
     def small_effects(self) -> list[Effect]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,16 +15,16 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
-from legendre.results.base import Result
-from legendre.results.certificate import Certificate
-from legendre.results.effects import Effect
-from legendre.results.page.subject import Subject, own_pair, shape_line
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import Plots
-from legendre.results.small_effects import effects_of_tensor
-from legendre.results.summary import modes_row
+from legendre.results.base import Certificate, Result, modes_row
+from legendre.results.effects import Effect, effects_of_tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import Plots
+    from legendre.results.report import ReportContent
+
 
 NAMED = 8  # terms that the summary names: those of the largest variance
 
@@ -111,8 +111,15 @@ class Smoothed(Result):
     @property
     def plot(self) -> Plots:
         """Pictures of the smooth model beside X, with the cells that were missing marked: ``.slices()``, ..."""
-        pair = TensorPair(self.labels, made="smoothed", arrays=lambda: (self.values, self.observed, self.means))
-        return Plots(self, pair, "largest entry of the gradient")
+        from legendre.results.plots.plots import Plots
+
+        return Plots(self, self._pair(), "largest entry of the gradient")
+
+    def _pair(self) -> ArrayPair:
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            return np.where(self.observed, self.values, np.nan), self.means
+
+        return ArrayPair(self.labels, made="smoothed", arrays=arrays)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the model."""
@@ -122,24 +129,18 @@ class Smoothed(Result):
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells; parameters, one for each cell, are not listed."""
-        labels = self.labels
-        return Subject(
-            title="Smoothing",
-            line=f"{shape_line(labels)}, {int((~self.observed).sum()):,} cells filled in",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=labels,
-            history=self.history,
-            tol=self.tol,
-            effects=self.small_effects(),
-            effect_labels=labels,
-            basis=None,
-            theta=self.theta,
-            eta=self.eta,
-            pair=own_pair(np.where(self.observed, self.values, np.nan), self.means, data),
-            call="import legendre as ld\n\nsmoothed = ld.smooth(X)\nsmoothed.report('report.html')",
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows; parameters, one for each cell, are not listed."""
+        from legendre.results.report import ReportContent, refuse_data, shape_line
+
+        refuse_data(data)
+        return ReportContent(
+            self,
+            "Smoothing",
+            f"{shape_line(self.labels)}, {int((~self.observed).sum()):,} cells filled in",
+            "import legendre as ld\n\nsmoothed = ld.smooth(X)\nsmoothed.report('report.html')",
+            self.labels,
+            pair=self._pair(),
         )
 
     def small_effects(self) -> list[Effect]:
