@@ -148,11 +148,11 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 
 PUBLIC = """
-    B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
+    B1 B2 B3 Basis adaptive boxes features full interactions
     decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
-    table ContingencyTable loglinear LogLinear PartialLogLinear anova
-    SparseTensor from_batches from_coords from_rows read_tns
+    loglinear LogLinear PartialLogLinear anova
+    SparseTensor from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.basis import Basis as Basis
-    from legendre.basis.basis import cells as cells
-    from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
     from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
-    from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.interactions import rbm as rbm
     from legendre.basis.paper import B1 as B1
     from legendre.basis.paper import B2 as B2
     from legendre.basis.paper import B3 as B3
@@ -27,11 +23,8 @@ if TYPE_CHECKING:
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
     from legendre.data import datasets as datasets
-    from legendre.data.contingency_table import ContingencyTable as ContingencyTable
-    from legendre.data.readers.contingency import table as table
     from legendre.data.readers.coordinates import from_coords as from_coords
-    from legendre.data.readers.tables import from_batches as from_batches
-    from legendre.data.readers.tables import from_rows as from_rows
+    from legendre.data.readers.rows import from_rows as from_rows
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
     from legendre.fitting.decompose import decompose as decompose
@@ -40,6 +33,7 @@ if TYPE_CHECKING:
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
+    from legendre.results.files import load as load
     from legendre.results.growth_path import Round as Round
     from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
     from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
     from legendre.tasks import geometry as geometry
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.compare.run import compare as compare
+    from legendre.tasks.compare import compare as compare
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.complete.result import Completion as Completion
@@ -57,7 +51,6 @@ if TYPE_CHECKING:
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
-    from legendre.tasks.load import load as load
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
     from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
@@ -69,29 +62,28 @@ __version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
-    "basis.basis": "Basis cells empty full",
+    "basis.basis": "Basis full",
     "basis.boxes": "boxes",
     "basis.features": "features",
-    "basis.interactions": "boltzmann interactions rbm",
+    "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
-    "data.contingency_table": "ContingencyTable",
-    "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",
-    "data.readers.tables": "from_batches from_rows",
+    "data.readers.rows": "from_rows",
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",
     "fitting.plan": "Plan plan",
     "results.decomposition": "Decomposition",
     "results.effects": "Effects",
+    "results.files": "load",
     "results.inference.likelihood_ratio": "LikelihoodRatio likelihood_ratio",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
     "results.growth_path": "Round",
     "solvers.status": "Status",
     "tasks.balance.balance": "balance Balanced",
-    "tasks.compare.run": "compare",
+    "tasks.compare": "compare",
     "tasks.complete.complete": "complete",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.result": "Completion",
@@ -99,7 +91,6 @@ _PLACES = {
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
-    "tasks.load": "load",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
     "tasks.loglinear.partial": "PartialLogLinear",

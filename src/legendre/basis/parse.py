@@ -12,26 +12,14 @@ from legendre.basis import ties
 from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis, cells, empty, full, is_basis
 from legendre.basis.boxes import boxes
-from legendre.basis.interactions import boltzmann, interactions, rbm
+from legendre.basis.interactions import interactions
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
-from legendre.core.python_text import expression
 
-_EVERY: tuple[Callable[..., Basis], ...] = (
-    B1,
-    B2,
-    B3,
-    adaptive,
-    boltzmann,
-    boxes,
-    cells,
-    empty,
-    full,
-    interactions,
-    rbm,
-)
-_TIES: tuple[Callable[..., Basis], ...] = tuple(getattr(ties, name) for name in ties.__all__)
-BUILDERS = {builder.__name__: builder for builder in (*_EVERY, *_TIES)}
+_PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, interactions]
+BUILDERS: dict[str, Callable[..., Basis]] = {
+    builder.__name__: builder for builder in [*_PLAIN, *(getattr(ties, name) for name in ties.__all__)]
+}
 
 
 @singledispatch
@@ -53,7 +41,7 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
 @lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
 def _parse(basis: str) -> Basis:
     try:
-        tree = expression(basis.strip())
+        tree = ast.parse(basis.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidBasis(f"cannot read the basis {basis!r}. Write it like 'B1 + B2(10) + B3(10)'.") from None
     return _build(tree, basis)

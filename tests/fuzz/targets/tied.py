@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
+from legendre.basis.basis import cells
 
 from .. import draw
 from ..draw import chance, pick
@@ -71,7 +72,7 @@ def _part(spec: dict[str, Any]) -> Any:
     if kind == "interactions":
         return ld.interactions([tuple(group) for group in spec["sets"]])
     if kind == "cells":
-        return ld.cells(spec["cells"])
+        return cells(spec["cells"])
     if kind == "features":
         return ld.features({f"f{i}": t for i, t in enumerate(spec["tables"])}, modes=list(modes) if modes else None)
     if kind == "topological":
@@ -298,7 +299,7 @@ def try_formulas(args: Args, folder: Path) -> Trial:
         cells = np.repeat(np.argwhere(np.ones(X.shape)), X.ravel(), axis=0)
         frame = {name: [f"l{i}" for i in cells[:, k]] for k, name in enumerate(names)}
         levels = {name: [f"l{i}" for i in range(X.shape[k])] for k, name in enumerate(names)}
-        table = ld.table(frame, names, counts="rows", levels=levels)
+        table = ld.from_rows(frame, names, levels=levels)
         return ld.loglinear(table, args["formula"], offset=offset, support=args["support"])
 
     def check(model: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +22,10 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import shown
 from legendre.results.decomposition import Decomposition
-from legendre.results.on_grid import box_values, grid_rows, merged_log_density
+from legendre.results.distribution import box_values, grid_rows
 from legendre.solvers.protocol import Solver
 from legendre.solvers.structure.identifiability import identify
 from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
@@ -121,14 +119,14 @@ def complete(
         raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
     settings = Settings.read(solver, tol, max_iter)
     recipes = read_bases(basis, folds)
-    with shown(None) if progress else nullcontext((None, None)) as (step, say):
+    with show_progress(bool(progress), None) as (step, say):
         data, seen = read_gaps(X, support, base, "complete", names, levels)
         recipe, table = recipes[0], None
         if folds is not None:
             folding = Folding.read(folds, hold_out, rng, data.labels)
             recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
-    warned(fit, stacklevel=3)
+    warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
     tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
     if determined is None and not seen.all():
@@ -171,8 +169,7 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    boxes = box_values(fit.model, merged_log_density(fit), fit.total)
-    value = np.array(grid_rows(fit.model, boxes, slice(None), None, fit.total))
+    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
     if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core.labels import Labels
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
-from legendre.results.file_check import same
-from legendre.results.file_format import Archive, Arrays, packed_mask
-from legendre.results.page.subject import Subject, own_pair, subject_of_fit
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import FitPlots
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor as model_tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.status import Status
 from legendre.tasks.complete.crossval import CrossValidation
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
+
 
 FILLED = 1e-9  # by which a value of the model may differ when it is computed again
 NAMED = 8  # the number of slices that the summary names one by one
@@ -63,8 +61,6 @@ class Completion(Result):
     >>> round(float(done.tensor()[1, 2]), 6), bool(done.determined[1, 2])
     (12.0, True)
     """
-
-    format: ClassVar[str] = "legendre-completion"
 
     values: FloatArray
     fit: Decomposition
@@ -113,15 +109,15 @@ class Completion(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
+        from legendre.results.plots.plots import FitPlots
 
-        def arrays() -> tuple[Any, BoolArray, Any]:
-            return (
-                self.values,
-                self.observed,
-                np.where(self.observed, model_tensor(self.fit, extend=False), self.values),
-            )
+        return FitPlots(self.fit, self._pair(), fit=self.fit)
 
-        return FitPlots(self.fit, TensorPair(self.fit.labels, arrays=arrays), fit=self.fit)
+    def _pair(self) -> ArrayPair:
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            return np.where(self.observed, self.values, np.nan), model_tensor(self.fit, extend=True)
+
+        return ArrayPair(self.fit.labels, arrays=arrays)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
@@ -134,18 +130,19 @@ class Completion(Result):
             more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
         return Certificate(known.good, known.verdict, (*known.words, more))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: the fit beside the observed cells, and what it fills in."""
-        known = np.where(self.observed, self.values, np.nan)
-        told = subject_of_fit(self.fit, None)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
+        from legendre.results.report import content_of_fit, refuse_data
+
+        refuse_data(data)
+        known = content_of_fit(self.fit)
         return replace(
-            told,
+            known,
+            result=self,
             title="Completion",
-            line=f"{told.line}, {int((~self.observed).sum()):,} cells missing",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            pair=own_pair(known, model_tensor(self.fit, extend=True), data),
-            call=told.call.partition("\n\n# or")[0].replace("fit = ld.decompose(", "fit = ld.complete("),
+            line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
+            pair=self._pair(),
+            call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
         )
 
     def small_effects(self) -> list[Effect]:
@@ -166,54 +163,10 @@ class Completion(Result):
         scores = [] if self.cv is None else self.cv.tables()
         return [NamedValues("Completion", rows), *scores, *self.fit.tables()]
 
-    def to_arrays(self) -> Arrays:
-        """List the filled tensor, the masks, the fit and the cross-validation."""
-        arrays: Arrays = {
-            "values": self.values,
-            **packed_mask("determined", self.determined),
-            **packed_mask("observed", self.observed),
-            **self.fit.as_part("fit"),
-        }
-        return arrays if self.cv is None else arrays | self.cv.as_part("cv")
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the completion together again."""
-        fit: Decomposition = arrays.result("fit", Decomposition.format)
-        found = cls(
-            values=arrays.floats("values", *fit.shape, finite=False),
-            fit=fit,
-            determined=arrays.mask("determined", fit.shape),
-            observed=arrays.needed_mask("observed", fit.shape),
-            cv=arrays.result("cv", CrossValidation.format) if "cv.format" in arrays else None,
-        )
-        check(arrays, found)
-        return found
-
     def __repr__(self) -> str:
         missing = int(np.count_nonzero(~self.observed))
         left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
-
-
-def check(arrays: Archive, found: Completion) -> None:
-    """Refuse values that the fit does not give, or a fit to other values than those observed."""
-    fit, values, seen = found.fit, found.values, found.observed
-    omega, total = fit.model.support.on_grid(), fit.total
-    if not (seen | ~omega).all() or not (values[seen] >= 0).all() or np.isinf(values).any():
-        raise arrays.unfit("observed cells are missing or negative")
-    mass = np.where(omega, np.nan_to_num(values), 0.0)
-    eta_hat, ties = zeta_adjoint(mass / total)[tuple(fit.basis.T)], fit.model.ties
-    eta_hat, size = (eta_hat, 1.0) if ties is None else (ties.collect(eta_hat), ties.size)
-    if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED * size):
-        raise arrays.unfit("the fit is not one to the observed values")
-    model = model_tensor(fit, extend=True)
-    filled = ~seen & np.isfinite(values) & np.isfinite(model) & (values != 0)  # 0 at the boundary, whatever theta says
-    if not np.allclose(values[filled], model[filled], rtol=FILLED, atol=0.0):
-        raise arrays.unfit("the values of missing cells are not those of the fit")
-    known = found.determined
-    if known is not None and ((~known & seen).any() or (np.isnan(values[known]).any() and fit.alive is None)):
-        raise arrays.unfit("cells are marked as determined that are not")
 
 
 def _filled(done: Completion) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import cells
-from legendre.basis.interactions import block, boltzmann
+from legendre.basis.interactions import block
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
@@ -23,7 +23,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.columns import Table
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.sparse import observe_rows
-from legendre.fitting.fit import fit_on, warned
+from legendre.fitting.fit import fit_on, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.structure.faces import diverging
@@ -79,7 +79,7 @@ class BoltzmannMachine(Estimator):
 
     See Also
     --------
-    boltzmann : Biases and couplings of a Boltzmann machine.
+    interactions : All that sets of modes do together.
     LegendreDensity : The distribution of rows of categories.
     Decomposition : The result of `decompose`.
 
@@ -154,15 +154,14 @@ class BoltzmannMachine(Estimator):
     def _learn(self, X: Observation, variables: Variables, samples: Table | None = None) -> Self:
         singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
         blocks = [*singles, *groups]  # biases first, then the groups in the order given
-        binary = set(variables.shape) == {2}
-        basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
-        fit = warned(fit_on(X, basis, Settings.read(tol=self.tol)))
-        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
+        basis = cells(np.concatenate([block(variables.shape, g) for g in blocks]))
+        fit = warn_if_not_converged(fit_on(X, basis, Settings.read(tol=self.tol)))
+        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         self.categories_ = variables.categories
         self._keep_names(None if samples is None else samples.text_names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
-        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
         self.biases_ = dict(zip(variables.names, found, strict=False))
         names = [tuple(variables.names[k] for k in group) for group in groups]

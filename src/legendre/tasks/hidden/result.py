@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
 from legendre.core.text_table import NamedValues, Table, shape_name
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike
-from legendre.engines.rounding import rounding
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.file_check import evaluated, same
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.page.pairs import ArrayPair
-from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import FitPlots
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import Run, visible_sums
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
+
 
 ROUNDING = 1e-9  # by which KL of the last fit may be above that of the run: the fit is one more step, which lowers it
 SAME = 1e-4  # runs whose KL is above the best by this share of it, or by tol, count as having reached it in the summary
@@ -66,12 +63,10 @@ class HiddenDecomposition(Result):
     --------
     >>> import numpy as np, legendre as ld
     >>> X = np.einsum("ka,kb,kc->abc", [[9, 1], [2, 8]], [[8, 2], [1, 9]], [[7, 3], [3, 7]])
-    >>> mixture = ld.hidden(X, ld.rbm(3, 1))
+    >>> mixture = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
     >>> mixture.n_visible, mixture.kl < 1e-6
     (3, True)
     """
-
-    format: ClassVar[str] = "legendre-hidden"
 
     fit: Decomposition
     n_visible: int
@@ -138,17 +133,26 @@ class HiddenDecomposition(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+        from legendre.results.plots.plots import FitPlots
 
-        def arrays() -> tuple[Any, BoolArray, Any]:
-            if (data := self.fit.data) is None or (dense := data.here()) is None:
-                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
+        return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
+
+    def _pair(self, data: TensorLike | None) -> ArrayPair:
+        """Return X, or the data that are given for it, beside the visible sums of Q."""
+        from legendre.results.report import read_shaped
+
+        def arrays() -> tuple[FloatArray, FloatArray]:
             omega = self.fit.model.support.on_grid()
+            if data is not None:
+                x = in_memory(read_shaped(data, self.shape), "report").values
+            elif self.fit.data is not None:
+                x = visible_sums(np.where(omega, in_memory(self.fit.data, "plot").values, 0.0), self.n_visible)
+            else:
+                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
             seen = omega.reshape(*self.shape, -1)[..., 0]
-            x = visible_sums(np.where(omega, dense.values, 0.0), self.n_visible)
-            return x, seen, visible_sums(tensor(self.fit, extend=False), self.n_visible)
+            return np.where(seen, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
 
-        visible = self.fit.labels.part(range(self.n_visible))
-        return FitPlots(self, TensorPair(visible, arrays=arrays), "largest entry of the gradient", fit=self.fit)
+        return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
 
     def certificate(self) -> Certificate:
         """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
@@ -161,23 +165,17 @@ class HiddenDecomposition(Result):
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
         return Certificate(True, "This is a stationary point.", (off, why))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: effects and parameters of visible and hidden modes, X beside the visible sums."""
-        n = self.n_visible
-        if data is None:
-            x = None if self.fit.data is None else visible_sums(in_memory(self.fit.data, "report").values, n)
-        else:
-            x = in_memory(read_shaped(data, self.shape), "report").values.astype(np.float64)
-        told = subject_of_fit(self.fit, None)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
+        from legendre.results.report import content_of_fit, read_shaped
+
+        if data is not None:
+            read_shaped(data, self.shape)
         return replace(
-            told,
+            content_of_fit(self.fit),
+            result=self,
             title="Legendre decomposition with hidden modes",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=told.labels.part(range(n)),
-            history=self.history,
-            tol=self.tol,
-            pair=None if x is None else ArrayPair(x, visible_sums(tensor(self.fit, extend=False), n)),
+            pair=None if data is None and self.fit.data is None else self._pair(data),
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 
@@ -203,27 +201,6 @@ class HiddenDecomposition(Result):
         ]
         return [NamedValues("Legendre decomposition with hidden modes", rows)]
 
-    def to_arrays(self) -> Arrays:
-        """List the fit and the runs, and what cannot be computed again without X."""
-        arrays: Arrays = {**self.fit.as_part("fit"), **pack_plain(self), "n_runs": len(self.runs)}
-        for i, run in enumerate(self.runs):
-            arrays |= nested(f"run{i}", {"theta": run.theta, **pack_plain(run)})
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the result together again."""
-        fit: Decomposition = arrays.result("fit", Decomposition.format)
-        plain, n_runs = read_plain(cls, arrays), arrays.count("n_runs")
-        if not (0 < plain["n_visible"] < len(fit.shape) and 0 <= plain["best"] < n_runs):
-            said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
-            raise arrays.unfit(said)
-        parts = [arrays.part(f"run{i}") for i in range(n_runs)]
-        runs = tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts)
-        found = cls(fit=fit, runs=runs, **plain | {"total": arrays.total()})
-        check(arrays, found)
-        return found
-
     def __repr__(self) -> str:
         hidden = shape_name(self.fit.shape[self.n_visible :])
         how = "converged" if self.converged else "not converged"
@@ -231,18 +208,3 @@ class HiddenDecomposition(Result):
             f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
             f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
         )
-
-
-def check(arrays: Archive, found: HiddenDecomposition) -> None:
-    """Refuse a run whose gradient is not what it says: at its theta, the expectations less those of X shared out."""
-    fit, run = found.fit, found.runs[found.best]
-    again = evaluated(fit.model, run.theta, fit.alive)
-    residual = run.residual if again is None else float(np.abs(again.eta - fit.eta_hat).max(initial=0.0))
-    slack = 0.0 if again is None else rounding(fit.model, again)
-    limit = slack if fit.alive is None else slack + found.tol  # cells that vanish are not quite 0 at the run's theta
-    if not abs(residual - run.residual) <= limit:
-        raise arrays.unfit(f"the gradient of run {found.best} is {residual:.2g}, where {run.residual:.2g} is stored")
-    if found.converged and not (residual <= found.tol + limit and found.status is fit.status):
-        raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")
-    if not same(found.total, fit.total) or not found.kl <= run.history[-1].objective + ROUNDING:
-        raise arrays.unfit("the sum of X or KL(P, Q) is not that of the fit")
