@@ -12,7 +12,7 @@ import legendre as ld
 from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.text_table import Columns, NamedValues, Table
-from legendre.results.small_effects import effects_of_tensor
+from legendre.results.effects import effects_of_tensor
 
 VOID = {"meta", "link", "br", "input", "img"}
 

@@ -202,8 +202,9 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
     assert model.quotient.merged_shape == (2, 2, 1)
     small = ld.decompose(np.arange(1.0, 9.0).reshape(2, 2, 2), [[1, 0, 0], [0, 1, 0], [1, 1, 0]])
     theta = np.array([-1.0, 0.5, 0.25])
-    fit = replace(small, model=model, point=engine_for(model).at(theta), data=None)
-    monkeypatch.setattr("legendre.results.on_grid.grid_rows", None)
+    psi = engine_for(model).at(theta).psi
+    fit = replace(small, model=model, theta=theta, psi=psi, data=None)
+    monkeypatch.setattr("legendre.results.distribution.grid_rows", None)
     assert fit.marginal([1]).sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(
         fit.marginal([1, 2])[6:8, 0] * np.exp(fit.psi),

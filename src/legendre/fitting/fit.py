@@ -26,7 +26,6 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
@@ -110,7 +109,9 @@ def fit_on(
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
     return Decomposition(
         model=problem.model,
-        point=Point(frozen(point.theta), frozen(point.eta), point.psi),
+        theta=frozen(point.theta),
+        eta=frozen(point.eta),
+        psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
         alive=face.alive,
@@ -126,7 +127,8 @@ def fit_on(
         recipe=repr(recipe),
         data=data,
         origin=data.origin,
-        _refit=partial(refit, data, problem.model.terms, alone, problem.boxes),
+        _settings=alone,
+        _boxes=problem.boxes,
     )
 
 

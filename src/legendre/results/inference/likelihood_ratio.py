@@ -18,10 +18,9 @@ from legendre.data.support import Support
 from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
 from legendre.model.model import Model
-from legendre.results.base import Storable
+from legendre.results.base import Storable, count_name
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
-from legendre.results.summary import count_name
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
 from legendre.core.text_table import shortened
 from legendre.core.types import FloatArray
-from legendre.results.effect_tables import Measure
+from legendre.results.effects import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

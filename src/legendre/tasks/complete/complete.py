@@ -25,7 +25,7 @@ from legendre.data.support import Support
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.on_grid import box_values, grid_rows, merged_log_density
+from legendre.results.distribution import box_values, grid_rows
 from legendre.solvers.protocol import Solver
 from legendre.solvers.structure.identifiability import identify
 from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
@@ -169,8 +169,7 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    boxes = box_values(fit.model, merged_log_density(fit), fit.total)
-    value = np.array(grid_rows(fit.model, boxes, slice(None), None, fit.total))
+    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
     if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)

@@ -157,12 +157,12 @@ class BoltzmannMachine(Estimator):
         binary = set(variables.shape) == {2}
         basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
         fit = warn_if_not_converged(fit_on(X, basis, Settings.read(tol=self.tol)))
-        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.point.psi, fit.point.psi
+        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
         self.categories_ = variables.categories
         self._keep_names(None if samples is None else samples.text_names)
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
-        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
         self.biases_ = dict(zip(variables.names, found, strict=False))
         names = [tuple(variables.names[k] for k in group) for group in groups]

@@ -17,7 +17,7 @@ from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_as
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:

@@ -28,7 +28,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition

@@ -12,12 +12,10 @@ from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status

@@ -15,11 +15,8 @@ from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
-from legendre.results.base import Result
-from legendre.results.certificate import Certificate
-from legendre.results.effects import Effect
-from legendre.results.small_effects import effects_of_tensor
-from legendre.results.summary import modes_row
+from legendre.results.base import Certificate, Result, modes_row
+from legendre.results.effects import Effect, effects_of_tensor
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status

@@ -24,7 +24,6 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.plan import Settings
-from legendre.results.on_grid import in_units
 from legendre.solvers.status import Status
 from legendre.tasks.complete.complete import read_gaps
 from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, cells_left, poisson_deviance
@@ -116,7 +115,7 @@ def smooth(
         place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
         h, residual, gap = place.h, place.residual, place.gap
         with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
-            model = in_units(h - place.psi + np.log(measure), data.total)
+            model = np.exp(h - place.psi + np.log(measure)) * data.total
         done = Smoothed(
             values=frozen(np.where(seen, entries, model)),
             means=frozen(model),
