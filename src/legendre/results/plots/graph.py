@@ -11,7 +11,7 @@ import numpy as np
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
-from legendre.core.text_table import shortened
+from legendre.core.text import shortened
 from legendre.core.types import FloatArray
 from legendre.results.effects import Measure
 

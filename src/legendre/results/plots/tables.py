@@ -30,7 +30,7 @@ from legendre.core.figures import (
     plain_number,
 )
 from legendre.core.labels import Labels
-from legendre.core.text_table import listed_words, shortened
+from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
 from legendre.results.views import Modes, Pair, PairCells, PairTable, largest_places
 
