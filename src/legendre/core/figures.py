@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels
-from legendre.core.level_values import level_text
+from legendre.core.labels import Labels, level_text
 from legendre.core.types import AnyArray, FloatArray
 
 if TYPE_CHECKING:

@@ -63,7 +63,7 @@ class HiddenDecomposition(Result):
     --------
     >>> import numpy as np, legendre as ld
     >>> X = np.einsum("ka,kb,kc->abc", [[9, 1], [2, 8]], [[8, 2], [1, 9]], [[7, 3], [3, 7]])
-    >>> mixture = ld.hidden(X, ld.rbm(3, 1))
+    >>> mixture = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
     >>> mixture.n_visible, mixture.kl < 1e-6
     (3, True)
     """
