@@ -10,9 +10,8 @@ import pytest
 
 import legendre as ld
 from cases import rbm
-from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
-from legendre.core.text_table import Columns, NamedValues, Table
+from legendre.core.text import Columns, NamedValues, Table, fragment, sparklines
 from legendre.results.effects import effects_of_tensor
 
 VOID = {"meta", "link", "br", "input", "img"}
