@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import array_api_strict
 import dask.array as da
 import jax
 import jax.numpy as jnp
@@ -29,13 +28,12 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.core.array_libraries import Device, host
+from legendre.core.origin import Device, host
 from legendre.core.types import AnyArray
 from oracles import FloatArray
 
 pytestmark = pytest.mark.usefixtures("one_thread", "double_precision")
 pyttb: Any = import_module("pyttb")
-ELSEWHERE = array_api_strict.Device("device1")
 ROUNDING = re.compile(r"\d(\.\d+)?e-(1[3-9]|[2-9]\d)|on the \w+ engine")
 """What may differ between texts: a number that is rounding error, and where the sums are taken."""
 ABOUT_LABELS = re.compile(r"\n(modes .*|note ++[^\n]*(combinations of levels|cells of X are|arranged).*(\n {6,}\S.*)*)")
@@ -149,9 +147,6 @@ INPUTS: dict[str, Input] = {
     "torch": Input(lambda X, _: torch.asarray(X.copy()), torch.Tensor),
     "torch on a device": Input(on_a_device, torch.Tensor),
     "JAX": Input(lambda X, _: jnp.asarray(X), jax.Array),
-    "array-api-strict": Input(
-        lambda X, _: array_api_strict.asarray(X, device=ELSEWHERE), type(array_api_strict.asarray(0))
-    ),
 }
 
 

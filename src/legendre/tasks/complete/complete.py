@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
-from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.origin import host
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory

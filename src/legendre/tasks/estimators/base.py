@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import is_real, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import Origin
+from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.columns import Table, read_table
 from legendre.data.readers.coordinates import from_coords
