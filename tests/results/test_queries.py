@@ -169,7 +169,7 @@ def test_rare_events_are_conditioned_on_all_the_same() -> None:
 
 
 def test_one_cell() -> None:
-    fit = ld.decompose([[5.0]], ld.empty())
+    fit = ld.decompose([[5.0]], "empty")
     assert fit.marginal([1, 0]).tolist() == [[1.0]]
     assert fit.condition({0: 0, 1: 0}).shape == ()
     assert fit.sample(2, 0).tolist() == [[0, 0], [0, 0]]
@@ -218,7 +218,7 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_samples_from_none_differ() -> None:
-    fit = ld.decompose(np.ones((50, 50)), ld.empty())
+    fit = ld.decompose(np.ones((50, 50)), "empty")
     assert (fit.sample(20) != fit.sample(20)).any()
     assert fit.sample(0).shape == (0, 2)
     generator = np.random.default_rng(1)

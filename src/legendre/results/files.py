@@ -23,7 +23,7 @@ import numpy as np
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 from legendre.core.files import numpy_file, replacing
-from legendre.core.level_values import level_text
+from legendre.core.labels import level_text
 from legendre.core.types import AnyArray
 from legendre.results import PLACES
 
@@ -49,7 +49,7 @@ PARTS = {
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space", "device")}
+LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space",)}
 """Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
 
 TYPES: dict[str, tuple[Any, str]] = {

@@ -17,7 +17,7 @@ from legendre.core.box_features import short_of_boxes
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.text_table import aligned, shortened
+from legendre.core.text import aligned, shortened
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.inference.wald import INFINITE, OPEN, Information, information
 

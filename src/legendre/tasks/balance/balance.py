@@ -20,7 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read

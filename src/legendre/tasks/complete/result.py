@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.labels import Labels
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
 from legendre.results.base import Certificate, Result, of_fit, rank_name

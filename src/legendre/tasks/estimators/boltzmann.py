@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import cells
-from legendre.basis.interactions import block, boltzmann
+from legendre.basis.interactions import block
 from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.dask.observation import is_dask
+from legendre.data.dask import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -79,7 +79,7 @@ class BoltzmannMachine(Estimator):
 
     See Also
     --------
-    boltzmann : Biases and couplings of a Boltzmann machine.
+    interactions : All that sets of modes do together.
     LegendreDensity : The distribution of rows of categories.
     Decomposition : The result of `decompose`.
 
@@ -154,8 +154,7 @@ class BoltzmannMachine(Estimator):
     def _learn(self, X: Observation, variables: Variables, samples: Table | None = None) -> Self:
         singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
         blocks = [*singles, *groups]  # biases first, then the groups in the order given
-        binary = set(variables.shape) == {2}
-        basis = boltzmann(groups) if binary else cells(np.concatenate([block(variables.shape, g) for g in blocks]))
+        basis = cells(np.concatenate([block(variables.shape, g) for g in blocks]))
         fit = warn_if_not_converged(fit_on(X, basis, Settings.read(tol=self.tol)))
         self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
         self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)

@@ -11,8 +11,7 @@ from legendre.core.arguments import expect
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
-from legendre.core.html import fragment
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_as

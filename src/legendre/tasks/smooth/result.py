@@ -12,7 +12,7 @@ from legendre.core.cells import frozen
 from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.zeta import zeta_adjoint
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
 from legendre.results.base import Certificate, Result, modes_row
