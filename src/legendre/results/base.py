@@ -48,12 +48,10 @@ class Storable(ABC):
         """Return the same for a notebook."""
         return fragment(self.tables())
 
-    @abstractmethod
     def to_arrays(self) -> Arrays:
         """List what a file must hold, by name, without the format."""
 
     @classmethod
-    @abstractmethod
     def from_arrays(cls, arrays: Archive) -> Self:
         """Rebuild the result; what is missing or of the wrong kind is refused."""
 

@@ -13,7 +13,7 @@ from legendre.results.file_format import Archive, Unreadable
 
 KINDS = {
     "legendre-balanced": ("legendre.tasks.balance.balance", "Balanced"),
-    "legendre-completion": ("legendre.tasks.complete.result", "Completion"),
+    "legendre-completion": ("legendre.tasks.complete.complete", "Completion"),
     "legendre-cross-validation": ("legendre.tasks.complete.crossval", "CrossValidation"),
     "legendre-decomposition": ("legendre.results.decomposition", "Decomposition"),
     "legendre-hidden": ("legendre.tasks.hidden.result", "HiddenDecomposition"),
@@ -22,7 +22,6 @@ KINDS = {
     "legendre-likelihood-ratio": ("legendre.results.inference.likelihood_ratio", "LikelihoodRatio"),
     "legendre-loglinear": ("legendre.tasks.loglinear.result", "LogLinear"),
     "legendre-partial-loglinear": ("legendre.tasks.loglinear.partial", "PartialLogLinear"),
-    "legendre-smoothed": ("legendre.tasks.smooth.result", "Smoothed"),
 }
 """By the format that a file names: the module and the class of what it holds. Modules are imported when needed."""
 
@@ -44,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Decomposition, Balanced, Completion, Smoothed, HiddenDecomposition, Inference, Ladder, ...
+    Decomposition, Balanced, Completion, HiddenDecomposition, Inference, Ladder, ...
         Whatever was saved.
 
     See Also
