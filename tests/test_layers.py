@@ -150,8 +150,8 @@ PUBLIC = """
     B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
     decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
-    table ContingencyTable loglinear LogLinear PartialLogLinear anova
-    SparseTensor from_batches from_coords from_rows read_tns
+    loglinear LogLinear PartialLogLinear anova
+    SparseTensor from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties

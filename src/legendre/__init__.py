@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
     from legendre.data import datasets as datasets
-    from legendre.data.contingency_table import ContingencyTable as ContingencyTable
-    from legendre.data.readers.contingency import table as table
     from legendre.data.readers.coordinates import from_coords as from_coords
-    from legendre.data.readers.tables import from_batches as from_batches
-    from legendre.data.readers.tables import from_rows as from_rows
+    from legendre.data.readers.rows import from_rows as from_rows
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
     from legendre.fitting.decompose import decompose as decompose
@@ -73,10 +70,8 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
-    "data.contingency_table": "ContingencyTable",
-    "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",
-    "data.readers.tables": "from_batches from_rows",
+    "data.readers.rows": "from_rows",
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",

@@ -268,20 +268,9 @@ def test_columns_of_events_keep_their_order(events: pd.DataFrame, column: str, t
     assert ld.load(tmp_path / "fit.npz").origin.ranked == fit.origin.ranked == x.ranked
     table = ld.decompose(pd.crosstab(events["who"], events[column]), ld.adaptive(3))
     assert list(table.arrangement) == ["who"]
-    parts = ld.from_batches([events[:100], events[100:]], [column, "who"])
+    parts = ld.from_rows([events[:100], events[100:]], [column, "who"])
     assert parts.ranked == x.ranked
     assert_array_equal(parts.toarray(), x.toarray())
-
-
-def test_batches_whose_categories_differ_keep_an_order_that_they_share(events: pd.DataFrame) -> None:
-    whole = events[["sev", "who"]]
-    part = whole[whole["sev"] != "mid"].assign(sev=lambda f: f["sev"].cat.remove_unused_categories())  # low, high
-    x = ld.from_batches([part, whole])
-    assert (x.ranked, _texts(x)) == ((0,), ORDERS["sev"])
-    assert_array_equal(x.toarray(), ld.from_rows(pd.concat([part.astype(whole.dtypes), whole])).toarray())
-    other = part.assign(sev=part["sev"].cat.reorder_categories(["high", "low"], ordered=True))
-    mixed = ld.from_batches([other, whole])
-    assert (mixed.ranked, _texts(mixed)) == ((), sorted(ORDERS["sev"]))
 
 
 def test_enums_of_polars_keep_their_order(events: pd.DataFrame) -> None:

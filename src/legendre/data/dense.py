@@ -286,3 +286,16 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     equal &= np.cumsum(equal, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
     chosen |= equal
     return chosen
+
+
+def with_counts(data: Observation, counts: FloatArray) -> Dense:
+    """Return X with other entries on the cells of Omega, in C order: what a bootstrap fits.
+
+    >>> with_counts(observe([[1, 2], [3, 4]]), np.array([4.0, 3.0, 2.0, 1.0])).values.tolist()
+    [[4.0, 3.0], [2.0, 1.0]]
+    """
+    inside = data.support.on_grid()
+    values = np.zeros(data.shape)
+    values[inside] = counts
+    support = Support(data.shape, None if data.support.full else inside)
+    return Dense(support, data.base, data.missing, float(counts.sum()), bool((counts > 0).all()), values=values)

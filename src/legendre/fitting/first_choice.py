@@ -75,7 +75,7 @@ class FirstLook:
         if growing is None:
             return replace(fit, reason=_why_interactions(fit))
         ended = fit.n_params < NEARLY * (growing.most or 0)
-        counted = self.data.origin.counted or self.data.entries is not None  # tables, rows and entries surely are
+        counted = self.data.entries is not None  # rows and entries surely are
         if growing.size == "bic" and (ended or counted):
             return replace(fit, reason=_why_criterion(fit) if ended else _why_criterion_and_more(fit, growing))
         if fit.path[0].kl < NOTHING:

@@ -21,8 +21,8 @@ from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.data.resampled import with_counts
 from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
