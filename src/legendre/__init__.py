@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
+    from legendre.results.files import load as load
     from legendre.results.growth_path import Round as Round
     from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
     from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
-    from legendre.tasks.load import load as load
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
     from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
@@ -78,6 +78,7 @@ _PLACES = {
     "fitting.plan": "Plan plan",
     "results.decomposition": "Decomposition",
     "results.effects": "Effects",
+    "results.files": "load",
     "results.inference.likelihood_ratio": "LikelihoodRatio likelihood_ratio",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
@@ -91,7 +92,6 @@ _PLACES = {
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
-    "tasks.load": "load",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
     "tasks.loglinear.partial": "PartialLogLinear",

@@ -14,7 +14,7 @@ import pytest
 import legendre as ld
 from legendre.core import limits, progress
 from legendre.core.progress import line
-from legendre.fitting.progress import seen_unasked
+from legendre.fitting.fit import show_progress
 from legendre.results.on_grid import grid_rows
 
 
@@ -64,12 +64,17 @@ def test_an_error_inside_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_shown_where_asked_for_or_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     a_terminal(monkeypatch)
-    assert [seen_unasked(True), seen_unasked(False), seen_unasked(None)] == [True, False, True]
+    said = []
+    for progress in (True, False, None):
+        with show_progress(progress, None) as (_, say):
+            said.append(say is not None)
+    assert said == [True, False, True]
 
 
 def test_progress_that_nobody_asked_for_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not seen_unasked(None)
+    with show_progress(None, None) as (_, say):
+        assert say is None
 
 
 GAPS = np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))

@@ -22,8 +22,7 @@ from legendre.engines.matrix import MatrixEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.solvers.matrix_scaling import reduced_newton, sinkhorn_cycle
-from legendre.solvers.scaling import relaxation
+from legendre.solvers.scaling import reduced_newton, relaxation, sinkhorn_cycle
 from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import margin_of
 from oracles import FloatArray, IntArray, nearest, zeta_matrix

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import Storable
-from legendre.results.file_check import same
-from legendre.results.file_format import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
 from legendre.results.summary import count_name
@@ -50,8 +48,6 @@ class LikelihoodRatio(Storable):
     (8.161, 1)
     """
 
-    format: ClassVar[str] = "legendre-likelihood-ratio"
-
     statistic: float
     df: int
     p_value: float
@@ -62,18 +58,6 @@ class LikelihoodRatio(Storable):
         if self.df > 0:
             rows.append(("p", shown(self.p_value)))
         return [NamedValues("Likelihood ratio of nested models", rows)]
-
-    def to_arrays(self) -> Arrays:
-        """List the three numbers."""
-        return pack_plain(self)
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the test together again."""
-        found = cls(**read_plain(cls, arrays))
-        if not same(found.p_value, chi_square_p(found.statistic, found.df)):
-            raise arrays.unfit(f"p_value {found.p_value:g} is not that of {found.statistic:g} on {found.df} df")
-        return found
 
 
 def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRatio:

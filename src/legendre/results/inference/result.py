@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +13,8 @@ from legendre.core.cells import frozen
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray
 from legendre.results.base import Storable
-from legendre.results.file_check import same
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, packed_mask, read_plain
 from legendre.results.inference.bootstrap import Bootstrap, bootstrapped
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
-from legendre.results.inference.counts_file import read_counts
 from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.estimates import Estimates, check_level
 from legendre.results.inference.evidence import evidence_of
@@ -72,8 +69,6 @@ class Inference(Estimates, Storable):
     >>> round(tests.x2, 4), tests.standard_errors.round(4).tolist()
     (11.5385, [0.2831, 0.2828])
     """
-
-    format: ClassVar[str] = "legendre-inference"
 
     fit: Decomposition = field(repr=False)
     counts: Counts = field(repr=False)
@@ -237,29 +232,6 @@ class Inference(Estimates, Storable):
 
     def __str__(self) -> str:
         return self.summary()
-
-    def to_arrays(self) -> Arrays:
-        """List the fit, the counts and the statistics."""
-        counts = self.counts
-        vectors = {"n": counts.n, "mu": counts.mu, "cells": counts.cells, "logs": counts.logs}
-        return {
-            **self.fit.as_part("fit"),
-            **pack_plain(self),
-            **nested("counts", {name: array for name, array in vectors.items() if array is not None}),
-            "counts.rest": counts.rest,
-            **packed_mask("counts.alive", counts.alive),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the tests together again."""
-        fit: Decomposition = arrays.result("fit", "legendre-decomposition")
-        counts = read_counts(arrays.part("counts"), fit)
-        found, again = cls(fit=fit, counts=counts, **read_plain(cls, arrays)), _compared(fit, counts)
-        for name in ("df", "g2", "x2", "g2_p_value", "x2_p_value", "log_likelihood", "aic", "bic"):
-            if not same(getattr(found, name), getattr(again, name)):
-                raise arrays.unfit(f"{name} is {getattr(found, name)}, but the counts give {getattr(again, name)}")
-        return found
 
 
 def infer(fit: Decomposition) -> Inference:

@@ -62,11 +62,11 @@ def structural_face(problem: Problem) -> Face:
     """
     model = problem.model
     attained = Face(None, np.zeros(model.n_params))
-    if problem.surely_attained:
+    if problem.known_to_exist:
         return attained
     if (found := _empty_tables(problem)) is not None:
         return found
-    if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
+    if not problem.known or model.n_merged > limits.LARGEST_GRID:
         return replace(attained, certain=False)
     positive = problem.mass > 0
     if positive[model.alive].all():
@@ -223,7 +223,7 @@ def n_vanishing(model: Model, alive: BoolArray | None) -> int:
 def search_face(problem: Problem, face: Face) -> Face:
     """Decide what `structural_face` left open: a `Face` within the one it found, still uncertain if too large."""
     model = problem.model
-    if not problem.merged.known or model.n_merged > limits.LARGEST_GRID:
+    if not problem.known or model.n_merged > limits.LARGEST_GRID:
         return face
     reduced, positive = model.on_face(face.alive), problem.mass > 0
     if _margins_determine_all(reduced, positive):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +26,8 @@ from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import shown
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
@@ -321,7 +319,7 @@ def complete(
         raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
     settings = Settings.read(solver, tol, max_iter)
     recipes = [] if basis is None else read_bases(basis, folds)
-    with shown(None) if progress else nullcontext((None, None)) as (step, say):
+    with show_progress(progress, None) as (step, say):
         data, seen = read_gaps(X, support, base, names, levels)
         values = np.asarray(data.values, dtype=np.float64)
         if basis is None:
@@ -334,7 +332,7 @@ def complete(
             folding = Folding.read(folds, hold_out, rng, data.labels)
             recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
-    warned(fit, stacklevel=3)
+    warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
     if determined is None and not seen.all():
         warnings.warn(

@@ -21,7 +21,7 @@ from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
-from legendre.fitting.plan import Plan, Settings, plan_on, searched
+from legendre.fitting.plan import Plan, Settings, plan_on, with_face_search
 from legendre.model.problem import Problem
 from legendre.solvers.loop import Step, run
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
@@ -54,7 +54,7 @@ class Completed(Target):
 
     def at(self, theta: FloatArray) -> Evaluation:
         """Evaluate the model at theta; at the point itself that has been done."""
-        return self.point if theta is self.point.theta else self.evaluated(self.engine.at(theta))
+        return self.point if theta is self.point.theta else self.evaluate(self.engine.at(theta))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class HiddenModel(Solver):
     @classmethod
     def of(cls, joint: Dense, cells: IntArray, n_visible: int) -> HiddenModel:
         """Plan the fit; `joint` is X spread evenly over the hidden levels."""
-        plan = searched(plan_on(joint, Cells(cells), Settings(tol=0.0)))
+        plan = with_face_search(plan_on(joint, Cells(cells), Settings(tol=0.0)))
         mass = visible_sums(plan.problem.mass, n_visible, keepdims=True)
         return cls(plan, n_visible, mass, _divergence_within(joint, plan.problem, n_visible))
 
@@ -96,12 +96,12 @@ class HiddenModel(Solver):
         ratio = np.divide(self.mass, visible, out=np.zeros_like(visible), where=inside)
         target = Target(engine, problem.completed(q * ratio), 0.0)
         kl = float(self.mass[inside] @ np.log(ratio[inside])) - unit + self.within
-        return Completed(engine, target.problem, 0.0, target.evaluated(point), kl)
+        return Completed(engine, target.problem, 0.0, target.evaluate(point), kl)
 
     def run(self, theta: FloatArray, tol: float, max_iter: int) -> Run:
         """Alternate until ``max|eta - eta_hat| <= tol``, no step lowers KL any more, or the budget is spent."""
         columns = self.plan.columns
-        outcome = run(self, replace(self.plan.target, tol=tol, whole=None), theta[columns], max_iter)
+        outcome = run(self, replace(self.plan.target, tol=tol, full=None, columns=None), theta[columns], max_iter)
         everywhere = np.zeros(len(theta))
         everywhere[columns] = outcome.point.theta
         return Run(everywhere, outcome.history[-1].residual, outcome.history)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,10 @@ from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike
-from legendre.engines.rounding import rounding
 from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
-from legendre.results.file_check import evaluated, same
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.page.pairs import ArrayPair
 from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
 from legendre.results.plots.pair import TensorPair
@@ -70,8 +67,6 @@ class HiddenDecomposition(Result):
     >>> mixture.n_visible, mixture.kl < 1e-6
     (3, True)
     """
-
-    format: ClassVar[str] = "legendre-hidden"
 
     fit: Decomposition
     n_visible: int
@@ -203,27 +198,6 @@ class HiddenDecomposition(Result):
         ]
         return [NamedValues("Legendre decomposition with hidden modes", rows)]
 
-    def to_arrays(self) -> Arrays:
-        """List the fit and the runs, and what cannot be computed again without X."""
-        arrays: Arrays = {**self.fit.as_part("fit"), **pack_plain(self), "n_runs": len(self.runs)}
-        for i, run in enumerate(self.runs):
-            arrays |= nested(f"run{i}", {"theta": run.theta, **pack_plain(run)})
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the result together again."""
-        fit: Decomposition = arrays.result("fit", Decomposition.format)
-        plain, n_runs = read_plain(cls, arrays), arrays.count("n_runs")
-        if not (0 < plain["n_visible"] < len(fit.shape) and 0 <= plain["best"] < n_runs):
-            said = f"{plain['n_visible']} visible modes of {len(fit.shape)}, run {plain['best']} of {n_runs}"
-            raise arrays.unfit(said)
-        parts = [arrays.part(f"run{i}") for i in range(n_runs)]
-        runs = tuple(Run(theta=part.floats("theta", fit.n_params), **read_plain(Run, part)) for part in parts)
-        found = cls(fit=fit, runs=runs, **plain | {"total": arrays.total()})
-        check(arrays, found)
-        return found
-
     def __repr__(self) -> str:
         hidden = shape_name(self.fit.shape[self.n_visible :])
         how = "converged" if self.converged else "not converged"
@@ -231,18 +205,3 @@ class HiddenDecomposition(Result):
             f"<HiddenDecomposition of {shape_name(self.shape)} with hidden {hidden}: {self.n_params} parameters, "
             f"KL {self.kl:.4g}, {how} after {self.n_iter} steps, best of {len(self.runs)} runs>"
         )
-
-
-def check(arrays: Archive, found: HiddenDecomposition) -> None:
-    """Refuse a run whose gradient is not what it says: at its theta, the expectations less those of X shared out."""
-    fit, run = found.fit, found.runs[found.best]
-    again = evaluated(fit.model, run.theta, fit.alive)
-    residual = run.residual if again is None else float(np.abs(again.eta - fit.eta_hat).max(initial=0.0))
-    slack = 0.0 if again is None else rounding(fit.model, again)
-    limit = slack if fit.alive is None else slack + found.tol  # cells that vanish are not quite 0 at the run's theta
-    if not abs(residual - run.residual) <= limit:
-        raise arrays.unfit(f"the gradient of run {found.best} is {residual:.2g}, where {run.residual:.2g} is stored")
-    if found.converged and not (residual <= found.tol + limit and found.status is fit.status):
-        raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")
-    if not same(found.total, fit.total) or not found.kl <= run.history[-1].objective + ROUNDING:
-        raise arrays.unfit("the sum of X or KL(P, Q) is not that of the fit")

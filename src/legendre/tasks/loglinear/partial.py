@@ -6,7 +6,7 @@ import os
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeGuard
+from typing import ClassVar, Self, TypeGuard
 
 import numpy as np
 
@@ -15,18 +15,18 @@ from legendre.core.text_table import Table
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
-from legendre.results.file_format import Archive, Arrays
+from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, check_nested, check_same_space
 from legendre.results.inference.printout import tested
 from legendre.results.plots.plots import FitPlots
 from legendre.tasks.loglinear.em import Ascent, Incomplete, ascend, blur
-from legendre.tasks.loglinear.formula import Model
+from legendre.tasks.loglinear.formula import Model, read_formula
+from legendre.tasks.loglinear.functions import LOST
 from legendre.tasks.loglinear.observed import Margin, Observed, free_probabilities, margins_on
-from legendre.tasks.loglinear.partial_file import pack_patterns, read_patterns
 from legendre.tasks.loglinear.partial_inference import IDENTIFIED, PartialInference, inferred
 from legendre.tasks.loglinear.partial_pair import NoPair, refuse_pair
-from legendre.tasks.loglinear.result import ROWS, LogLinear, read_stored
+from legendre.tasks.loglinear.result import ROWS, LogLinear
 from legendre.tasks.loglinear.saturated import close
 from legendre.tasks.loglinear.terms import hierarchical_model, written_out
 
@@ -79,9 +79,34 @@ class PartialLogLinear(LogLinear):
     (True, True, 0.302)
     """
 
-    format: ClassVar[str] = "legendre-partial-loglinear"
-
     inference: PartialInference
+    _stored: ClassVar[tuple[str, ...]] = (
+        "fit", "rows", "formula", "hierarchical", "_feature_names", "_tol", "log_likelihoods",
+    )  # fmt: skip
+
+    @property
+    def _tol(self) -> float:
+        return self.settings.tol
+
+    @classmethod
+    def _restore(
+        cls,
+        fit: Decomposition,
+        rows: PartialTable,
+        formula: str,
+        hierarchical: bool,
+        _feature_names: tuple[str, ...],
+        _tol: float,
+        log_likelihoods: tuple[float, ...],
+    ) -> Self:  # type: ignore[override]
+        """Make the model of what a file holds; all numbers are computed anew."""
+        observed = Observed.of(rows, fit.model, fit.alive)
+        q = observed.at(fit.theta)
+        ascent = Ascent(fit, observed, q, observed.residual(q), (*log_likelihoods[:-1], observed.value(q)))
+        model = read_formula(formula, rows.names, dict.fromkeys(_feature_names, LOST))
+        incomplete = Incomplete(rows, fit.model.support.mask, fit.model.base)
+        model = hierarchical_model(model) if hierarchical else model
+        return cls(inferred(incomplete, ascent), model, rows.names, hierarchical, Settings.read(tol=_tol))
 
     @property
     def rows(self) -> PartialTable:
@@ -203,33 +228,6 @@ class PartialLogLinear(LogLinear):
         if not self.local_maximum:
             return f"a stationary point of the likelihood of what was observed, flat in some direction{limit}"
         return f"a local maximum of the likelihood of what was observed; there may be others{limit}"
-
-    def to_arrays(self) -> Arrays:
-        """List the fit, the rows and the formula."""
-        return {
-            **self.fit.as_part("fit"),
-            **pack_patterns(self.rows),
-            "formula": self.formula,
-            "hierarchical": int(self.hierarchical),
-            "features": ",".join(self.features),
-            "tol": self.settings.tol,
-            "path": np.array(self.log_likelihoods),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the model together again; all numbers are computed anew."""
-        fit: Any = arrays.result("fit", "legendre-decomposition")
-        table = read_patterns(arrays, fit)
-        observed = Observed.of(table, fit.model, fit.alive)
-        q, before = observed.at(fit.theta), arrays.floats("path", None)[:-1]
-        ascent = Ascent(fit, observed, q, observed.residual(q), (*before.tolist(), observed.value(q)))
-        hierarchical = bool(arrays.whole("hierarchical"))
-        model = read_stored(arrays, table.names)
-        whole = hierarchical_model(model) if hierarchical else model
-        rows = Incomplete(table, fit.model.support.mask, fit.model.base)
-        settings = Settings.read(tol=arrays.number("tol"))
-        return cls(inferred(rows, ascent), whole, table.names, hierarchical, settings)
 
 
 def fitted_partial(

@@ -10,7 +10,6 @@ import numpy as np
 
 from legendre.core.errors import InvalidQuery
 from legendre.core.types import FloatArray
-from legendre.results.file_format import Arrays
 from legendre.results.inference.counts import Counts, chi_square_p
 from legendre.results.inference.criteria import criteria, support_rank
 from legendre.results.inference.result import Inference
@@ -108,10 +107,6 @@ class PartialInference(Inference):
     def residuals(self, *_: Any, **__: Any) -> NoReturn:
         """Refuse: the counts of the cells are not known."""
         _refuse("residuals")
-
-    def to_arrays(self) -> Arrays:
-        """Refuse: the model has it all."""
-        raise InvalidQuery("save the model itself, m.save(path): m.inference is read back with it.")
 
 
 def _refuse(what: str) -> NoReturn:

@@ -10,11 +10,10 @@ from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.file_format import Archive, Arrays
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio, likelihood_ratio
 from legendre.results.inference.printout import tested
 from legendre.results.inference.result import Inference
@@ -58,8 +57,7 @@ class LogLinear(InferenceView, Storable):
     (0.374, 1, 'alcohol*cigarette + alcohol*marijuana + cigarette*marijuana')
     """
 
-    format: ClassVar[str] = "legendre-loglinear"
-
+    _stored: ClassVar[tuple[str, ...]] = ("inference", "formula", "hierarchical", "_feature_names")
     inference: Inference
     model: Model
     names: tuple[str, ...]
@@ -81,6 +79,17 @@ class LogLinear(InferenceView, Storable):
     def formula(self) -> str:
         """The model as a formula, which `loglinear` reads."""
         return formula_of(self.model, self.names, hierarchical=self.hierarchical)
+
+    @property
+    def _feature_names(self) -> tuple[str, ...]:
+        return tuple(self.features)
+
+    @classmethod
+    def _restore(cls, inference: Inference, formula: str, hierarchical: bool, _feature_names: tuple[str, ...]) -> Self:
+        """Make the model of what a file holds; features of the caller's own are not in it, but for their names."""
+        names = tuple(inference.fit.labels.mode(k) for k in range(len(inference.fit.shape)))
+        model = read_formula(formula, names, dict.fromkeys(_feature_names, LOST))
+        return cls(inference, hierarchical_model(model) if hierarchical else model, names, hierarchical)
 
     @property
     def generators(self) -> list[tuple[str, ...]]:
@@ -265,35 +274,11 @@ class LogLinear(InferenceView, Storable):
             return f"the maximum likelihood estimate does not exist; in the limit {cells} 0"
         return str(self.fit.status.value)
 
-    def to_arrays(self) -> Arrays:
-        """List the inference and the formula."""
-        return {
-            **self.inference.as_part("inference"),
-            "formula": self.formula,
-            "hierarchical": int(self.hierarchical),
-            "features": ",".join(self.features),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the model together again."""
-        tests: Inference = arrays.result("inference", "legendre-inference")
-        names = tuple(tests.fit.labels.mode(k) for k in range(len(tests.fit.shape)))
-        hierarchical = bool(arrays.whole("hierarchical"))
-        model = read_stored(arrays, names)
-        return cls(tests, hierarchical_model(model) if hierarchical else model, names, hierarchical)
-
-
-def read_stored(arrays: Archive, names: tuple[str, ...]) -> Model:
-    """Read the formula of a stored model; features of the caller's own are not in the file, but for their names."""
-    features = arrays.text("features").split(",") if "features" in arrays else []
-    return read_formula(arrays.text("formula"), names, dict.fromkeys(filter(None, features), LOST))
-
 
 def fitted(
     data: Observation, model: Model, names: tuple[str, ...], hierarchical: bool, settings: Settings
 ) -> LogLinear:
     """Fit a model to a table that has been read."""
     whole, basis = written_out(model, data.labels, names, hierarchical=hierarchical)
-    fit = warned(fit_recipe(data, basis, settings), stacklevel=4)
+    fit = warn_if_not_converged(fit_recipe(data, basis, settings), stacklevel=4)
     return LogLinear(fit.inference(), whole, names, hierarchical, settings)
