@@ -24,7 +24,7 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.encode import Column, Table
 from legendre.data.sparse import observe_rows
-from legendre.fitting.fit import fit_on
+from legendre.fitting.fit import fit_on, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.structure.faces import diverging
@@ -206,7 +206,7 @@ class BoltzmannMachine(Estimator):
         _check_states(shape, groups)
         blocks = [*((k,) for k in range(len(shape))), *groups]  # biases first, then the groups in the order given
         basis = as_basis(np.concatenate([block(shape, group) for group in blocks]))
-        fit = warned(fit_on(data, basis, Settings.read(tol=self.tol)))
+        fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
         self._keep(fit, columns, names, own)
         self.n_levels_, self.psi_ = shape, fit.point.psi
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
