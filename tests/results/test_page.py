@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence_and_the_old_one_stays(
 KINDS: dict[str, Callable[[AnyArray], Any]] = {
     "Completion": lambda X: ld.complete(np.where(X == 5, np.nan, X), ld.interactions(2)),
     "Balanced tensor": ld.balance,
-    "Smoothing": lambda X: ld.smooth(np.where(X == 5, np.nan, X)),
+    "Completion without a basis": lambda X: ld.complete(np.where(X == 5, np.nan, X)),
     "Legendre decomposition with hidden modes": lambda X: ld.hidden(X, ld.rbm(3, 1)),
 }
 

@@ -117,6 +117,11 @@ class Completion(Result):
         return self.fit.kl
 
     @property
+    def tol(self) -> float:
+        """The tolerance of the fit."""
+        return self.fit.tol
+
+    @property
     def rank(self) -> int:
         """The number of independent parameters on the observed cells (on the face, at the boundary).
 
