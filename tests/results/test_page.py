@@ -197,7 +197,7 @@ def test_a_file_that_cannot_be_written_is_a_sentence_and_the_old_one_stays(
 KINDS: dict[str, Callable[[AnyArray], Any]] = {
     "Completion": lambda X: ld.complete(np.where(X == 5, np.nan, X), ld.interactions(2)),
     "Balanced tensor": ld.balance,
-    "Completion without a basis": lambda X: ld.complete(np.where(X == 5, np.nan, X)),
+    "Completion, no basis": lambda X: ld.complete(np.where(X == 5, np.nan, X)),
     "Legendre decomposition with hidden modes": lambda X: ld.hidden(X, ld.rbm(3, 1)),
 }
 
@@ -208,10 +208,10 @@ def test_other_results_have_a_page_with_the_sections_that_apply(title: str, tmp_
     result = KINDS[title](X)
     page = written(result, tmp_path)
     data, told = data_of(page), parsed(page).texts
-    assert title in told
+    assert title.partition(",")[0] in told
     assert result.certificate().verdict in told
     assert {"effects", "slices", "history"} <= set(data)
-    assert ("parameters" in data) == (title != "Smoothing")
+    assert ("parameters" in data) == ("no basis" not in title)
     result.save(tmp_path / "result.npz")
     again = data_of(written(ld.load(tmp_path / "result.npz"), tmp_path))
     assert ("slices" in again) == ("hidden" not in title)

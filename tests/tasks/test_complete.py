@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 from scipy.optimize import linprog
 
 import legendre as ld
-import legendre.tasks.complete.crossval as crossval
 from cases import BoolArray
 from legendre.core import limits
 from legendre.data.dense import observe
@@ -23,7 +23,7 @@ from legendre.fitting.plan import Settings
 from legendre.model.model import Model
 from legendre.solvers.structure import identifiability as identification
 from legendre.solvers.structure.identifiability import from_gram, from_tables, identify
-from legendre.tasks.complete.crossval import Folding
+from legendre.tasks.complete.crossval import Folding, select
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes
 
@@ -299,7 +299,7 @@ def test_candidates_may_name_modes() -> None:
 def test_scores_are_the_means_over_folds_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     X = noisy()
     rough = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
-    monkeypatch.setattr(crossval, "ROUGH", 0.0)
+    monkeypatch.setattr("legendre.tasks.complete.complete.select", partial(select, share=0.0))
     seen = ~np.isnan(X)
     table = ld.complete(X, ld.interactions(1), folds=3, rng=5).cv
     assert table is not None

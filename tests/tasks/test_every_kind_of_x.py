@@ -115,7 +115,6 @@ def test_nan_is_missing(kind: str, name: str, tmp_path: Path) -> None:
 
 CALLS: dict[str, Callable[[Any], object]] = {
     "complete": lambda X: ld.complete(X, "B1"),
-    "complete without a basis": ld.complete,
     "balance": ld.balance,
     "hidden": lambda X: ld.hidden(X, NAIVE, 2),
 }

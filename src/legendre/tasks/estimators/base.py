@@ -184,7 +184,8 @@ class Estimator(ABC):
     @property
     def plot(self) -> FitPlots:
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
-        return replace(self.decomposition_, origin=Origin(self._labels())).plot
+        labels = self._labels()
+        return replace(self.decomposition_, origin=Origin(labels)).plot
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
