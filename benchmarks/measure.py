@@ -23,8 +23,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.types import AnyArray, FloatArray
-from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, Factors, Peer
-from legendre.tasks.compare.rows import score
+from legendre.tasks.compare import ADVICE, PEERS, Effort, Factors, Peer, score
 
 from . import machine, numpy_algorithm2
 from .problems import PROBLEMS, ROOT, DataMissing, Problem

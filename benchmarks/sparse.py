@@ -95,9 +95,9 @@ def measure(case: Case, text: str) -> dict[str, object]:
     ld.decompose(np.random.default_rng(0).random((60, 60, 60)), "B3(30)")  # compiled code is there from here on
     reset_peak()
     start = time.perf_counter()
-    X = flights() if case.problem.startswith("flights") else ld.read_tns(text, progress=sys.stderr.isatty())
+    X = flights() if case.problem.startswith("flights") else ld.read_tns(text)
     read = time.perf_counter() - start
-    fit = ld.decompose(X, case.basis, support=case.support, tol=TOL, progress=sys.stderr.isatty())
+    fit = ld.decompose(X, case.basis, support=case.support, tol=TOL)
     seconds = time.perf_counter() - start
     flown = case.problem.startswith("flights")
     return {

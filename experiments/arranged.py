@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, fields
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.tasks.compare.rows import Job, Row, score
-from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare import Comparison, Job, Row, score
 
 from .settings import UNORDERED
 
@@ -33,7 +32,7 @@ class Arranged(Comparison):
         del seeds, methods
         return [Job(UNORDERED, n) for n in params]
 
-    def warmed(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
+    def run_warm(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
         """Run the first job twice: a first run may load compiled code."""
         rows = self.run(job)
         if UNORDERED not in warm:

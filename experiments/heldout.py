@@ -14,8 +14,7 @@ from scipy.special import rel_entr
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.tasks.compare.peers import PEERS, attempt
-from legendre.tasks.compare.rows import ADAPTIVE
+from legendre.tasks.compare import ADAPTIVE, PEERS, attempt
 
 from .settings import HELD_OUT_PARAMS, HELD_OUT_PEERS, UNORDERED, Level
 from .store import Store

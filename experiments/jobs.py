@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from legendre.tasks.compare.peers import PEERS
-from legendre.tasks.compare.rows import MASKED, Job, Row
-from legendre.tasks.compare.run import OURS as COMPARED_OURS
-from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare import MASKED, PEERS, Comparison, Job, Row
+from legendre.tasks.compare import OURS as COMPARED_OURS
 
 from .settings import UNORDERED, Level
 from .store import Store
@@ -97,7 +95,7 @@ class Runner:
             return (replace(late, note="a smaller one took too long"),)
         try:
             with at_most(self.level.fit_seconds if job.method in self.warm else 2 * self.level.fit_seconds):
-                return comparison.warmed(job, self.warm)
+                return comparison.run_warm(job, self.warm)
         except OutOfTime:
             return (replace(late, note=f"more than {self.level.fit_seconds:.0f} s"),)
 

@@ -217,7 +217,9 @@ def balance(X: Any, _: Path) -> Answer:
 
 def smooth(X: Any, _: Path) -> Answer:
     done = ld.complete(X, folds=3)
-    return Answer([done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed])
+    return Answer(
+        [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
+    )
 
 
 def hidden(X: Any, _: Path) -> Answer:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from legendre.tasks import geometry as geometry
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.compare.run import compare as compare
+    from legendre.tasks.compare import compare as compare
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
@@ -85,7 +85,7 @@ _PLACES = {
     "results.growth_path": "Round",
     "solvers.status": "Status",
     "tasks.balance.balance": "balance Balanced",
-    "tasks.compare.run": "compare",
+    "tasks.compare": "compare",
     "tasks.complete.complete": "Completion complete",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.estimators.boltzmann": "BoltzmannMachine",

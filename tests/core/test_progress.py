@@ -65,8 +65,8 @@ def test_an_error_inside_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_progress_is_shown_where_asked_for_or_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     a_terminal(monkeypatch)
     said = []
-    for progress in (True, False, None):
-        with show_progress(progress, None) as (_, say):
+    for wanted in (True, False, None):
+        with show_progress(wanted, None) as (_, say):
             said.append(say is not None)
     assert said == [True, False, True]
 

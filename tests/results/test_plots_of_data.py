@@ -186,9 +186,9 @@ def test_a_hundred_modes(rng: np.random.Generator) -> None:
 def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(np.arange(1, 28).reshape(3, 3, 3), "B1")
     for draw in (fit.plot.slices, fit.plot.margins):
-        with pytest.raises(ld.errors.InvalidQuery, match="most=0; it must be an integer >= 1"):
+        with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 1, got 0"):
             draw(most=0)
-    with pytest.raises(ld.errors.InvalidQuery, match="most=-1; it must be an integer >= 0"):
+    with pytest.raises(ld.errors.InvalidQuery, match="most must be an integer >= 0, got -1"):
         fit.plot.residuals(most=-1)
     with pytest.raises(ld.errors.InvalidQuery, match=r"plot.slices: 3 is no mode of X, which has 3"):
         fit.plot.slices(3)
@@ -200,12 +200,14 @@ def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
         fit.plot.margins([])
     with pytest.raises(ld.errors.InvalidQuery, match="X has one mode, and no slices"):
         ld.decompose([1, 2, 3], ld.full()).plot.slices()
-    with pytest.raises(ld.errors.InvalidQuery, match="X is a matrix, and drawn whole"):
+    with pytest.raises(ld.errors.InvalidQuery, match="X is a matrix, drawn in one piece"):
         ld.decompose([[1, 2], [3, 4]], "B1").plot.slices(0)
     monkeypatch.setattr(limits, "LARGEST_HELD", 10)
-    with pytest.raises(ld.errors.InvalidQuery, match="draws every cell: X has 27, at most 10 can be drawn"):
+    with pytest.raises(ld.errors.InvalidQuery, match="needs every cell: X has 27, at most 10 are compared"):
         fit.plot.residuals()
-    with pytest.raises(ld.errors.InvalidQuery, match="the slices have 27 entries together; at most 10 are formed"):
+    with pytest.raises(
+        ld.errors.InvalidQuery, match="a table over 3 modes would have 27 entries; at most 10 are formed"
+    ):
         fit.plot.slices()
 
 

@@ -165,7 +165,12 @@ def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_results_of_another_library_are_saved_and_read(tmp_path: Path) -> None:
     X = torch.asarray(WITH_ZEROS.copy())
-    results = [ld.complete(X, "B1"), ld.complete(X, folds=3), ld.balance(X), ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3)]
+    results = [
+        ld.complete(X, "B1"),
+        ld.complete(X, folds=3),
+        ld.balance(X),
+        ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3),
+    ]
     for done in results:
         done.save(tmp_path / "result.npz")
         again = ld.load(tmp_path / "result.npz")

@@ -22,11 +22,12 @@ from legendre.model.model import Model
 from legendre.results import files
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.page.subject import Subject
-from legendre.results.page.write import write_page
 from legendre.results.small_effects import effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+
+if TYPE_CHECKING:
+    from legendre.results.report import ReportContent
 
 
 class Storable(ABC):
@@ -109,7 +110,7 @@ class Result(Storable):
         """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
 
         What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
-        that grew, the parameters, and how to repeat it. It stays below 3 MB, whatever the size of X.
+        that grew, the parameters, and how to repeat it. Of a large X the page shows a part, and says which.
 
         Parameters
         ----------
@@ -127,11 +128,13 @@ class Result(Storable):
         ...     "This is the minimum." in page.read_text(encoding="utf-8")
         True
         """
-        write_page(path, self.subject(data))
+        from legendre.results.report import write_page
+
+        write_page(path, self.content(data))
 
     @abstractmethod
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells."""
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows."""
 
     @abstractmethod
     def small_effects(self) -> list[Effect]:

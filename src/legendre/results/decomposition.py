@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,14 +30,15 @@ from legendre.results.growth_path import Round
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
 from legendre.results.on_grid import OnGrid, OnList
-from legendre.results.page.subject import Subject, subject_of_fit
 from legendre.results.parameters import Asked, Parameters, parameters_of
-from legendre.results.plots.pair import FitPair
-from legendre.results.plots.plots import FitPlots
 from legendre.results.refits import Refits
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
 
 REPEATED = 1e-11  # by which the residual of another evaluation of the same theta may differ
 FAR = 4096.0  # theta beyond this times the rounding error of eta_hat is seen in KL, which is then summed cell by cell
@@ -250,7 +251,10 @@ class Decomposition(Refits):
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
-        return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
+        from legendre.results.plots.plots import FitPlots
+        from legendre.results.views import FitPair
+
+        return FitPlots(self, FitPair(self.labels, fit=self, data=self.data), fit=self)
 
     def theta_tensor(self) -> Any:
         """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
@@ -281,9 +285,11 @@ class Decomposition(Refits):
         """Return what has been proved about Q; its ``text()`` is in plain words."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells, of X too where the fit holds it or it is given."""
-        return subject_of_fit(self, data)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows, X too where the fit holds it or it is given."""
+        from legendre.results.report import content_of_fit
+
+        return content_of_fit(self, data)
 
     def tables(self) -> list[Table]:
         """List the problem, the fit and its certificate."""

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,10 +34,8 @@ from legendre.model.margins import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import ModelResult
 from legendre.results.certificate import Certificate
-from legendre.results.page.subject import Subject, own_pair, shape_line
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import Plots
 from legendre.results.summary import modes_row
+from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
 from legendre.solvers.newton import Natural, NaturalCG
 from legendre.solvers.protocol import Solver, Target
@@ -47,6 +45,10 @@ from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import Margins, MarginsLike, key_of, polish, read_margins, share_out
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import Plots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,16 +139,18 @@ class Balanced(ModelResult):
     @property
     def plot(self) -> Plots:
         """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
+        from legendre.results.plots.plots import Plots
 
-        def arrays() -> tuple[AnyArray, None, Any]:
-            return self._scaled_X(), None, self.values
+        return Plots(self, self._pair())
 
-        pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
-        return Plots(self, pair)
-
-    def _scaled_X(self) -> FloatArray:
+    def _pair(self) -> ArrayPair:
         """Return X with the sum of the margins, to be compared with the balanced tensor."""
-        return np.asarray(self.X * (self.margins.total / self.X.sum(dtype=np.float64)), dtype=np.float64)
+
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            scale = self.margins.total / self.X.sum(dtype=np.float64)
+            return np.asarray(self.X * scale, dtype=np.float64), self.values
+
+        return ArrayPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the tensor."""
@@ -158,24 +162,19 @@ class Balanced(ModelResult):
         unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
-        labels = self.labels
-        return Subject(
-            title="Balanced tensor",
-            line=f"{shape_line(labels)}; X is shown with the sum of the margins",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=labels,
-            history=self.history,
-            tol=self.tol,
-            effects=self.small_effects(),
-            effect_labels=labels,
-            basis=self.basis,
-            theta=self.theta,
-            eta=self.eta,
-            pair=own_pair(self._scaled_X(), self.values, data),
-            call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: X beside the balanced tensor, both with the same sum."""
+        from legendre.results.report import ReportContent, refuse_data, shape_line
+
+        refuse_data(data)
+        return ReportContent(
+            self,
+            "Balanced tensor",
+            f"{shape_line(self.labels)}; X is shown with the sum of the margins",
+            "import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+            self.labels,
+            self.model.terms,
+            self._pair(),
         )
 
     def tables(self) -> list[Table]:

@@ -33,16 +33,18 @@ from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
 from legendre.results.on_grid import box_values, grid_rows, merged_log_density
-from legendre.results.page.subject import Subject, own_pair
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import FitPlots, Plots
 from legendre.results.summary import rank_name
 from legendre.results.tensor import tensor as model_tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.protocol import Solver
 from legendre.solvers.status import Status
 from legendre.solvers.structure.identifiability import identify
 from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, select
 from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import Plots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,16 +134,18 @@ class Completion(Result):
     @property
     def plot(self) -> Plots:
         """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
-        fit = self.fit
+        from legendre.results.plots.plots import FitPlots, Plots
+
+        if isinstance(self.fit, PenalisedFit):
+            return Plots(self, self._pair(), "largest entry of the gradient")
+        return FitPlots(self.fit, self._pair(), fit=self.fit)
+
+    def _pair(self) -> ArrayPair:
+        fit, observed = self.fit, np.where(self.observed, self.values, np.nan)
         if isinstance(fit, PenalisedFit):
-            made, means, seen = self.values, fit.means, self.observed
-            pair = TensorPair(self.labels, made="smoothed", arrays=lambda: (made, seen, means))
-            return Plots(self, pair, "largest entry of the gradient")
-
-        def arrays() -> tuple[Any, BoolArray, Any]:
-            return self.values, self.observed, np.where(self.observed, model_tensor(fit, extend=False), self.values)
-
-        return FitPlots(fit, TensorPair(fit.labels, arrays=arrays), fit=fit)
+            means = fit.means
+            return ArrayPair(self.labels, made="smoothed", arrays=lambda: (observed, means))
+        return ArrayPair(self.labels, arrays=lambda: (observed, model_tensor(fit, extend=True)))
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
@@ -156,18 +160,23 @@ class Completion(Result):
             more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
         return Certificate(known.good, known.verdict, (*known.words, more))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: the fit beside the observed cells, and what it fills in."""
-        fit, about = self.fit, self.fit.subject()
-        means = fit.means if isinstance(fit, PenalisedFit) else model_tensor(fit, extend=True)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
+        from legendre.results.report import ReportContent, content_of_fit, refuse_data, shape_line
+
+        refuse_data(data)
+        if isinstance(self.fit, PenalisedFit):  # parameters, one for each cell, are not listed
+            call = "import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')"
+            known = ReportContent(self, "", shape_line(self.labels), call, self.labels)
+        else:
+            known = content_of_fit(self.fit)
         return replace(
-            about,
+            known,
+            result=self,
             title="Completion",
-            line=f"{about.line}, {int((~self.observed).sum()):,} cells missing",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            pair=own_pair(np.where(self.observed, self.values, np.nan), means, data),
-            call=about.call.partition("\n\n# or")[0].replace("fit = ld.decompose(", "fit = ld.complete("),
+            line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
+            pair=self._pair(),
+            call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
         )
 
     def small_effects(self) -> list[Effect]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
@@ -29,15 +29,10 @@ from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.text_table import NamedValues, Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
-from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings
-from legendre.results.base import Result
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
 from legendre.results.on_grid import in_units
-from legendre.results.page.subject import Subject, shape_line
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import Plots
 from legendre.results.small_effects import effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
@@ -47,14 +42,14 @@ from legendre.tasks.complete.crossval import Folding, cells_left, poisson_devian
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PenalisedFit(Result):
+class PenalisedFit:
     """The model behind a completion without a basis: all interactions, with a penalty.
 
     Attributes
     ----------
     means
         The model's value at every cell as an array of NumPy; `tensor()` gives it in X's form.
-    theta, eta, n_params
+    theta, eta, rank
         Natural parameters and expectations on the full basis: every cell but the bottom, in C order. Expectations are
         those of Q on the observed cells.
     kl
@@ -101,23 +96,21 @@ class PenalisedFit(Result):
     @property
     def rank(self) -> int:
         """The number of parameters: the penalty determines each of them."""
-        return self.n_params
+        return len(self.theta)
+
+    def without_labels(self) -> PenalisedFit:
+        """Return the same fit without labels."""
+        return replace(self, origin=self.origin.unlabelled())
 
     def tensor(self) -> Any:
         """Return the model's value at every cell, in X's units and form."""
         return self.origin.give(self.means)
 
-    @property
-    def plot(self) -> Plots:
-        """Pictures of the model's values: ``.slices()``, ``.effects()``, ..."""
-        pair = TensorPair(self.labels, made="smoothed", arrays=lambda: (self.means, None, self.means))
-        return Plots(self, pair, "largest entry of the gradient")
-
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the model."""
         off = f"The largest entry of the gradient is {self.residual:.1e}; {self.tol:g} was asked for."
         why = "For the chosen variances the problem is convex; the variances were chosen by cells that were held out."
-        if not self.converged:
+        if not self.status.converged:
             return Certificate(False, "This is not yet the minimum.", (off, self.status.value))
         return Certificate(True, "This is the minimum of divergence and penalty together.", (off, why))
 
@@ -125,33 +118,13 @@ class PenalisedFit(Result):
         """List what single modes and pairs do to the logarithm of the model's values; none where one is 0."""
         return effects_of_tensor(self.means, self.origin)
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells; parameters, one for each cell, are not listed."""
-        del data
-        labels = self.labels
-        return Subject(
-            title="Completion",
-            line=shape_line(labels),
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=labels,
-            history=self.history,
-            tol=self.tol,
-            effects=self.small_effects(),
-            effect_labels=labels,
-            basis=None,
-            theta=self.theta,
-            eta=self.eta,
-            call="import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')",
-        )
-
     def tables(self) -> list[Table]:
         """List how well held-out cells were predicted, and the terms with the largest variances."""
         largest = sorted(self.variances, key=lambda name: -self.variances[name])[:8]
         rows = [
-            ("basis", f"all interactions, with a penalty; {self.n_params} parameters"),
+            ("basis", f"all interactions, with a penalty; {self.rank} parameters"),
             ("held out", f"{self.n_held_out} cells in {self.n_folds} folds: {self.criterion} {self.error:.5g}"),
-            ("fit", f"residual {self.residual:.1e} after {self.n_iter} steps"),
+            ("fit", f"residual {self.residual:.1e} after {self.history[-1].iteration} steps"),
             *(
                 (f"term {self._name_term(name)}", f"standard deviation of log Q {np.sqrt(self.variances[name]):.3g}")
                 for name in largest
@@ -167,7 +140,7 @@ class PenalisedFit(Result):
         return " x ".join(f"{self.labels.mode(int(k))}{walk}" for k, walk in modes)
 
     def __repr__(self) -> str:
-        return f"<PenalisedFit: {self.n_params} parameters, held-out {self.criterion} {self.error:.5g}>"
+        return f"<PenalisedFit: {self.rank} parameters, held-out {self.criterion} {self.error:.5g}>"
 
 
 def fit_penalised(
