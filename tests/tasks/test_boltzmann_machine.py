@@ -471,7 +471,7 @@ def test_questions_out_of_place(rng: np.random.Generator) -> None:
     with pytest.raises(ld.errors.InvalidSetting, match="n_samples must be an integer >= 1, got 0"):
         machine.sample(0)
     with pytest.raises(ld.errors.InvalidSetting, match="rng must be"):
-        machine.sample(1, "seed")
+        machine.sample(1, "seed")  # type: ignore[arg-type]
     with pytest.raises(ld.errors.InvalidSamples, match="sample_weight must hold 4 numbers"):
         machine.fit(ising(rng, 4, 3), sample_weight=[1, 2])
     with pytest.raises(ld.errors.InvalidSamples, match=r"sample_weight\[1\] = -2"):
@@ -524,15 +524,16 @@ def test_scikit_learn_is_not_needed() -> None:
 
 def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
     machine = ld.BoltzmannMachine(names=["a", "b"]).fit(ising(rng, 50, 2))
-    assert machine.conditional({"b": 0}, of=np.int64(0)).shape == (2,)  # type: ignore[arg-type]
-    for event, of, text in [
+    assert machine.conditional({"b": 0}, of=np.int64(0)).shape == (2,)
+    asked: list[tuple[Any, Any, str]] = [
         ({0: 1, "a": 0}, None, "must name columns once each"),
         ("a", None, "given must be a dict"),
         ({"a": 1}, 1.5, "of: unknown mode '1.5'"),
         ({"a": 1}, {"b": 0}, "of: unknown mode"),
-    ]:
+    ]
+    for event, of, text in asked:
         with pytest.raises(ld.LegendreError, match=text):
-            machine.conditional(event, of)  # type: ignore[arg-type]
+            machine.conditional(event, of)
 
 
 def test_26_variables_that_are_all_coupled_are_refused_with_the_time_they_take() -> None:

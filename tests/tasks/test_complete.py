@@ -406,9 +406,9 @@ def test_bad_input_is_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"undetermined": "zero"}, "unknown value of undetermined 'zero'"),
-        ({"criterion": "rmsd", "folds": 2}, "unknown criterion 'rmsd'; did you mean 'rmse'"),
-        ({"folds": 1}, "folds must be an integer >= 2 (complete also takes None: no cross-validation); got 1"),
+        ({"undetermined": "zero"}, "undetermined must be 'nan' or 'theta0', got 'zero'"),
+        ({"criterion": "rmsd", "folds": 2}, "criterion must be 'deviance' or 'rmse', got 'rmsd'"),
+        ({"folds": 1}, "folds must be an integer >= 2, got 1"),
         ({"folds": True}, "folds must be an integer >= 2"),
         ({"folds": 2.5}, "folds must be an integer >= 2"),
         ({"folds": 4}, "folds=4 needs at least as many observed cells; X has 3"),

@@ -83,7 +83,7 @@ class Completion(Result):
     """
 
     values: FloatArray
-    fit: Decomposition | PenalisedFit
+    fit: Any  # a Decomposition, or a PenalisedFit
     determined: BoolArray | None
     observed: BoolArray
     cv: CrossValidation | None = None
@@ -98,7 +98,8 @@ class Completion(Result):
     @property
     def labels(self) -> Labels:
         """What the modes of X and their levels are called."""
-        return self.fit.labels
+        labels: Labels = self.fit.labels
+        return labels
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,12 +117,12 @@ class Completion(Result):
     @property
     def kl(self) -> float:
         """KL(P, Q) on the observed cells, in nats."""
-        return self.fit.kl
+        return float(self.fit.kl)
 
     @property
     def tol(self) -> float:
         """The tolerance of the fit."""
-        return self.fit.tol
+        return float(self.fit.tol)
 
     @property
     def rank(self) -> int:
@@ -129,7 +130,7 @@ class Completion(Result):
 
         With more than 10,000 parameters it may not have been counted, and is then a bound (`fit.rank_is_bound`).
         """
-        return self.fit.rank
+        return int(self.fit.rank)
 
     @property
     def plot(self) -> Plots:
@@ -181,7 +182,7 @@ class Completion(Result):
 
     def small_effects(self) -> list[Effect]:
         """List what single modes and pairs do to the fit."""
-        return self.fit.small_effects()
+        return list(self.fit.small_effects())
 
     def tables(self) -> list[Table]:
         """List what was filled in, what could not be, the cross-validation and the fit."""
