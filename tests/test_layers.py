@@ -147,7 +147,7 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 
 PUBLIC = """
-    B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
+    B1 B2 B3 Basis adaptive boxes features full interactions
     decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
     loglinear LogLinear PartialLogLinear anova

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.basis import Basis as Basis
-    from legendre.basis.basis import cells as cells
-    from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
     from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
-    from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.interactions import rbm as rbm
     from legendre.basis.paper import B1 as B1
     from legendre.basis.paper import B2 as B2
     from legendre.basis.paper import B3 as B3
@@ -64,10 +60,10 @@ __version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
-    "basis.basis": "Basis cells empty full",
+    "basis.basis": "Basis full",
     "basis.boxes": "boxes",
     "basis.features": "features",
-    "basis.interactions": "boltzmann interactions rbm",
+    "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.coordinates": "from_coords",

@@ -216,7 +216,7 @@ PROBLEMS: dict[str, tuple[FloatArray, Any, dict[str, Any]]] = {
     "two-body, scaled": (table(), ld.interactions(2), {"solver": "scaling"}),
     "m-projection": (table(), "B1 + B2(1)", {"solver": "m-projection"}),
     "without a matrix": (table(), "B3(6)", {"solver": "natural-cg", "tol": 1e-13}),
-    "nothing": (table(), ld.empty(), {}),
+    "nothing": (table(), "empty", {}),
     "vector": (table((7,)), [[2], [5]], {}),
     "mask": (table(), "B1 + B2(1)", {"support": table() > 6}),
     "missing": (np.where(table() > 25, NAN, table()), "B1 + B2(1)", {}),

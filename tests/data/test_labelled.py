@@ -225,17 +225,20 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "pyarrow": (pa.table({"a": [1]}), r"^X is a Table of pyarrow\. .*ld\.from_rows\(frame\)"),
     "margins": (
         pd.crosstab(as_rows()["carrier"], as_rows()["dest"], margins=True),
-        r"^the last row of X is 'All' and holds the sums of the others, .* Leave it out: X\.iloc\[:-1\]",
+        r"^the last row or column of X is 'All' and holds the sums of the others, .* Leave it out: X\.iloc\[:-1\]",
     ),
     "margins of columns": (
         pd.crosstab(as_rows()["carrier"], as_rows()["dest"], margins=True).iloc[:-1],
-        r"^the last column of X is 'All' and holds the sums of the others",
+        r"^the last row or column of X is 'All' and holds the sums of the others",
     ),
     "twice": (
         pd.Series([1, 2, 3], index=pd.MultiIndex.from_tuples([("a", 1), ("b", 1), ("a", 1)])),
-        r"^the index of X holds \('a', 1\) more than once\. Add such entries up first: X\.groupby\(level=\[0, 1\]\)",
+        r"^the index or the columns of X hold \('a', 1\) more than once\. Add .* up first: X\.groupby\(level=\[0, 1\]\)",
     ),
-    "no label": (pd.Series([1, 2], index=["a", None]), r"^the index of X has no label in place 1\. Drop it"),
+    "no label": (
+        pd.Series([1, 2], index=["a", None]),
+        r"have no label in place 1\. Drop it",
+    ),
     "texts": (pd.Series(["1", "2"], index=["a", "b"]), r"^X holds str where numbers should stand\. Convert it"),
     "dataset": (MADE["xarray"]().to_dataset(name="flights"), r"^X is a Dataset of xarray, .*\('flights'\)\. Pass one"),
     "stacked": (MADE["xarray"]().stack(both=["carrier", "dest"]), r"^the dimension 'both' of X stacks .*unstack"),

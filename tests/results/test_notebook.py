@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.core.html import fragment, sparklines
+from cases import rbm
 from legendre.core.labels import Labels
-from legendre.core.text_table import Columns, NamedValues, Table
-from legendre.results.small_effects import effects_of_tensor
+from legendre.core.text import Columns, NamedValues, Table, fragment, sparklines
+from legendre.results.effects import effects_of_tensor
 
 VOID = {"meta", "link", "br", "input", "img"}
 
@@ -67,7 +67,7 @@ def results() -> dict[str, Any]:
         "cross-validation": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2).cv,
         "balanced": ld.balance(COUNTS),
         "smoothed": ld.complete(GAPS),
-        "hidden": ld.hidden(np.full((2, 2, 2), 3.0) + np.eye(2), ld.rbm(3, 1)),
+        "hidden": ld.hidden(np.full((2, 2, 2), 3.0) + np.eye(2), rbm(3, 1)),
         "plan": ld.plan(COUNTS, "B1"),
         "sparse tensor": ld.from_rows([["a", "x"], ["b", "<y>"]]),
     }

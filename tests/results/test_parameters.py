@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import legendre as ld
+from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.results.inference.wald import INFINITE, OPEN
 
@@ -54,7 +55,7 @@ def test_many_parameters_are_estimated(rng: np.random.Generator, monkeypatch: py
 
 
 def test_names_say_from_which_level_on() -> None:
-    x, basis = np.arange(1, 13).reshape(3, 4), ld.cells([[1, 0], [2, 0], [1, 3], [0, 2]])
+    x, basis = np.arange(1, 13).reshape(3, 4), cells([[1, 0], [2, 0], [1, 3], [0, 2]])
     fit = ld.decompose(x, basis)
     assert fit.parameters().names == ("mode 0 >= 1", "mode 0 = 2", "mode 0 >= 1, mode 1 = 3", "mode 1 >= 2")
     fit = ld.decompose(x, basis, names=["dest", "hour"], levels=[["BOS", "JFK", "SFO"], [5, 6, 7, 8]])
@@ -142,7 +143,7 @@ def test_a_hundred_modes(rng: np.random.Generator) -> None:
 
 
 def test_nothing_to_list() -> None:
-    assert repr(ld.decompose([[1, 2], [3, 4]], ld.empty()).parameters()) == "0 parameters"
+    assert repr(ld.decompose([[1, 2], [3, 4]], "empty").parameters()) == "0 parameters"
 
 
 def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from cases import rbm
 
 NAN = float("nan")
 COUNTS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
@@ -48,7 +49,7 @@ def smoothed(**settings: Any) -> Any:
 def unfinished() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)
-        return ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, max_iter=2)
+        return ld.hidden(COUNTS, rbm(3, 1), restarts=2, max_iter=2)
 
 
 def without_a_step() -> Any:
@@ -69,7 +70,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "completion_with_cv": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3),
     "cross_validation": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3).cv,
     "smoothed": smoothed,
-    "hidden": lambda: ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, tol=1e-5),
+    "hidden": lambda: ld.hidden(COUNTS, rbm(3, 1), restarts=2, tol=1e-5),
     "hidden_unfinished": unfinished,
     "inference": lambda: ld.decompose(COUNTS, ld.interactions(2)).inference(),
     "inference_at_the_boundary": lambda: ld.decompose([[10, 20, 30], [0, 0, 0]], "B1").inference(),

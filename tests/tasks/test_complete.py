@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 
 import legendre as ld
 from cases import BoolArray
+from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.data.dense import observe
 from legendre.data.support import Support
@@ -203,7 +204,7 @@ def test_an_empty_slice_is_named_and_left_open() -> None:
 
 def test_a_basis_that_does_not_need_the_empty_slice_fills_it() -> None:
     X = np.array([[1.0, 3.0, NAN], [2.0, 6.0, NAN]])
-    done = ld.complete(X, ld.cells([[1, 0], [0, 1]]))
+    done = ld.complete(X, cells([[1, 0], [0, 1]]))
     np.testing.assert_allclose(done.tensor()[:, 2], [3.0, 6.0], rtol=1e-9)
     assert "nothing observed  mode 1: 1 of 3 slices (2)" in done.summary()
 

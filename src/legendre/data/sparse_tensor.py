@@ -13,11 +13,10 @@ from legendre.core import limits
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import LIMIT, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text_table import Columns, NamedValues, shortened
+from legendre.core.text import Columns, NamedValues, fragment, shortened
 from legendre.core.types import AnyArray
 
 NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.adaptive import Adaptive
-from legendre.basis.basis import Basis, Cells, Listed
+from legendre.basis.basis import Basis, Cells
 from legendre.basis.boxes import Boxes
 from legendre.core import limits
 from legendre.core.array_libraries import rectangular
@@ -26,7 +26,6 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
 from legendre.fitting.boxes.grow import grow_boxes
@@ -84,7 +83,7 @@ def _measured_path(rounds: tuple[Round, ...], fit: Decomposition) -> tuple[Round
 def _grown_boxes(data: Observation, recipe: Boxes, settings: Settings, say: Say | None) -> Decomposition:
     """Grow the boxes, then fit them exactly; keep the rounds."""
     growth = grow_boxes(recipe, data, say)
-    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta)
+    fit = fit_on(data, Cells(growth.terms.cells, growth.terms.ties), settings, start=growth.theta)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit))
 
 
@@ -110,7 +109,9 @@ def fit_on(
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
     return Decomposition(
         model=problem.model,
-        point=Point(frozen(point.theta), frozen(point.eta), point.psi),
+        theta=frozen(point.theta),
+        eta=frozen(point.eta),
+        psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
         alive=face.alive,
@@ -126,7 +127,8 @@ def fit_on(
         recipe=repr(recipe),
         data=data,
         origin=data.origin,
-        _refit=partial(refit, data, problem.model.terms, alone, problem.boxes),
+        _settings=alone,
+        _boxes=problem.boxes,
     )
 
 
@@ -140,7 +142,7 @@ def refit(
 ) -> Decomposition:
     """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
     kept = terms.of_columns(columns)
-    basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
+    basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
     return warn_if_not_converged(fit_on(data, basis, settings, known=WarmStart(boxes)))

@@ -23,7 +23,7 @@ import numpy as np
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 from legendre.core.files import numpy_file, replacing
-from legendre.core.level_values import level_text
+from legendre.core.labels import level_text
 from legendre.core.types import AnyArray
 from legendre.results import PLACES
 

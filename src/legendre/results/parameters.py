@@ -18,7 +18,7 @@ from legendre.core.box_features import short_of_boxes
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
-from legendre.core.text_table import aligned, shortened
+from legendre.core.text import aligned, shortened
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.results.inference.wald import INFINITE, OPEN, Information, information
 
@@ -226,7 +226,7 @@ def _first(one: str, other: str) -> str:
 
 def _quick_to_refit(fit: Decomposition) -> bool:
     """Whether a fit without each parameter in turn takes about a second altogether."""
-    if fit._refit is None or fit.data is None or fit.n_params > limits.FEW_REFITS:
+    if fit.data is None or fit.n_params > limits.FEW_REFITS:
         return False
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)

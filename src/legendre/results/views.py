@@ -20,8 +20,8 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.data.support import Support
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

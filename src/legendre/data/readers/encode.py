@@ -16,8 +16,7 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.level_values import have_rank
-from legendre.core.text_order import sorted_levels
+from legendre.core.labels import have_rank, sorted_levels
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 Missing = Literal["error", "drop", "keep"]

@@ -14,12 +14,12 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Mode
 from legendre.core.types import FloatArray
+from legendre.results.distribution import checked_cells
 from legendre.results.inference.coding import Coding, Combinations, coefficients_of, combinations_of_cells
 from legendre.results.inference.coefficients import Coefficients
 from legendre.results.inference.contrasts import combined
 from legendre.results.inference.odds import odds_ratios
 from legendre.results.inference.wald import Information
-from legendre.results.tensor import checked_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -31,10 +31,9 @@ from legendre.core.figures import (
     style_axes,
 )
 from legendre.core.labels import Labels, Mode
-from legendre.core.text_table import shortened
+from legendre.core.text import shortened
 from legendre.core.types import BoolArray, IntArray
-from legendre.results.effect_tables import Measure
-from legendre.results.effects import Effect
+from legendre.results.effects import Effect, Measure
 from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out, vanishing_note
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from legendre.core.labels import Mode
-from legendre.results.effect_tables import Measure
+from legendre.results.effects import Measure
 from legendre.results.plots import effects, graph, mosaic, tables
 from legendre.results.views import Pair
 

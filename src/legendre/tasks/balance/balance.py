@@ -20,7 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
@@ -32,9 +32,7 @@ from legendre.fitting.fit import show_progress
 from legendre.fitting.plan import Settings
 from legendre.model.margins import Modes
 from legendre.model.problem import Problem
-from legendre.results.base import ModelResult
-from legendre.results.certificate import Certificate
-from legendre.results.summary import modes_row
+from legendre.results.base import Certificate, ModelResult, modes_row
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
 from legendre.solvers.newton import Natural, NaturalCG
@@ -383,7 +381,9 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         values=frozen(tensor),
         parts=parts,
         model=model,
-        point=outcome.point,
+        theta=outcome.point.theta,
+        eta=outcome.point.eta,
+        psi=outcome.point.psi,
         eta_hat=program.problem.eta_hat,
         status=status,
         vanishing_cells=frozen(vanishing),

@@ -18,7 +18,7 @@ from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels
 from legendre.core.progress import silent
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
@@ -28,13 +28,11 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import box_values, grid_rows
+from legendre.results.distribution import tensor as model_tensor
 from legendre.results.effects import Effect
-from legendre.results.on_grid import box_values, grid_rows, merged_log_density
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor as model_tensor
 from legendre.results.views import ArrayPair
 from legendre.solvers.protocol import Solver
 from legendre.solvers.status import Status
@@ -388,8 +386,7 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     question is too large, the mark is ``None`` and no value is NaN.
     """
     spread, base = fit.model.quotient.spread, fit.model.base
-    boxes = box_values(fit.model, merged_log_density(fit), fit.total)
-    value = np.array(grid_rows(fit.model, boxes, slice(None), None, fit.total))
+    value = np.array(grid_rows(fit.model, box_values(fit), slice(None), None))
     if base is not None:
         value[base == 0] = 0.0
     found = identify(fit.model, fit.alive)

@@ -14,7 +14,7 @@ from legendre.core.arguments import check_int, entries, generator_from
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
-from legendre.core.text_table import Columns, Table, shortened
+from legendre.core.text import Columns, Table, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, observe
 from legendre.fitting.fit import fit_recipe

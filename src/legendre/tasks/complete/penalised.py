@@ -26,14 +26,12 @@ from legendre.core.origin import Origin
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius, zeta_adjoint
-from legendre.core.text_table import NamedValues, Table
+from legendre.core.text import NamedValues, Table
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.fitting.plan import Settings
-from legendre.results.certificate import Certificate
-from legendre.results.effects import Effect
-from legendre.results.on_grid import in_units
-from legendre.results.small_effects import effects_of_tensor
+from legendre.results.base import Certificate
+from legendre.results.effects import Effect, effects_of_tensor
 from legendre.solvers.conjugate import conjugate_gradients
 from legendre.solvers.linesearch import backtrack
 from legendre.solvers.loop import Step
@@ -162,7 +160,7 @@ def fit_penalised(
         text = f"complete: the gradient is {point.residual:.2e} after {len(history) - 1} steps, tol = {settings.tol:g}."
         warnings.warn(f"{text} Raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
     with np.errstate(divide="ignore"):
-        means = in_units(point.h - point.psi + np.log(measure), data.total)
+        means = np.exp(point.h - point.psi + np.log(measure)) * data.total
     return PenalisedFit(
         means=frozen(means),
         theta=frozen(moebius(point.h).ravel()[1:]),

@@ -17,7 +17,7 @@ from legendre.core.arguments import check_int, entries, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.types import FloatArray, IntArray
-from legendre.data.dask.observation import is_dask
+from legendre.data.dask import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -208,9 +208,9 @@ class BoltzmannMachine(Estimator):
         basis = as_basis(np.concatenate([block(shape, group) for group in blocks]))
         fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
         self._keep(fit, columns, names, own)
-        self.n_levels_, self.psi_ = shape, fit.point.psi
+        self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
-        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.point.theta)
+        theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
         parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in blocks])[:-1])
         keys: Sequence[Name] = range(len(shape)) if names is None else names
         weights: dict[tuple[Name, ...], Weight] = {}

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor
 from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
@@ -65,7 +63,7 @@ class HiddenDecomposition(Result):
     --------
     >>> import numpy as np, legendre as ld
     >>> X = np.einsum("ka,kb,kc->abc", [[9, 1], [2, 8]], [[8, 2], [1, 9]], [[7, 3], [3, 7]])
-    >>> mixture = ld.hidden(X, ld.rbm(3, 1))
+    >>> mixture = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
     >>> mixture.n_visible, mixture.kl < 1e-6
     (3, True)
     """
