@@ -28,7 +28,7 @@ from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.dask.per_block import FittedModel
+from legendre.data.dask import FittedModel
 from legendre.data.observation import Observation
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
@@ -647,10 +647,6 @@ class FittedTensor:
         """Return Q on some rows of the grid."""
         return grid_rows(self.fit.model, self._boxes, rows, self.visible)
 
-    def rows_on(self, device: Any, rows: slice) -> Any:
-        """Return the same as an array of another library."""
-        return device.bring(self.rows(rows))
-
     def log_prob(self, cells: IntArray) -> FloatArray:
         """Return log q of some cells (k x N)."""
         return self.fit.distribution.log_prob(cells)
@@ -719,8 +715,8 @@ def rmse(fit: Decomposition, data: Observation) -> float:
     """Root mean square of X - Q in X's units, over every cell of X that is a number."""
     square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
     if n < sys.float_info.max:
-        return math.sqrt(square / n) * data.unit
-    return math.exp(0.5 * (math.log(square) - math.log(n))) * data.unit if square > 0 else 0.0
+        return math.sqrt(square / n)
+    return math.exp(0.5 * (math.log(square) - math.log(n))) if square > 0 else 0.0
 
 
 def theta_tensor(fit: Decomposition) -> FloatArray:

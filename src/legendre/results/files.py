@@ -48,7 +48,7 @@ PARTS = {
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space", "device")}
+LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space",)}
 """Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
 
 TYPES: dict[str, tuple[Any, str]] = {
