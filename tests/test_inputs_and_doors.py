@@ -216,8 +216,10 @@ def balance(X: Any, _: Path) -> Answer:
 
 
 def smooth(X: Any, _: Path) -> Answer:
-    done = ld.smooth(X, folds=3)
-    return Answer([done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed])
+    done = ld.complete(X, folds=3)
+    return Answer(
+        [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
+    )
 
 
 def hidden(X: Any, _: Path) -> Answer:

@@ -41,11 +41,10 @@ PARTS = {
     "solvers.loop": "Step",
     "tasks.balance.margins": "Margins",
     "tasks.complete.crossval": "Score",
+    "tasks.complete.penalised": "PenalisedFit",
     "tasks.geometry.kl_ladder": "Ladder Rung",
     "tasks.hidden.em": "Run",
     "tasks.loglinear.partial": "PartialLogLinear",
-    "tasks.smooth.penalised": "Waves",
-    "tasks.smooth.result": "Smoothed",
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
