@@ -28,7 +28,7 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.core.origin import Device, host
+from legendre.core.origin import host
 from legendre.core.types import AnyArray
 from oracles import FloatArray
 
@@ -116,13 +116,6 @@ def last_column(frame: Any) -> AnyArray:
     return np.asarray(frame.to_pandas().iloc[:, -1])
 
 
-def on_a_device(X: FloatArray, place: Place) -> torch.Tensor:
-    """Have the library take the processor for a device: X stays there, and is summed there."""
-    place.patch.setattr(Device, "remote", property(lambda device: device.library != "numpy"))
-    place.patch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
-    return torch.asarray(X.copy())
-
-
 INPUTS: dict[str, Input] = {
     "list of lists": Input(lambda X, _: X.tolist()),
     "float64": Input(lambda X, _: X),
@@ -145,7 +138,6 @@ INPUTS: dict[str, Input] = {
     "DataArray of dask": Input(lambda X, _: data_array(X).chunk(2), xr.DataArray, np.asarray),
     "dask": Input(lambda X, _: da.from_array(X, chunks=2)),
     "torch": Input(lambda X, _: torch.asarray(X.copy()), torch.Tensor),
-    "torch on a device": Input(on_a_device, torch.Tensor),
     "JAX": Input(lambda X, _: jnp.asarray(X), jax.Array),
 }
 
@@ -211,8 +203,10 @@ def balance(X: Any, _: Path) -> Answer:
 
 
 def smooth(X: Any, _: Path) -> Answer:
-    done = ld.smooth(X, folds=3)
-    return Answer([done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed])
+    done = ld.complete(X, folds=3)
+    return Answer(
+        [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
+    )
 
 
 def hidden(X: Any, _: Path) -> Answer:

@@ -108,7 +108,7 @@ def test_tasks_keep_the_labels(kind: str, tmp_path: Path) -> None:
     X = MADE[kind]()
     balanced = ld.balance(X, {"dest": [30.0, 70.0], "hour": {20: 40.0, 6: 10.0, 7: 20.0, 8: 30.0}})
     right = ld.balance(COUNTS, {1: [30.0, 70.0], 2: [10.0, 20.0, 30.0, 40.0]})
-    smooth, plain_smooth = ld.smooth(X, folds=2), ld.smooth(COUNTS, folds=2)
+    smooth, plain_smooth = ld.complete(X, folds=2), ld.complete(COUNTS, folds=2)
     done = ld.complete(X, "B1")
     hidden = ld.hidden(X, ld.interactions([("carrier", 3), ("dest", 3), ("hour", 3)]), 2, restarts=1, tol=1e-5)
     for result, same in ((balanced, right.tensor()), (smooth, plain_smooth.tensor()), (done, COUNTS)):

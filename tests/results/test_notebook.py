@@ -66,7 +66,7 @@ def results() -> dict[str, Any]:
         "completion": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2),
         "cross-validation": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2).cv,
         "balanced": ld.balance(COUNTS),
-        "smoothed": ld.smooth(GAPS),
+        "smoothed": ld.complete(GAPS),
         "hidden": ld.hidden(np.full((2, 2, 2), 3.0) + np.eye(2), rbm(3, 1)),
         "plan": ld.plan(COUNTS, "B1"),
         "sparse tensor": ld.from_rows([["a", "x"], ["b", "<y>"]]),
