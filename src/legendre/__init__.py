@@ -13,13 +13,9 @@ if TYPE_CHECKING:
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.adaptive import boxes as boxes
     from legendre.basis.basis import Basis as Basis
-    from legendre.basis.basis import cells as cells
-    from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
     from legendre.basis.features import features as features
-    from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.interactions import rbm as rbm
     from legendre.basis.paper import B1 as B1
     from legendre.basis.paper import B2 as B2
     from legendre.basis.paper import B3 as B3
@@ -48,9 +44,9 @@ if TYPE_CHECKING:
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.compare import compare as compare
+    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden.hidden import hidden as hidden
@@ -59,16 +55,14 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
     from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
-    from legendre.tasks.smooth.result import Smoothed as Smoothed
-    from legendre.tasks.smooth.smooth import smooth as smooth
 
 __version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive boxes",
-    "basis.basis": "Basis cells empty full",
+    "basis.basis": "Basis full",
     "basis.features": "features",
-    "basis.interactions": "boltzmann interactions rbm",
+    "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.coordinates": "from_coords",
@@ -87,9 +81,8 @@ _PLACES = {
     "solvers.status": "Status",
     "tasks.balance.balance": "balance Balanced",
     "tasks.compare": "compare",
-    "tasks.complete.complete": "complete",
+    "tasks.complete.complete": "Completion complete",
     "tasks.complete.crossval": "CrossValidation",
-    "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden.hidden": "hidden",
@@ -98,8 +91,6 @@ _PLACES = {
     "tasks.loglinear.loglinear": "loglinear",
     "tasks.loglinear.partial": "PartialLogLinear",
     "tasks.loglinear.result": "LogLinear",
-    "tasks.smooth.result": "Smoothed",
-    "tasks.smooth.smooth": "smooth",
 }
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 

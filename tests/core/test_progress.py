@@ -15,7 +15,7 @@ import legendre as ld
 from legendre.core import limits, progress
 from legendre.core.progress import line
 from legendre.fitting.fit import show_progress
-from legendre.results.on_grid import grid_rows
+from legendre.results.distribution import grid_rows
 
 
 class Terminal(io.StringIO):
@@ -85,8 +85,8 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["fold 1 of 2   B1()", "fold 2 of 2   interactions(1)", "step "],
     ),
     "smooth": (
-        lambda: ld.smooth(GAPS, progress=True),
-        ["variances: step 1 of at most 40   held out: ", "the last fit"],
+        lambda: ld.complete(GAPS, progress=True),
+        ["cells   held out: ", "the last fit"],
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
@@ -136,7 +136,7 @@ def test_a_large_q_is_waited_for_with_a_line_on_a_terminal(name: str, monkeypatc
         time.sleep(0.25)
         return grid_rows(*arguments)
 
-    monkeypatch.setattr("legendre.results.tensor.grid_rows", slow)
+    monkeypatch.setattr("legendre.results.distribution.grid_rows", slow)
     monkeypatch.setattr(progress, "AFTER", 0.0)
     for terminal, least, inside in ((True, 27, False), (True, 28, False), (False, 27, False), (True, 27, True)):
         made = a_terminal(monkeypatch) if terminal else io.StringIO()

@@ -280,7 +280,7 @@ def test_long_summaries_keep_what_stands_out() -> None:
 
 
 def test_a_model_without_parameters() -> None:
-    tests = ld.decompose([3, 5, 4], ld.empty()).inference()
+    tests = ld.decompose([3, 5, 4], "empty").inference()
     assert tests.df == 2
     assert tests.x2 == pytest.approx(0.5)
     assert tests.standard_errors.shape == (0,)

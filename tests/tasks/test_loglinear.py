@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from scipy.special import gammaln
 
 import legendre as ld
+from legendre.basis.basis import cells
 from oracles import cells_that_stay, deviance_of
 
 FOLDER = Path(__file__).parents[1] / "oracles"
@@ -356,7 +357,7 @@ def test_functions_in_formulas_have_a_place(monkeypatch: pytest.MonkeyPatch) -> 
 
     def last_cell(term: functions.FunctionTerm, labels: Any) -> ld.Basis:
         assert (term.args, term.keywords) == (("A", "B"), (("scores", (1, 2, -0.5)),))
-        return ld.cells([[n - 1 for n in labels.shape]])
+        return cells([[n - 1 for n in labels.shape]])
 
     monkeypatch.setitem(functions.TERM_FUNCTIONS, "last", last_cell)
     m = ld.loglinear([[10, 5, 3], [2, 8, 9]], "A + B + last(A, B, scores=[1, 2, -0.5])")

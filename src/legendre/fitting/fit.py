@@ -7,16 +7,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import Basis, Cells, Listed
+from legendre.basis.basis import Basis, Cells
 from legendre.core import limits
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.origin import rectangular
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
@@ -24,8 +23,7 @@ from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.engines.protocol import Point
-from legendre.fitting.growing.select import grow_basis, order_basis
+from legendre.fitting.growing.select import grow_basis
 from legendre.fitting.plan import Plan, Settings, WarmStart, independence, plan_on, with_face_search
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath
@@ -51,10 +49,11 @@ def fit_recipe(
     if (growing := recipe.growing) is None:
         return fit_on(data, recipe, settings, start=start)
     growth = grow_basis(growing, data, say)
-    basis = Cells(growth.terms.cells) if growth.terms.ties is None else Listed(growth.terms)
-    fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(growth.totals, growth.inverse))
-    path, ranking = GrowthPath(growth.rounds, fit, growth.negentropy), partial(order_basis, growing, data, growth)
-    return replace(fit, recipe=repr(recipe), path=path, ranking=ranking)
+    basis = Cells(growth.terms.cells, growth.terms.ties)
+    totals = None if growth.grown is None else growth.grown.totals
+    fit = fit_on(data, basis, settings, start=growth.theta, known=WarmStart(totals, growth.inverse))
+    path = GrowthPath(growth.rounds, fit, growth.negentropy)
+    return replace(fit, recipe=repr(recipe), path=path, grown=growth.grown)
 
 
 def fit_on(
@@ -79,7 +78,9 @@ def fit_on(
     alone = replace(settings, max_iter=None, callback=None)  # for fits that the caller did not begin
     return Decomposition(
         model=problem.model,
-        point=Point(frozen(point.theta), frozen(point.eta), point.psi),
+        theta=frozen(point.theta),
+        eta=frozen(point.eta),
+        psi=point.psi,
         eta_hat=problem.eta_hat,
         total=data.total,
         alive=face.alive,
@@ -95,7 +96,8 @@ def fit_on(
         recipe=repr(recipe),
         data=data,
         origin=data.origin,
-        _refit=partial(refit, data, problem.model.terms, alone, problem.boxes),
+        _settings=alone,
+        _boxes=problem.boxes,
     )
 
 
@@ -109,7 +111,7 @@ def refit(
 ) -> Decomposition:
     """Fit some parameters of a basis; to other counts on the same sample space, where given, without a warning."""
     kept = terms.of_columns(columns)
-    basis = Cells(kept.cells) if kept.ties is None else Listed(kept)
+    basis = Cells(kept.cells, kept.ties)
     if counts is not None:
         return fit_on(with_counts(data, counts), basis, settings)
     return warn_if_not_converged(fit_on(data, basis, settings, known=WarmStart(boxes)))

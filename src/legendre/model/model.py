@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.array_libraries import Device
 from legendre.core.cells import frozen
 from legendre.core.sums.quotient import Quotient
 from legendre.core.tied_parameters import Terms, Ties
@@ -30,7 +29,6 @@ class Model:
     base: FloatArray | None  # the base measure r, or ``None`` for r = 1
     basis: IntArray  # the cells of B, k x N
     space: Space  # the merged cells, in the form in which they are summed over
-    device: Device | None = None  # where grids are swept, if not here
 
     @classmethod
     def of(
@@ -38,13 +36,12 @@ class Model:
         support: Support,
         base: FloatArray | None,
         basis: IntArray,
-        device: Device | None = None,
         ties: Ties | None = None,
     ) -> Model:
         """Merge the sample space along the basis, whose parameters may be tied."""
         quotient = Quotient.of(support.shape, basis)
         space = space_for(support, base, quotient, quotient.boxes(basis))
-        return cls(support, base, frozen(basis), space if ties is None else replace(space, ties=ties), device)
+        return cls(support, base, frozen(basis), space if ties is None else replace(space, ties=ties))
 
     @cached_property
     def n_params(self) -> int:

@@ -39,7 +39,7 @@ class Problem:
         cls, data: Observation, basis: IntArray, ties: Ties | None = None, boxes: BoxTotals | None = None
     ) -> Problem:
         """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
-        model = Model.of(data.support, data.base, basis, data.device, ties)
+        model = Model.of(data.support, data.base, basis, ties)
         problem, space = cls(data, model, np.empty(0), boxes), model.space
         listed = space.form == "cliques" and data.entries is not None and saturated(space.tables)  # needs no grid
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
+
+from legendre.core.sums.quotient import BoxTotals
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -70,6 +72,13 @@ class Round:
 def add_round(rounds: Sequence[Round], last: Round) -> list[Round]:
     """Append a round; those before it that were no smaller, or no worse, are not on the way to it."""
     return [*(step for step in rounds if step.n_params < last.n_params and step.kl > last.kl), last]
+
+
+class Grown(NamedTuple):
+    """What a basis grew from."""
+
+    n_included: int  # cells that were in every basis, the first ones
+    totals: BoxTotals | None  # X summed over boxes, where the basis grew on these
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ import numpy as np
 
 from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidFile, InvalidLabels, InvalidSetting
-from legendre.core.labels import Labels
-from legendre.core.level_values import have_rank
+from legendre.core.labels import Labels, have_rank
 from legendre.core.types import FloatArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 

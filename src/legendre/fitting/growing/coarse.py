@@ -53,11 +53,8 @@ def divisible(shape: tuple[int, ...]) -> bool:
     return bool(2 ** sum(length > 1 for length in shape) <= limits.COARSE_BOXES)
 
 
-def coarsen(data: Observation, recipe: Adaptive, totals: BoxTotals | None = None) -> Coarse:
-    """Choose the boxes and merge X onto them; cells that the recipe names become corners.
-
-    `totals` are those that the same call found before.
-    """
+def coarsen(data: Observation, recipe: Adaptive) -> Coarse:
+    """Choose the boxes and merge X onto them; cells that the recipe names become corners."""
     if not divisible(data.shape):
         raise InvalidBasis(
             f"{recipe!r}: candidates are scored on a grid, and one of {len(data.shape)} modes has too many cells. "
@@ -71,20 +68,19 @@ def coarsen(data: Observation, recipe: Adaptive, totals: BoxTotals | None = None
             f"{recipe!r}: the cells it names cut the grid into {fixed.n_merged:.2g} boxes; on a grid as large as "
             f"X's, {data.shape}, at most {8 * most:,} can be scored. Name fewer coordinates."
         )
-    if totals is None:
-        quotient = _cut_by_mass(data, fixed) if named is None else fixed
-        totals = BoxTotals(quotient, data.merged(quotient))
-        if named is None and data.support.points is None and quotient.n_merged < math.prod(data.shape):
-            # the fewer parameters are wanted the fewer boxes suffice
-            wanted = 512 * recipe.n if isinstance(recipe.n, int) else most
-            totals = join_alike(totals, fixed, min(most // 4, max(wanted, most // 32)))
+    quotient = _cut_by_mass(data, fixed) if named is None else fixed
+    totals = BoxTotals(quotient, data.merged(quotient))
+    if named is None and data.support.points is None and quotient.n_merged < math.prod(data.shape):
+        # the fewer parameters are wanted the fewer boxes suffice
+        wanted = 512 * recipe.n if isinstance(recipe.n, int) else most
+        totals = join_alike(totals, fixed, min(most // 4, max(wanted, most // 32)))
     quotient = totals.quotient
     candidates = None if named is None else Cells(quotient.boxes(named))
     on_corners = replace(recipe, include=Cells(quotient.boxes(start)), candidates=candidates)
-    return Coarse(_observe(data, totals), on_corners, totals)
+    return Coarse(observe_boxes(data, totals), on_corners, totals)
 
 
-def _observe(data: Observation, totals: BoxTotals) -> Dense:
+def observe_boxes(data: Observation, totals: BoxTotals) -> Dense:
     """Return the boxes as a tensor; the base measure of a box is its number of cells of Omega."""
     quotient, points = totals.quotient, data.support.points
     weights = volumes(quotient)

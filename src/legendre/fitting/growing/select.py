@@ -24,17 +24,16 @@ from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas
-from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms, box_terms
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
 from legendre.data.support import Support
-from legendre.fitting.growing.coarse import coarsen, too_large
+from legendre.fitting.growing.coarse import coarsen, observe_boxes, too_large
 from legendre.fitting.growing.features import Ground
 from legendre.fitting.growing.grow import Search, grow, measure, order_features
 from legendre.fitting.growing.state import Inverse, State
-from legendre.results.growth_path import Round, add_round
+from legendre.results.growth_path import Grown, Round, add_round
 
 LEAST_HELD_OUT = 5  # events, or cells, of each fold
 
@@ -47,8 +46,8 @@ class Growth:
     theta: FloatArray
     rounds: tuple[Round, ...]
     inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
-    totals: BoxTotals | None = None  # X summed over boxes whose corners the cells are, where X was coarsened
-    negentropy: float | None = None  # of these sums
+    grown: Grown | None = None  # where cells can be put in order
+    negentropy: float | None = None  # of sums of X over boxes, where it was coarsened
 
 
 def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
@@ -69,7 +68,9 @@ def grow_basis(recipe: Adaptive, data: Observation, say: Say | None = None) -> G
         between = None if say is None else lambda text, share=None: say(text.replace("KL", "KL between boxes"), share)
         growth = _grow(coarse.recipe, coarse.data, data.labels, counts, between)
         terms, negentropy = Terms(coarse.cells(growth.terms.cells)), coarse.data.negentropy()
-        return replace(growth, terms=terms, inverse=None, totals=coarse.totals, negentropy=negentropy)
+        assert growth.grown is not None
+        grown = growth.grown._replace(totals=coarse.totals)
+        return replace(growth, terms=terms, inverse=None, grown=grown, negentropy=negentropy)
     else:
         dense = in_memory(data, "adaptive")
     return _grow(recipe, dense, data.labels, counts, say)
@@ -94,7 +95,7 @@ def _grow(recipe: Adaptive, data: Dense, labels: Labels, counts: bool, say: Say 
         lo, hi = state.ground.corners(state.features)
     terms = box_terms(lo, hi, labels, len(search.start)) if recipe.boxed else Terms(lo)
     noted = rounds if curve is None else curve.note(rounds, data.total)
-    return Growth(terms, state.theta, tuple(noted), inverse)
+    return Growth(terms, state.theta, tuple(noted), inverse, None if recipe.boxed else Grown(len(search.start), None))
 
 
 def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
@@ -111,18 +112,15 @@ def _price(recipe: Adaptive, data: Dense, search: Search) -> float:
     return math.log(data.total) + 2.0 * log_number
 
 
-def order_basis(recipe: Adaptive, data: Observation, growth: Growth) -> IntArray:
-    """Return the positions of the cells, so that for every m the first m are a good basis; the start comes first."""
-    cells = growth.terms.cells
-    if recipe.boxed:
-        return np.arange(len(growth.theta))
-    dense, corners, named = data, cells, recipe
-    if too_large(data):
-        coarse = coarsen(data, recipe, growth.totals)
-        dense, corners, named = coarse.data, coarse.totals.quotient.boxes(cells), coarse.recipe
-    search = Search.of(in_memory(dense, "adaptive"), replace(named, n=max(len(cells), 1), candidates=None))
+def order_basis(data: Observation, cells: IntArray, theta: FloatArray, grown: Grown) -> IntArray:
+    """Return the positions of cells, so that for every m the first m are a good basis; those included come first."""
+    if grown.totals is not None:
+        data, cells = observe_boxes(data, grown.totals), grown.totals.quotient.boxes(cells)
+    ground = Ground.of(in_memory(data, "adaptive"))
+    features = ground.boxes(cells)
+    search = Search(ground, features.of(np.arange(grown.n_included)), None, len(cells))
     with limit_blas(), np.errstate(all="ignore"):
-        return order_features(search, State.of(search.ground, search.ground.boxes(corners), growth.theta))
+        return order_features(search, State.of(ground, features, theta))
 
 
 def rankings_while_growing(recipe: Adaptive) -> Rankings:

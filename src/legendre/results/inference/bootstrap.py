@@ -11,17 +11,16 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import generator_from, is_whole
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
 from legendre.core.memory import check_room
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
+from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, Combinations, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.estimates import check_level
 from legendre.results.inference.printout import shown
 from legendre.results.inference.same_margins import fixed_margins, tables_with_margins
-from legendre.results.tensor import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -159,7 +158,7 @@ def bootstrapped(
         if not is_whole(value, 1):
             raise InvalidQuery(f"bootstrap: {name}={value!r}; it must be an integer >= 1.")
     random = generator_from(rng, InvalidQuery)
-    if fit._refit is None:
+    if fit.data is None:
         raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
     if (why := beyond_memory(fit.shape)) is not None:
         raise InvalidQuery(f"bootstrap draws whole tables, and X {why}. Sum modes out or merge levels first.")
@@ -195,7 +194,6 @@ def _dealt(tests: Inference, n: int, random: np.random.Generator) -> Bootstrap:
 
 
 def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
-    assert fit._refit is not None
     every = np.arange(fit.n_params)
     if jobs == 1 or len(parts) == 1:
         return [_fitted(fit._refit, every, part) for part in parts]

@@ -11,17 +11,16 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text_table import NamedValues, Table
+from legendre.core.text import NamedValues, Table
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
 from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
 from legendre.model.model import Model
-from legendre.results.base import Storable
+from legendre.results.base import Storable, count_name
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
-from legendre.results.summary import count_name
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:

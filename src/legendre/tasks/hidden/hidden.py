@@ -28,7 +28,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 from legendre.solvers.status import Status
 from legendre.tasks.hidden.em import HiddenModel, Run, visible_sums
 from legendre.tasks.hidden.result import HiddenDecomposition
@@ -88,7 +88,7 @@ def hidden(
     See Also
     --------
     HiddenDecomposition : The result of `hidden`.
-    rbm : A restricted Boltzmann machine, for `hidden`.
+    interactions : All that sets of modes do together.
     decompose : Fit X by a model with some basis.
 
     Examples
@@ -98,7 +98,7 @@ def hidden(
     >>> import legendre as ld
     >>> coins = [0.5 * np.array([1 - p, p]) for p in (0.2, 0.7)]
     >>> X = sum(4.0 * np.einsum("i,j,k->ijk", c, c, c) for c in coins)
-    >>> fit = ld.hidden(X, ld.rbm(3, 1))
+    >>> fit = ld.hidden(X, ld.interactions([(0, 3), (1, 3), (2, 3)]))
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
@@ -258,7 +258,9 @@ def _last_fit(data: Dense, even: Dense, cells: IntArray, theta: FloatArray) -> D
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
     if recipe.growing is not None:
-        raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. rbm(4, 2).")
+        raise InvalidBasis(
+            "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, as interactions(2)."
+        )
     try:
         cells = recipe.select(joint)
     except InvalidBasis as trouble:

@@ -7,7 +7,7 @@ import numpy as np
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 from legendre.tasks.hidden.em import visible_sums
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from legendre.core.errors import InvalidQuery
-from legendre.results.plots.pair import Modes, Pair
+from legendre.results.views import Modes, Pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,14 +18,19 @@ class NoPair(Pair):
         """True: the rows were counted."""
         return True
 
-    def table(self, modes: Modes, asked: str) -> NoReturn:
+    def table(self, modes: Modes, caller: str) -> NoReturn:
         """Refuse sums of cells."""
         del modes
-        refuse_pair(asked)
+        refuse_pair(caller)
 
-    def listed(self, asked: str) -> NoReturn:
+    def cells(self, caller: str) -> NoReturn:
         """Refuse cells."""
-        refuse_pair(asked)
+        refuse_pair(caller)
+
+    @property
+    def note(self) -> str:
+        """Nothing."""
+        return ""
 
 
 def refuse_pair(asked: str) -> NoReturn:
