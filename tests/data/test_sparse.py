@@ -450,7 +450,7 @@ def test_levels_that_are_never_seen() -> None:
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 200, (100, 4))
     fit = ld.decompose(ld.from_coords(cells, shape=(300,) * 4), "B1")
-    assert (fit.status, fit.solver) == (ld.Status.AT_BOUNDARY, "closed")
+    assert (fit.status, fit.solver) == (ld.results.Status.AT_BOUNDARY, "closed")
     seen = [len(np.unique(cells[:, k])) for k in range(4)]
     assert (fit.n_vanishing, fit.rank) == (300**4 - math.prod(seen), sum(seen) - 4)
     assert_allclose(fit.marginal(2), np.bincount(cells[:, 2], minlength=300) / 100, atol=1e-9)

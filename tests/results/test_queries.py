@@ -140,7 +140,7 @@ def test_order_12() -> None:
 def test_at_the_boundary(full: bool) -> None:
     X = np.array([[3.0, 1.0, 2.0], [0.0, 0.0, 0.0], [1.0, 4.0, 0.0]])
     fit = ld.decompose(X, "B1", support="all" if full else np.array([[1, 1, 1], [1, 1, 1], [1, 1, 0]], dtype=bool))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert (fit.model.measure is None) == full
     assert fit.marginal(0)[1] == 0
     with pytest.raises(ld.errors.InvalidQuery, match=r"condition\(\{0: 1\}\): the event has probability 0"):

@@ -36,6 +36,7 @@ PARTS = {
     "data.support": "Support",
     "engines.protocol": "Point",
     "model.model": "Model",
+    "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
     "results.inference.likelihood_ratio": "LikelihoodRatio",
     "solvers.loop": "Step",
