@@ -33,7 +33,7 @@ def of(levels: object, name: str = "mode") -> Labels:
         (np.array(["2019-01-05", "2019-02-06"], dtype="datetime64[D]"), ["5 Jan", "6 Feb"], " (2019)"),
         (np.array(["2018-01-05", "2019-02-06"], dtype="datetime64[D]"), ["2018-01-05", "2019-02-06"], ""),
         (np.array(["2018", "2019"], dtype="datetime64[Y]"), ["2018", "2019"], ""),
-        (np.array(["2018-12", "2019-01"], dtype="datetime64[M]"), ["Dec 2018", "Jan 2019"], ""),
+        (np.array(["2018-12", "2019-01"], dtype="datetime64[M]"), ["2018-12", "2019-01"], ""),
         (
             np.array(["2019-01-05T06:10", "2019-01-05T17:00"], dtype="datetime64[m]"),
             ["06:10", "17:00"],
@@ -98,10 +98,10 @@ def test_all_levels_are_named_where_they_have_room() -> None:
 def test_a_million_levels() -> None:
     ax = Figure().add_subplot()
     level_ticks(ax, "x", Labels((1_000_000,)), 0)
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "200000", "400000", "600000", "800000"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["0", "250000", "500000", "750000"]
     days = np.arange("2000-01-01", "2010-01-01", dtype="datetime64[D]")
     level_ticks(ax, "y", of(days, "day"), 0)
-    assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["2000-01-01", "2002-09-27"]
+    assert [text.get_text() for text in ax.get_yticklabels()][:2] == ["2000-01-01", "2001-05-15"]
     assert ax.get_ylabel() == "day"
 
 

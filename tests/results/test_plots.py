@@ -104,7 +104,7 @@ def test_maps_of_long_modes_show_levels_at_equal_distances() -> None:
     shown = np.asarray(ax.images[0].get_array(), dtype=float)
     assert shown.shape == (2000, 2000)
     np.testing.assert_array_equal(shown[[0, -1]][:, [0, -1]], fit.effects()[0, 1].merged)
-    assert ticks(ax, "x")[:2] == ["0", "400000"]
+    assert ticks(ax, "x")[:2] == ["0", "500000"]
     assert [round(end) for end in ax.get_xlim()] == [0, 1_000_000]
 
 

@@ -25,7 +25,7 @@ from legendre.cli.readers import ENDINGS, Options, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
 from legendre.core.progress import line
-from legendre.core.text_table import Columns as TextColumns
+from legendre.core.text import Columns as TextColumns
 from legendre.fitting.decompose import decompose
 from legendre.fitting.plan import Settings
 from legendre.results.files import load

@@ -113,15 +113,6 @@ def set_factor_ticks(ax: Axes) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def name_level(labels: Labels, k: int, i: int) -> str:
-    """Write a mode with one of its levels.
-
-    >>> name_level(Labels((2, 3)), 1, 2), name_level(Labels.read((2, 3), ["sex", "age"]), 1, 2)
-    ('mode 1, level 2', 'age 2')
-    """
-    return f"{labels.mode(k)}{', level' if labels.names is None else ''} {labels.level(k, i)}"
-
-
 def is_ordered(labels: Labels, k: int) -> bool:
     """Whether a line from level to level means something: for numbers, dates and times, not for other texts."""
     own = labels.levels_of(k)
@@ -137,35 +128,27 @@ def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray |
 
     Of levels in no order those with the largest `sizes` are named, of others every n-th.
     """
-    letter, line = SMALL * 0.6 / 72, SMALL * 1.15 / 72  # inches
-    most = 8  # ticks of more levels than have room
+    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; ticks where not all levels have room
     n, own, place = labels.shape[k], labels.levels_of(k), ax.get_position()
     width, height = ax.figure.get_figure(root=True).get_size_inches()
     inches = place.width * width if axis == "x" else place.height * height
-    shown = list(range(n)) if n <= 2_000 else _round_places(n)
+    shown = list(range(n))
+    if n > 2_000:  # at round numbers, without writing the others
+        step = 10 ** (len(str(n)) - 1) // 2
+        shown = list(range(0, n, step if n > 4 * step else step // 2))
     texts, more = tick_texts(own[[*shown, n - 1]])  # the last level decides too whether all lie in one year
-    texts, turned = texts[:-1], False
-    across = letter * max(map(len, texts)) + 0.12
-    ordered = is_ordered(labels, k) or n > 2_000
-    if axis == "x" and (len(shown) * across <= inches or (ordered and inches >= 3 * across)):
-        kept = every_nth(texts, len(texts) if len(shown) * across <= inches else min(most, int(inches / across)))
-    else:
-        fits, turned = max(int(inches / line), 2), axis == "x"
-        kept = every_nth(texts, len(texts) if len(texts) <= fits else min(most, fits))
-        if len(texts) > fits and not ordered and sizes is not None:
-            kept = largest_apart(sizes, min(fits, 2 * most))
+    texts.pop()
+    across, ordered = letter * max(map(len, texts)) + 0.12, n > 2_000 or is_ordered(labels, k)
+    turned = axis == "x" and len(texts) * across > inches and not (ordered and inches >= 3 * across)
+    fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
+    kept = every_nth(texts, len(texts) if len(texts) <= fits else min(most, fits))
+    if len(texts) > fits and not ordered and sizes is not None:
+        kept = largest_apart(sizes, min(fits, 2 * most))
     along = ax.xaxis if axis == "x" else ax.yaxis
     along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
+    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
     if turned:
         ax.tick_params(axis="x", labelrotation=90)
-    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
-
-
-def _round_places(n: int) -> list[int]:
-    from matplotlib.ticker import MaxNLocator
-
-    places = MaxNLocator(5, steps=[1, 2, 5, 10], integer=True).tick_values(0, n - 1)
-    return [int(place) for place in places if 0 <= place < n]
 
 
 def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
@@ -174,30 +157,22 @@ def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
     >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
     (['1 Jan', '2 Jan', '3 Jan'], ' (2019)')
     """
-    if own.dtype.kind == "M" or (own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist())):
-        return _date_texts([moment.item() for moment in own.astype("datetime64[s]")])
+    if own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist()):
+        own = own.astype("datetime64[m]")
+    if own.dtype.kind == "M":
+        moments = own.astype("datetime64[s]").tolist()
+        days, years = {moment.date() for moment in moments}, {moment.year for moment in moments}
+        if len(days) == 1:
+            return [f"{moment:%H:%M}" for moment in moments], f" ({min(days)})"
+        if any(moment.time() != datetime.time() for moment in moments):
+            return [f"{moment:%Y-%m-%d %H:%M}" for moment in moments], ""
+        if len(years) == 1:
+            return [f"{moment.day} {moment:%b}" for moment in moments], f" ({min(years)})"
+        return [str(level) for level in own], ""
     texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
     if all(re.fullmatch(r"\d\d:\d\d:00", text) for text in texts):
         texts = [text[:-3] for text in texts]
     return [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts], ""
-
-
-def _date_texts(moments: Sequence[datetime.datetime]) -> tuple[list[str], str]:
-    days = {moment.date() for moment in moments}
-    years = {day.year for day in days}
-    midnight = all(moment.time() == datetime.time() for moment in moments)
-    more = ""
-    if len(days) == 1:
-        form, more = "%H:%M", f" ({min(days)})"
-    elif not midnight:
-        form = "%Y-%m-%d %H:%M"
-    elif len(years) == 1:
-        return [f"{moment.day} {moment:%b}" for moment in moments], f" ({min(years)})"
-    elif all(day.day == 1 for day in days):
-        form = "%Y" if all(day.month == 1 for day in days) else "%b %Y"
-    else:
-        form = "%Y-%m-%d"
-    return [f"{moment:{form}}" for moment in moments], more
 
 
 def every_nth(texts: list[str], most: int) -> list[int]:

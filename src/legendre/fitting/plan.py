@@ -13,11 +13,10 @@ from legendre.basis.parse import as_basis
 from legendre.core import limits
 from legendre.core.arguments import check_int, is_real
 from legendre.core.errors import InvalidBasis, InvalidSetting
-from legendre.core.html import fragment
 from legendre.core.memory import size_name
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read

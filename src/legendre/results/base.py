@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
-from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.text_table import Table, shortened
+from legendre.core.text import Table, fragment, shortened, sparklines
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike

@@ -17,7 +17,7 @@ from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import dot
-from legendre.core.text_table import NamedValues, Table, shape_name, shortened
+from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike

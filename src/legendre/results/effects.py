@@ -19,12 +19,11 @@ from legendre.core import limits
 from legendre.core.arguments import check_choice, check_int, entries, is_whole
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
-from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
 from legendre.core.memory import check_room, rows_of, size_name
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.quotient import Quotient
-from legendre.core.text_table import Columns, Table, listed_words, shape_name
+from legendre.core.text import Columns, Table, fragment, listed_words, shape_name, sparklines
 from legendre.core.types import FloatArray, IntArray
 
 if TYPE_CHECKING:

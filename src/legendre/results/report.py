@@ -19,9 +19,8 @@ from legendre.core.box_features import short_of_boxes
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
 from legendre.core.files import check_writable, replacing
-from legendre.core.html import fragment
 from legendre.core.labels import Labels
-from legendre.core.text_table import shortened
+from legendre.core.text import fragment, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read

@@ -11,9 +11,8 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import generator_from, is_whole
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
 from legendre.core.memory import check_room
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
 from legendre.results.distribution import tensor

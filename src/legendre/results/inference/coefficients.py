@@ -13,8 +13,7 @@ import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
-from legendre.core.html import fragment
-from legendre.core.text_table import Columns
+from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import LEGEND, shown, stars
 

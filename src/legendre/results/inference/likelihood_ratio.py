@@ -11,7 +11,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.memory import check_room
-from legendre.core.text_table import NamedValues, Table
+from legendre.core.text import NamedValues, Table
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.text_table import listed_words
+from legendre.core.text import listed_words
 from legendre.core.types import FloatArray
 from legendre.data.observation import beyond_memory
 from legendre.solvers.status import Status

@@ -9,7 +9,7 @@ import numpy as np
 from legendre.core.arguments import is_whole
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery
-from legendre.core.text_table import Columns, NamedValues, Table, shape_name, shortened
+from legendre.core.text import Columns, NamedValues, Table, shape_name, shortened
 from legendre.results.base import count_name, rank_name
 from legendre.results.inference.wald import INFINITE, OPEN
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.cells import frozen
-from legendre.core.text_table import Table
+from legendre.core.text import Table
 from legendre.core.types import FloatArray
 from legendre.results.base import Storable
 from legendre.results.inference.bootstrap import Bootstrap, bootstrapped

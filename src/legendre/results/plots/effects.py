@@ -31,7 +31,7 @@ from legendre.core.figures import (
     style_axes,
 )
 from legendre.core.labels import Labels, Mode
-from legendre.core.text_table import shortened
+from legendre.core.text import shortened
 from legendre.core.types import BoolArray, IntArray
 from legendre.results.effects import Effect, Measure
 from legendre.results.views import FEW_COUNTS, scarce_levels, thin_out, vanishing_note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from legendre.core.arguments import check_choice
 from legendre.core.errors import InvalidQuery, InvalidSetting
 from legendre.core.figures import BLUE, GREY, LIGHT, ORANGE, SMALL, axes_for
-from legendre.core.text_table import shortened
+from legendre.core.text import shortened
 from legendre.core.types import FloatArray
 from legendre.results.effects import Measure
 
@@ -84,35 +85,15 @@ def _free_place(line: FloatArray, taken: list[FloatArray], others: list[FloatArr
 
 
 def _lay_out(order: int, edges: Edges) -> dict[int, Any]:
-    """Lay the modes out: coupled ones near each other, and groups of them that nothing couples side by side."""
+    """Lay few modes, and chains, out on a circle, coupled ones beside each other; others by springs between them."""
     import networkx
 
+    degrees = Counter(k for pair in edges for k in pair)
     graph = networkx.Graph()
-    graph.add_nodes_from(range(order))
+    graph.add_nodes_from(sorted(range(order), key=lambda k: degrees[k]))  # a chain begins at an end
     graph.add_edges_from(edges)
-    groups = sorted(networkx.connected_components(graph), key=lambda group: (-len(group), min(group)))
-    sides = [len(group) ** 0.5 + 0.5 for group in groups]
-    width = max(max(sides), sum(side * side for side in sides) ** 0.5)
-    places, x, y, shelf = dict[int, Any](), 0.0, 0.0, 0.0
-    for group, side in zip(groups, sides, strict=True):
-        if x and x + side > 1.01 * width:
-            x, y, shelf = 0.0, y - shelf, 0.0
-        shelf = max(shelf, side)
-        middle = np.array([x + side / 2, y - side / 2])
-        within = _lay_out_group(graph.subgraph(group))
-        places |= {k: middle + (side - 0.5) / 2 * place for k, place in within.items()}
-        x += side
+    if order <= 30 or max(degrees.values(), default=0) <= 2:
+        places = networkx.circular_layout(list(networkx.dfs_preorder_nodes(graph)))
+    else:
+        places = networkx.spring_layout(graph, seed=0, iterations=200)
     return {k: places[k] for k in range(order)}
-
-
-def _lay_out_group(graph: Any) -> dict[int, Any]:
-    """Lay one group out between -1 and 1: chains, and few modes most of which are coupled, on a circle."""
-    import networkx
-
-    n, edges, degrees = graph.number_of_nodes(), graph.number_of_edges(), dict(graph.degree)
-    if max(degrees.values()) <= 2 or (n <= 30 and 4 * edges >= n * (n - 1)):
-        first = min(degrees, key=lambda k: (degrees[k], k))
-        return dict(networkx.circular_layout(list(networkx.dfs_preorder_nodes(graph, first))))
-    if n <= 120:  # a second
-        return dict(networkx.kamada_kawai_layout(graph))
-    return dict(networkx.spring_layout(graph, pos=networkx.spectral_layout(graph), seed=0, iterations=200))

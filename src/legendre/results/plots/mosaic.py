@@ -13,7 +13,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidQuery
 from legendre.core.figures import DIVERGING, GREY, MEDIUM, SMALL, add_colour_bar, axes_for
 from legendre.core.labels import Labels, Mode
-from legendre.core.text_table import listed_words
+from legendre.core.text import listed_words
 from legendre.core.types import FloatArray
 from legendre.results.views import Pair
 

@@ -27,11 +27,10 @@ from legendre.core.figures import (
     is_ordered,
     level_ticks,
     make_panels,
-    name_level,
     plain_number,
 )
 from legendre.core.labels import Labels
-from legendre.core.text_table import listed_words, shortened
+from legendre.core.text import listed_words, shortened
 from legendre.core.types import FloatArray
 from legendre.results.views import Modes, Pair, PairCells, PairTable, largest_places
 
@@ -63,8 +62,9 @@ def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
         images.append(_draw_table(ax, entries_of[row], colours))
         for axis, k, others in (("x", modes[-1], (0, 1)), ("y", modes[-2], (0, 2))):
             level_ticks(ax, axis, pair.labels, k, np.nansum(x, axis=others))
-        part = "" if len(modes) == 2 else f"{shortened(name_level(pair.labels, modes[0], chosen[row]), 28)}: "
-        ax.set_title(f"{part}{name}")
+        unnamed = ", level" if pair.labels.names is None else ""
+        part = f"{pair.labels.mode(modes[0])}{unnamed} {pair.labels.level(modes[0], chosen[row])}"
+        ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
         ax.label_outer()
         if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
             for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
@@ -133,7 +133,7 @@ def _draw_table(ax: Axes, values: FloatArray, colours: dict[str, Any]) -> Any:
     return ax.imshow(np.ma.masked_invalid(values), aspect=aspect, interpolation="nearest", **colours)
 
 
-def draw_residuals(pair: Pair, ax: Axes | None, most: int) -> Axes:
+def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_000) -> Axes:
     """Draw every cell, X against Q; number the worst ones and name them beside the picture."""
     check_int(most, "plot.residuals: most", 0, InvalidQuery)
     found = pair.cells("plot.residuals")
@@ -143,15 +143,19 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int) -> Axes:
     ax = axes_for("plot.residuals", ax, (10.5, 5.2))
     ax.use_sticky_edges = False  # the worst cells lie at the edges
     _scale_axes(ax, found, pair.counts)
-    if len(found.x) <= 3_000:
-        ax.plot(found.q, found.x, "o", color=BLUE, markersize=4, alpha=0.6, markeredgewidth=0)
-    else:
-        _draw_density(ax, found, pair.counts)
-    high = float(max(found.x.max(initial=0.0), found.q.max(initial=0.0)))
-    low = float(min(found.x.min(), found.q.min())) if ax.get_xscale() == "log" else 0.0
-    ax.plot([low, high], [low, high], color=GREY, linewidth=1)
-    _number_cells(ax, found, worst)
+    n = len(found.x)
+    step = -(-n // max_dots) or 1
+    pale = max(0.6 * min(1.0, 500 / max(n, 1)) ** 0.35, 0.05)  # the more cells, the paler each
+    ax.plot(found.q[::step], found.x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
+    both = np.concatenate([found.x, found.q])
+    ends = [both.min(initial=1.0) if ax.get_xscale() == "log" else 0.0, both.max(initial=0.0)]
+    ax.plot(ends, ends, color=GREY, linewidth=1)
+    ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
+    sides = ((-11, 0), (11, 0), (0, 11), (0, -11))  # in turn, so that numbers of neighbours keep apart
     for rank, i in enumerate(worst, start=1):
+        words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        at = float(found.q[i]), float(found.x[i])
+        ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
         name = shortened(pair.labels.cell(found.cell(i)), 132).replace(" ", "\N{NO-BREAK SPACE}")
         lines = wrap(name.replace(",\N{NO-BREAK SPACE}", ", "), 44, break_on_hyphens=False)  # between modes only
         off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
@@ -162,9 +166,9 @@ def draw_residuals(pair: Pair, ax: Axes | None, most: int) -> Axes:
         title = "worst cells (sd: standard deviations)" if pair.counts else "worst cells"
         beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "alignment": "left"}
         ax.legend(title=title, fontsize=SMALL, title_fontsize=SMALL, frameon=False, **beside)
-    notes = ["none is off by more than rounding errors"] if most and not worst else []
-    notes += [note for note in (found.note, pair.note) if note]
-    ax.set(xlabel=pair.made, ylabel=pair.seen, title="; ".join([f"{len(found.x):,} cells", *notes]))
+    notes = [f"{n:,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
+    notes += ["none is off by more than rounding errors"] if most and not worst else []
+    ax.set(xlabel=pair.made, ylabel=pair.seen, title="; ".join(filter(None, notes)))
     return ax
 
 
@@ -173,48 +177,12 @@ def _scale_axes(ax: Axes, found: PairCells, counts: bool) -> None:
     both = np.concatenate([found.x, found.q])
     zeros = bool((both == 0).any())
     positive = found.x[found.x > 0] if zeros else both
-    if not positive.size or positive.max() < 30 * positive.min():
-        return
-    linear = 1.0 if counts else float(np.quantile(positive, 0.02))
-    how: dict[str, Any] = {"linthresh": linear, "linscale": 0.6} if zeros else {}
-    for name, axis in (("x", ax.xaxis), ("y", ax.yaxis)):
-        getattr(ax, f"set_{name}scale")("symlog" if zeros else "log", **how)
-        axis.set_major_formatter(plain_number)
-
-
-def _draw_density(ax: Axes, found: PairCells, counts: bool) -> None:
-    """Draw how many cells lie in each of 70 x 70 boxes of the same size in the picture."""
-    from matplotlib.colors import LogNorm
-
-    change, edges = ax.xaxis.get_transform(), []
-    for values in (found.q, found.x):
-        low, high = (float(change.transform(v)) for v in (values.min(), values.max()))
-        cuts = np.asarray(change.inverted().transform(np.linspace(low, max(high, low + 1e-9), 71)))
-        cuts[0], cuts[-1] = min(cuts[0], values.min()), max(cuts[-1], values.max())
-        edges.append(np.unique(cuts))
-    if counts:  # no box between integers
-        edges[1] = np.unique(np.concatenate([[-0.5], np.floor(edges[1]) + 0.5]))
-    counted, _, _ = np.histogram2d(found.q, found.x, bins=edges)
-    colours = LogNorm(0.2, max(float(counted.max()), 2.0))  # one cell alone can be seen
-    mesh = ax.pcolormesh(*edges, np.ma.masked_equal(counted.T, 0), norm=colours, cmap="Blues")
-    bar = add_colour_bar(ax, mesh, "cells in a box", orientation="horizontal", shrink=0.5, aspect=30)
-    bar.ax.set_xlim(1)
-
-
-def _number_cells(ax: Axes, found: PairCells, cells: list[int], apart: float = 0.035) -> None:
-    """Ring some cells and put their ranks beside them, in shares of the width `apart` where others are already."""
-    ax.plot(found.q[cells], found.x[cells], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
-    taken: list[tuple[float, float]] = []
-    ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())  # places in the picture are known from here on
-    for rank, i in enumerate(cells, start=1):
-        x, y = map(float, ax.transAxes.inverted().transform(ax.transData.transform((found.q[i], found.x[i]))))
-        aside = apart if x < 0.3 else -apart
-        x += aside
-        while any(abs(x - a) < apart and abs(y - b) < 1.5 * apart for a, b in taken):
-            x += aside
-        taken.append((x, y))
-        words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
-        ax.annotate(str(rank), (x, y), xycoords="axes fraction", **words)
+    if positive.size and positive.max() >= 30 * positive.min():
+        linear = 1.0 if counts else float(np.quantile(positive, 0.02))
+        how: dict[str, Any] = {"linthresh": linear, "linscale": 0.6} if zeros else {}
+        for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
+            scale("symlog" if zeros else "log", **how)
+            axis.set_major_formatter(plain_number)
 
 
 def draw_margins(pair: Pair, modes: Sequence[Any] | None, most: int) -> Figure:

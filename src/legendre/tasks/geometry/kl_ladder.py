@@ -17,7 +17,7 @@ from legendre.core import limits
 from legendre.core.cells import cell_name, member
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
-from legendre.core.text_table import Columns, Table, shape_name, shortened
+from legendre.core.text import Columns, Table, shape_name, shortened
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from legendre.core.errors import InvalidQuery
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.read import TensorLike

@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.html import fragment
-from legendre.core.text_table import Columns
+from legendre.core.text import Columns, fragment
 from legendre.results.inference.likelihood_ratio import LikelihoodRatio
 from legendre.results.inference.printout import shown, stars
 from legendre.tasks.loglinear.result import LogLinear

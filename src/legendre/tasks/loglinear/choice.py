@@ -12,8 +12,7 @@ import numpy as np
 
 from legendre.core.arguments import is_real
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.html import fragment
-from legendre.core.text_table import Columns
+from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import shown, stars
 from legendre.tasks.loglinear.formula import Model, Term, read_formula

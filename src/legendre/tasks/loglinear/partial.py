@@ -11,7 +11,7 @@ from typing import ClassVar, Self, TypeGuard
 import numpy as np
 
 from legendre.core.errors import ConvergenceWarning, InvalidQuery
-from legendre.core.text_table import Table
+from legendre.core.text import Table
 from legendre.data.partial_table import PartialTable
 from legendre.data.read import TensorLike
 from legendre.fitting.plan import Settings

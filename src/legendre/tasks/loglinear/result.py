@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from legendre.core.arguments import is_whole
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.text_table import Columns, NamedValues, Table, shortened
+from legendre.core.text import Columns, NamedValues, Table, shortened
 from legendre.data.observation import Observation
 from legendre.fitting.fit import fit_recipe, warn_if_not_converged
 from legendre.fitting.plan import Settings
