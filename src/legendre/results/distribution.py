@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import entries, generator_from, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.origin import rectangular
 from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -514,8 +514,8 @@ def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
 def read_cells(labels: Labels, cells: Any) -> IntArray:
     """Read a caller's cells (k x N, or one cell), by indices or, where some entries are no numbers, by labels."""
     array = rectangular(cells, "cells", InvalidBasis)
-    rows = np.atleast_2d(np.array(cells, dtype=object))  # as NumPy reads it, numbers beside texts are texts
     named = labels.levels is not None and array.dtype.kind not in "biufc"
+    rows = np.atleast_2d(np.array(cells if named else array, dtype=object))  # NumPy makes texts of numbers beside texts
     if not named or rows.ndim != 2 or rows.shape[1] != len(labels.shape):
         return labels.places(checked_cells(array, labels.shape))
     found = np.empty(rows.shape, dtype=np.int64)
