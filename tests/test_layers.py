@@ -129,7 +129,6 @@ def test_front_doors_open_when_somebody_comes() -> None:
         "legendre.tasks.estimators",
         "legendre.tasks.geometry",
         "legendre.tasks.hidden",
-        "legendre.tasks.smooth",
     }
     assert loaded_by("import legendre") & late == set()
     calls = (
@@ -153,7 +152,7 @@ PUBLIC = """
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
     loglinear LogLinear PartialLogLinear anova
     SparseTensor from_coords from_rows read_tns
-    balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
+    balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties
 """

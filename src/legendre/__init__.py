@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.compare import compare as compare
+    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden.hidden import hidden as hidden
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
     from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
-    from legendre.tasks.smooth.result import Smoothed as Smoothed
-    from legendre.tasks.smooth.smooth import smooth as smooth
 
 __version__ = "0.3.0"
 
@@ -84,9 +82,8 @@ _PLACES = {
     "solvers.status": "Status",
     "tasks.balance.balance": "balance Balanced",
     "tasks.compare": "compare",
-    "tasks.complete.complete": "complete",
+    "tasks.complete.complete": "Completion complete",
     "tasks.complete.crossval": "CrossValidation",
-    "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden.hidden": "hidden",
@@ -95,8 +92,6 @@ _PLACES = {
     "tasks.loglinear.loglinear": "loglinear",
     "tasks.loglinear.partial": "PartialLogLinear",
     "tasks.loglinear.result": "LogLinear",
-    "tasks.smooth.result": "Smoothed",
-    "tasks.smooth.smooth": "smooth",
 }
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 

@@ -491,7 +491,7 @@ def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> 
     proba = machine.predict_proba(markov[:50], of=10)
     around = step[9, markov[:50, 9]] * step[10, :, markov[:50, 11]]
     assert_allclose(proba, around / around.sum(axis=1, keepdims=True), atol=1e-12)
-    drawn = machine.sample(20_000, random_state=0)
+    drawn = machine.sample(20_000, rng=0)
     assert np.abs(drawn.mean(axis=0) - markov.mean(axis=0)).max() < 5 * 0.5 / math.sqrt(20_000)
     best, score = [], np.zeros(2)  # Viterbi
     for matrix in [np.log(p[0]), *np.log(step[1:])]:
@@ -594,7 +594,7 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
     rows = rng.integers(0, 3, size=(4000, 5))
     rows[:, 3] = np.minimum(rows[:, 2] + (rng.random(4000) < 0.5), 2)
     edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
-    machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
+    machine = ld.BoltzmannMachine(edges, n_levels=3, names=list("abcde"), alpha=1.0)
     with monkeypatch.context() as patch:
         patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)

@@ -45,8 +45,8 @@ def decompose(
     X
         A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. A DataArray of
         xarray, a cross table or a Series with a MultiIndex of pandas keep their labels, and answers have the same form.
-        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may
-        stay on their device, and results go back there, in float64. A dask array is read block by block, by a
+        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy
+        are copied to NumPy, and results go back to their device, in float64. A dask array is read block by block, by a
         distributed client where there is one; its sample space is the full grid.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
@@ -106,8 +106,8 @@ def decompose(
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
         settings = replace(settings, callback=step)
-        rankings, grows = _rankings(asked), asked is None or asked.growing is not None
-        data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)
+        rankings = _rankings(asked)
+        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
             data = arranged(data, unordered, say)

@@ -16,9 +16,9 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.boxes import Boxes
 from legendre.core import limits
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.origin import rectangular
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
@@ -216,8 +216,8 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     model, k = plan.problem.model, plan.problem.model.n_params
     if start is None:
-        newton = isinstance(plan.solvers[0], Natural) and model.ties is None and model.space.measure is None
-        costly = newton and model.space.n_cells >= limits.COSTLY_SWEEP
+        newton = isinstance(plan.solvers[0], Natural) and model.ties is None and model.measure is None
+        costly = newton and model.n_cells >= limits.COSTLY_SWEEP
         return independence(plan.problem) if costly else np.zeros(k)
     theta = rectangular(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():

@@ -210,7 +210,7 @@ def balance(
     tol: float = 1e-10,
     max_iter: int | None = None,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Balanced:
     """Find the tensor with prescribed margins that is nearest to X: ``Q(v) = X(v) exp(sum of theta_u, u <= v)``.
 
@@ -241,7 +241,7 @@ def balance(
     callback
         Called with a `Step` at the start and after every step; a true return value stops.
     progress
-        Show a line on the terminal from the third second on.
+        Show a line on standard error from the third second on; by default on a terminal.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with show_progress(bool(progress), callback) as (step, _):
+    with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(
