@@ -77,9 +77,9 @@ class Decomposition(ModelResult):
     See Also
     --------
     decompose : Fit X by a model with some basis.
-    Effects : What each mode and each set of modes does.
-    Parameters : The table of all parameters.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Parameters : The table of all parameters.
+    legendre.results.Inference : Standard errors and tests of fit.
     load : Read a result back from its file.
 
     Notes
@@ -428,7 +428,9 @@ class Decomposition(ModelResult):
     def _order(self) -> IntArray:
         if not self.path:
             raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
-        if self.data is None or self.grown is None:
+        if self.data is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        if self.grown is None:
             return np.arange(self.n_params)
         from legendre.fitting.growing.select import order_basis
 
