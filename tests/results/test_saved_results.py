@@ -98,14 +98,15 @@ def made(name: str) -> Any:
 def assert_same(one: Any, other: Any) -> None:
     """Compare types, texts and numbers, to the last bit."""
     assert type(one) is type(other)
-    first, second = [], []
-    for result, found in ((one, first), (other, second)):
+    contents = []
+    for result in (one, other):
         with tempfile.TemporaryDirectory() as folder:
             result.save(Path(folder) / "result.npz")
-            found.append(content_of(Path(folder) / "result.npz"))
-    assert list(first[0]) == list(second[0])
-    for key, array in first[0].items():
-        assert_array_equal(array, second[0][key], err_msg=key)
+            contents.append(content_of(Path(folder) / "result.npz"))
+    first, second = contents
+    assert list(first) == list(second)
+    for key, array in first.items():
+        assert_array_equal(array, second[key], err_msg=key)
     assert one.summary() == other.summary()
 
 

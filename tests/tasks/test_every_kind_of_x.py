@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import coo_array, csr_array
 
 import legendre as ld
-from legendre.core.array_libraries import host
+from legendre.core.origin import host
 from legendre.data.checks import scan
 from oracles import FloatArray
 
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
         r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
     ),
-    "torch sparse": (torch.asarray(WITH_ZEROS.copy()).to_sparse(), r"not a dense torch tensor .* Pass X\.to_dense\(\)"),
+    "torch sparse": (torch.asarray(WITH_ZEROS.copy()).to_sparse(), r"not a dense torch array .* Pass X\.to_dense\(\)"),
     "ragged": ([[1, 2], [3]], "not a rectangular array"),
     "text": (np.array([["a", "b"]]), "entries must be numbers"),
     "infinite": (np.array([[1, np.inf], [1, 1]]), r"1 infinite entries, the first at X\[0, 1\]"),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
+from legendre.core.origin import as_array, host
 from legendre.core.tied_parameters import Terms, Ties, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation

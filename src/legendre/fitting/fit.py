@@ -16,9 +16,9 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import Basis, Cells
 from legendre.basis.boxes import Boxes
 from legendre.core import limits
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
+from legendre.core.origin import rectangular
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals

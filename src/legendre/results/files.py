@@ -60,7 +60,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result to an npz file; if writing fails, an old file stays as it was."""
-    arrays: dict[str, AnyArray] = {}
+    arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
     with replacing(path) as stream:
         np.savez_compressed(stream, content=np.array(json.dumps(head)), **arrays)

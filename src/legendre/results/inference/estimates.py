@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import entries, is_real
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Mode
+from legendre.core.origin import rectangular
 from legendre.core.types import FloatArray
 from legendre.results.distribution import checked_cells
 from legendre.results.inference.coding import Coding, Combinations, coefficients_of, combinations_of_cells

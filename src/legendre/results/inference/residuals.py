@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis, InvalidQuery, unknown_name
+from legendre.core.origin import rectangular
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.distribution import check_formed, checked_cells
 from legendre.results.inference.counts import deviances

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
 from legendre.core.arguments import check_choice
-from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport
 from legendre.core.labels import Labels
+from legendre.core.origin import host
 from legendre.core.progress import silent
 from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms

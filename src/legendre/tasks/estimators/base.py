@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, entries, generator_from, is_real
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import ImpossibleEvent, InvalidSamples, InvalidSetting, NotFitted, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import Origin
+from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.readers.encode import Column, Table, read_table
 from legendre.results.decomposition import Decomposition

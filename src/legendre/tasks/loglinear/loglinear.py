@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
 from legendre.core.memory import size_name
+from legendre.core.origin import rectangular
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import support_mask
 from legendre.data.observation import Observation, beyond_memory
