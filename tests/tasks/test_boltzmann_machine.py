@@ -538,7 +538,7 @@ def test_what_is_given_is_checked(rng: np.random.Generator) -> None:
 
 def test_26_variables_that_are_all_coupled_are_refused_with_the_time_they_take() -> None:
     rows = np.random.default_rng(0).integers(0, 2, size=(50, 26))
-    with pytest.raises(ld.errors.InvalidBasis, match=r"couple 26 columns .* all 67,108,864 states .* about 2 min"):
+    with pytest.raises(ld.errors.InvalidBasis, match=r"couple 26 columns .* all 67,108,864 states would be summed"):
         ld.BoltzmannMachine(2).fit(rows)
     chain = [(k, k + 1) for k in range(25)]
     assert ld.BoltzmannMachine(chain).fit(rows).decomposition_.converged
