@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,7 @@ from legendre.data.sparse import Sparse, observe_entries
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
-from legendre.model.model import Model
-from legendre.model.space import CellList
+from legendre.model.model import CellList, Model
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.structure import rank
 from oracles import FloatArray, IntArray
@@ -450,7 +448,7 @@ def test_levels_that_are_never_seen() -> None:
     rng = np.random.default_rng(0)
     cells = rng.integers(0, 200, (100, 4))
     fit = ld.decompose(ld.from_coords(cells, shape=(300,) * 4), "B1")
-    assert (fit.status, fit.solver) == (ld.Status.AT_BOUNDARY, "closed")
+    assert (fit.status, fit.solver) == (ld.results.Status.AT_BOUNDARY, "closed")
     seen = [len(np.unique(cells[:, k])) for k in range(4)]
     assert (fit.n_vanishing, fit.rank) == (300**4 - math.prod(seen), sum(seen) - 4)
     assert_allclose(fit.marginal(2), np.bincount(cells[:, 2], minlength=300) / 100, atol=1e-9)
@@ -499,8 +497,7 @@ def test_coefficients_of_the_constant(
     basis = np.unique(basis[basis.any(axis=1)], axis=0)
     model = Model.of(Support(shape, None, np.unique(cells, axis=0)), None, basis)
     cells, measure = np.argwhere(model.alive), model.weights[model.alive]
-    space = CellList(model.quotient, model.positions, measure, cells=cells)
-    listed = replace(model, space=space)
+    listed = CellList(model.support, None, basis, model.quotient, model.positions, measure, cells=cells)
     for way in (model, listed):
         found = rank._upwards(way)
         assert_array_equal((basis[None] <= basis[:, None]).all(axis=2) @ found, np.ones(len(basis)))

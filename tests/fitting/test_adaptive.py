@@ -477,7 +477,7 @@ def test_a_basis_that_grew_to_a_boundary_is_fitted_to_its_end() -> None:
     """Its parameters cancel each other there, and those that are kept, without the others, are no start."""
     X = np.array([[33, 0, 167, 3, 0, 14], [0, 984, 10, 1, 4, 0], [0, 0, 0, 0, 4, 0]])
     fit = ld.decompose(X, ld.adaptive("aic"))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.kl == pytest.approx(ld.decompose(X, fit.basis).kl, abs=1e-12)
 
 

@@ -130,7 +130,7 @@ def test_planted_boxes_are_found_and_read_as_sentences() -> None:
     assert found["carrier B6 to EV, hour 6 to 9"] == 3.2
     assert found.keys() - {"carrier B6 to EV, hour 6 to 9"} <= {"hour 15 to 23", "hour 0 to 14"}
     assert fit.kl < 1e-12
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert fit.path[0].n_params == 0
     assert fit.at(1).n_params == 1
     assert fit.recipe == "boxes(2)"
@@ -141,7 +141,7 @@ def test_more_boxes_fit_better_and_the_end_is_certified() -> None:
     i, j, k = np.indices((12, 10, 8))
     x = 5 + 20 * np.exp(-((i - 4) ** 2 + (j - 5) ** 2) / 9) + 10 * np.exp(-((j - 2) ** 2 + (k - 6) ** 2) / 4)
     fit = ld.decompose(x, ld.boxes(60))
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert fit.residual <= 1e-10
     assert (fit.n_params, fit.rank) == (60, 60)
     assert all(later.kl < earlier.kl for earlier, later in zip(fit.path[:-1], fit.path[1:], strict=True))
@@ -168,7 +168,7 @@ def test_boxes_without_data_vanish(seed: int) -> None:
     assert fit.converged
     q = fit.tensor()
     assert (q[x > 0] > 0).all()
-    if fit.status is ld.Status.AT_BOUNDARY:
+    if fit.status is ld.results.Status.AT_BOUNDARY:
         assert (q[1:3, 2:6] == 0).all() or fit.n_vanishing
     assert fit.kl == pytest.approx(fit.path[-1].kl)
 
@@ -179,7 +179,7 @@ def test_supports_and_base_measures_are_kept() -> None:
     x[2:4, 2:4] *= 3
     x[0, 0] = np.nan
     fit = ld.decompose(x, ld.boxes(5), base=base)
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     inside = ~np.isnan(x)
     p, r = x[inside] / x[inside].sum(), base[inside]
     q = fit.tensor()[inside] / fit.total

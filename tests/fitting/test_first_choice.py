@@ -198,7 +198,7 @@ def test_a_sample_that_goes_on_gaining_is_said_to(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("X", [np.full((4, 5), 0.1), np.where(np.eye(5) > 0, np.nan, 2.5)], ids=["all", "with gaps"])
 def test_a_constant_tensor_takes_no_parameter_and_no_warning(X: AnyArray) -> None:
     fit = ld.decompose(X)
-    assert (fit.n_params, fit.status) == (0, ld.Status.CONVERGED)
+    assert (fit.n_params, fit.status) == (0, ld.results.Status.CONVERGED)
     assert fit.reason == "X is the same in every cell, which takes no parameter."
 
 

@@ -207,7 +207,7 @@ def test_samples_follow_the_machine(rng: np.random.Generator) -> None:
 def test_states_never_seen_have_infinite_weights() -> None:
     rows = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 0]])
     machine = ld.BoltzmannMachine([(0, 1)]).fit(rows)
-    assert machine.decomposition_.status is ld.Status.AT_BOUNDARY
+    assert machine.decomposition_.status is ld.results.Status.AT_BOUNDARY
     assert machine.biases_[2] == -np.inf
     assert machine.weights_[0, 1] == -np.inf
     assert_allclose(machine.conditional(of=[0, 1]), [[0.5, 0.25], [0.25, 0.0]], atol=1e-12)

@@ -103,7 +103,7 @@ def adaptive(
     --------
     decompose : Fit X by a model with some basis.
     interactions : All that sets of modes do together.
-    Round : One stage of a basis that grows.
+    legendre.results.Round : One stage of a basis that grows.
 
     Notes
     -----

@@ -17,9 +17,8 @@ from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
 
 _PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, interactions]
-BUILDERS: dict[str, Callable[..., Basis]] = {
-    builder.__name__: builder for builder in [*_PLAIN, *(getattr(ties, name) for name in ties.__all__)]
-}
+_TIES: list[Callable[..., Basis]] = [getattr(ties, name) for name in ties.__all__]
+BUILDERS = {builder.__name__: builder for builder in [*_PLAIN, *_TIES]}
 
 
 @singledispatch

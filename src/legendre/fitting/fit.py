@@ -216,8 +216,8 @@ def _run(plan: Plan, theta: FloatArray, *, given: bool) -> Outcome:
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:
     model, k = plan.problem.model, plan.problem.model.n_params
     if start is None:
-        newton = isinstance(plan.solvers[0], Natural) and model.ties is None and model.space.measure is None
-        costly = newton and model.space.n_cells >= limits.COSTLY_SWEEP
+        newton = isinstance(plan.solvers[0], Natural) and model.ties is None and model.measure is None
+        costly = newton and model.n_cells >= limits.COSTLY_SWEEP
         return independence(plan.problem) if costly else np.zeros(k)
     theta = rectangular(start, "start", InvalidSetting)
     if theta.dtype.kind not in "iuf" or theta.shape != (k,) or not np.isfinite(theta).all():

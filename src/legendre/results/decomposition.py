@@ -77,9 +77,9 @@ class Decomposition(ModelResult):
     See Also
     --------
     decompose : Fit X by a model with some basis.
-    Effects : What each mode and each set of modes does.
-    Parameters : The table of all parameters.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Parameters : The table of all parameters.
+    legendre.results.Inference : Standard errors and tests of fit.
     load : Read a result back from its file.
 
     Notes

@@ -61,8 +61,8 @@ class Parameters:
 
     See Also
     --------
-    Effects : What each mode and each set of modes does.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------

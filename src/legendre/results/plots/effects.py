@@ -199,9 +199,8 @@ def draw_odds(
     if not known.all():
         ax.margins(x=0.25)
     ax.xaxis.set_major_formatter(plain_number)
-    if known.any() and found.upper[known].max() < 100 * found.lower[known].min():
-        ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
-        ax.tick_params(which="minor", labelsize=SMALL)
+    ax.xaxis.set_minor_formatter(lambda v, _: plain_number(v) if f"{v:.0e}"[0] in "25" else "")
+    ax.tick_params(which="minor", labelsize=SMALL)
     ax.set_yticks(rows, list(found.names))
     labels = tests.fit.labels
     names = " and ".join(labels.mode(labels.find_mode(key, "odds")) for key in pair)

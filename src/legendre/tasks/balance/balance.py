@@ -255,7 +255,7 @@ def balance(
 
     See Also
     --------
-    Balanced : The result of `balance`.
+    legendre.results.Balanced : The result of `balance`.
     decompose : Fit X by a model with some basis.
 
     Examples

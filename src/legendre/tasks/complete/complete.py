@@ -285,8 +285,8 @@ def complete(
 
     See Also
     --------
-    Completion : The result of `complete`.
-    CrossValidation : How well candidates predict held-out cells.
+    legendre.results.Completion : The result of `complete`.
+    legendre.results.CrossValidation : How well candidates predict held-out cells.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class CrossValidation(Storable):
     See Also
     --------
     complete : Fill missing cells by a model with some basis.
-    Completion : The result of `complete`.
+    legendre.results.Completion : The result of `complete`.
 
     Examples
     --------
