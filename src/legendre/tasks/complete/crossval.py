@@ -218,15 +218,11 @@ def _compare(
         _score(name, values, answer, turns, common if ok else np.zeros_like(common), int(lost))
         for name, answer, ok, lost in zip(names, filled, usable, open_cells.sum(axis=1), strict=True)
     )
-    best = min(range(len(scores)), key=lambda at: _merit(scores[at], criterion))
+    # where the deviance is infinite for several, the RMSE decides
+    errors = np.array([((s.deviance if criterion == "deviance" else s.rmse), s.rmse) for s in scores])
+    best = int(np.lexsort(np.where(np.isnan(errors), np.inf, errors).T[::-1])[0])
     scored = int(common.sum()) if usable.any() else 0
     return CrossValidation(scores, best, int(turns.max()) + 1, folds, int(held_out.sum()), scored, criterion)
-
-
-def _merit(score: Score, criterion: str) -> tuple[float, ...]:
-    """Smaller is better: where the deviance is infinite for several, the RMSE decides."""
-    errors = (score.deviance, score.rmse) if criterion == "deviance" else (score.rmse,)
-    return tuple(np.inf if np.isnan(error) else error for error in errors)
 
 
 def _score(
