@@ -36,6 +36,7 @@ PARTS = {
     "data.support": "Support",
     "engines.protocol": "Point",
     "model.model": "Model",
+    "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
     "results.inference.likelihood_ratio": "LikelihoodRatio",
     "solvers.loop": "Step",
@@ -48,7 +49,7 @@ PARTS = {
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space",)}
+LEFT_OUT = {"Origin": ("device",), "Point": ("cache",)}
 """Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
 
 TYPES: dict[str, tuple[Any, str]] = {
@@ -159,10 +160,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     if (listed := getattr(kind, "_stored", None)) is not None:
         return tuple(listed)
     left_out = LEFT_OUT.get(kind.__name__, ())
-    return (
-        *(part.name for part in fields(kind) if part.name not in left_out),
-        *(["ties"] if kind.__name__ == "Model" else []),
-    )
+    return tuple(part.name for part in fields(kind) if part.name not in left_out)
 
 
 def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:

@@ -36,7 +36,7 @@ class LikelihoodRatio(Storable):
     See Also
     --------
     likelihood_ratio : Test a small model against a larger one.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def likelihood_ratio(small: Decomposition, large: Decomposition) -> LikelihoodRa
     See Also
     --------
     LikelihoodRatio : What `likelihood_ratio` returns.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Inference : Standard errors and tests of fit.
     legendre.geometry.ladder : How much each model of a chain explains.
 
     Notes

@@ -59,7 +59,7 @@ class Inference(Estimates, Storable):
     See Also
     --------
     likelihood_ratio : Test a small model against a larger one.
-    Parameters : The table of all parameters.
+    legendre.results.Parameters : The table of all parameters.
     legendre.geometry.ladder : How much each model of a chain explains.
 
     Examples

@@ -87,7 +87,7 @@ def hidden(
 
     See Also
     --------
-    HiddenDecomposition : The result of `hidden`.
+    legendre.results.HiddenDecomposition : The result of `hidden`.
     interactions : All that sets of modes do together.
     decompose : Fit X by a model with some basis.
 

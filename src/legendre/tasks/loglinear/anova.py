@@ -26,6 +26,10 @@ class Anova:
         For each model but the first its likelihood ratio against the one before: `statistic`, `df`, `p_value`. Empty
         where no tests were asked for.
 
+    See Also
+    --------
+    anova : Compare models of one table.
+
     Examples
     --------
     >>> import legendre as ld

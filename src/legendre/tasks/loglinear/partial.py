@@ -66,7 +66,7 @@ class PartialLogLinear(LogLinear):
     See Also
     --------
     loglinear : Fit one.
-    LogLinear : The same for complete rows.
+    legendre.results.LogLinear : The same for complete rows.
 
     Examples
     --------

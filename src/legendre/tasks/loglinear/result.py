@@ -47,7 +47,7 @@ class LogLinear(InferenceView, Storable):
     --------
     loglinear : Fit one.
     anova : Compare several.
-    Inference : Tests of fit and residuals.
+    legendre.results.Inference : Tests of fit and residuals.
 
     Examples
     --------
