@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from legendre import solvers as solvers
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
+    from legendre.basis.adaptive import boxes as boxes
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
-    from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
     from legendre.basis.interactions import interactions as interactions
     from legendre.basis.paper import B1 as B1
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
 __version__ = "0.3.0"
 
 _PLACES = {
-    "basis.adaptive": "adaptive",
+    "basis.adaptive": "adaptive boxes",
     "basis.basis": "Basis full",
-    "basis.boxes": "boxes",
     "basis.features": "features",
     "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
