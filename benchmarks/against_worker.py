@@ -1,7 +1,6 @@
 """One measurement of the version of the package that PYTHONPATH names, for `benchmarks.against`.
 
-``python -m benchmarks.against_worker PROBLEM CLOCK`` prints it as JSON. Only `legendre.decompose` is used, which every
-version has.
+``python -m benchmarks.against_worker PROBLEM CLOCK`` prints it as JSON. Only calls that every version has are used.
 """
 
 from __future__ import annotations
@@ -13,11 +12,12 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import legendre as ld
 
 from . import machine
-from .problems import GROWN_FACES, PROBLEMS, DataMissing, Problem
+from .problems import GROWN, PROBLEMS, TASKS, DataMissing, Problem
 
 SECONDS = 0.6
 """Repeats of one measurement go on for about this long."""
@@ -33,8 +33,8 @@ class Measured:
     ----------
     seconds, repeats
         Of the fastest repeat. A first fit, which loads compiled code, is not counted.
-    residual, n_params
-        Of the fit.
+    residual, n_params, kl
+        Of the fit; KL is None for a balanced tensor.
     peak_mb
         Peak resident memory of the process, with X, NumPy and compiled code, in MB of 10^6 bytes.
     other_load
@@ -47,6 +47,7 @@ class Measured:
     repeats: int
     residual: float
     n_params: int
+    kl: float | None
     peak_mb: float
     other_load: float | None
     source: str
@@ -56,34 +57,54 @@ def measure(problem: Problem, clock: Callable[[], float]) -> Measured:
     """Fit in this process."""
     X = problem.tensor()
 
-    def fit() -> tuple[float, float, int]:
+    def fit() -> tuple[float, Any]:
         start = clock()
-        found = ld.decompose(X, problem.basis, support=problem.support, tol=problem.tol)
-        return clock() - start, found.residual, found.n_params
+        found = CALLS[problem.task](X, problem)
+        return clock() - start, found
 
-    _, residual, n_params = fit()
+    _, found = fit()
     gc.collect()
     times: list[float] = []
     elsewhere = machine.Elsewhere()
     while len(times) < REPEATS.start or (sum(times) < SECONDS and len(times) < REPEATS.stop - 1):
-        seconds, residual, n_params = fit()
+        seconds, found = fit()
         times.append(seconds)
     return Measured(
         seconds=min(times),
         repeats=len(times),
-        residual=residual,
-        n_params=n_params,
+        residual=found.margin_error if problem.task == "balance" else found.residual,
+        n_params=0 if problem.task == "balance" else found.n_params,
+        kl=None if problem.task == "balance" else found.kl,
         peak_mb=machine.peak_bytes() / 1e6,
         other_load=elsewhere.cores(),
         source=ld.__file__,
     )
 
 
+def _decompose(X: Any, problem: Problem) -> Any:
+    arranged = {"unordered": problem.unordered} if problem.unordered else {}
+    return ld.decompose(X, problem.basis, support=problem.support, tol=problem.tol, **arranged)
+
+
+def _balance(X: Any, problem: Problem) -> Any:
+    return ld.balance(X, tol=problem.tol)
+
+
+def _machine(X: Any, problem: Problem) -> Any:
+    edges = [(k, k + 1) for k in range(problem.shape[1] - 1)]
+    return ld.BoltzmannMachine(edges).fit((X > 0.5).astype(int)).decomposition_
+
+
+CALLS: dict[str, Callable[[Any, Problem], Any]] = {"decompose": _decompose, "balance": _balance, "machine": _machine}
+
+
 def main() -> int:
     """Measure the problem by the clock that the command line names, a function of `time`; print it as JSON."""
     warnings.simplefilter("ignore")
     try:
-        found = measure({**PROBLEMS, GROWN_FACES.name: GROWN_FACES}[sys.argv[1]], getattr(time, sys.argv[2]))
+        found = measure(
+            {**PROBLEMS, **{one.name: one for one in (*GROWN, *TASKS)}}[sys.argv[1]], getattr(time, sys.argv[2])
+        )
     except DataMissing as missing:
         print(json.dumps({"missing": str(missing)}))
     else:

@@ -46,6 +46,10 @@ class Problem:
         As in `legendre.decompose`.
     limit
         Seconds after which a measurement is given up.
+    unordered, summed
+        Modes whose levels have no order, as in `legendre.decompose`; modes of a data set that are summed over.
+    task
+        "decompose"; "balance", to row and column sums of 1; or "machine", a Boltzmann machine of a chain of columns.
     """
 
     name: str
@@ -56,6 +60,9 @@ class Problem:
     source: tuple[str, str] | None = None
     support: str = "all"
     limit: float = 120.0
+    unordered: tuple[int, ...] = ()
+    summed: tuple[int, ...] = ()
+    task: str = "decompose"
 
     @property
     def cells(self) -> int:
@@ -72,7 +79,7 @@ class Problem:
             raise DataMissing(f"{file} is not in the folder that LEGENDRE_DATA names")
         with np.load(path, allow_pickle=False) as archive:
             values: NDArray[Any] = archive[key]
-        return values
+        return values.sum(axis=self.summed) if self.summed else values
 
 
 def data_folder() -> Path:
@@ -108,8 +115,6 @@ FACES = Problem(
     "quick",
     ("orl_faces.npz", "faces"),
 )
-GROWN_FACES = replace(FACES, name="faces adaptive(300)", basis="adaptive(300)", level="against")
-"""Only in `benchmarks.against`: a basis that grows is many fits."""
 MNIST = Problem(
     "MNIST 3 B3(10)", (28, 28, 500), "B3(10)", PAPER_TOL, "default", ("mnist500.npz", "digit_3"), support="nonzero"
 )
@@ -126,6 +131,33 @@ SINGLE = (
     FACES,
     MNIST,
 )
+
+
+def _grown(name: str, problem: Problem, sizes: tuple[int, ...], kind: str = "adaptive") -> tuple[Problem, ...]:
+    return tuple(
+        replace(problem, name=f"{name} {kind}({size})", basis=f"{kind}({size})", tol=1e-10, support="all", limit=300.0)
+        for size in sizes
+    )
+
+
+TAXI = Problem("taxi", (30, 30, 24), "", 1e-10, source=("nyc_taxi.npz", "trips"), unordered=(0, 1), summed=(2,))
+METRO = Problem("metro", (80, 25, 108), "", 1e-10, source=("hangzhou_metro.npz", "flow"), unordered=(0, 1))
+FLIGHTS = Problem("flights3", (16, 105, 20), "", 1e-10, source=("flights.npz", "flights3"), unordered=(0, 1))
+GROWN = (
+    *_grown("faces", FACES, (279, 800, 2000, 4000)),
+    *_grown("faces", FACES, (279, 800, 2000), "boxes"),
+    *_grown("MNIST 0", replace(MNIST, source=("mnist500.npz", "digit_0"), unordered=(2,)), (2000,)),
+    *_grown("MNIST 8", replace(MNIST, source=("mnist500.npz", "digit_8"), unordered=(2,)), (2000,)),
+    *_grown("taxi", TAXI, (300,)),
+    *_grown("metro", METRO, (300,)),
+    *_grown("flights3", FLIGHTS, (300,)),
+)
+"""Bases that grow: only in `benchmarks.against`, which compares their KL too."""
+TASKS = (
+    Problem("balance 300x300", (300, 300), "", 1e-10, task="balance"),
+    Problem("chain of 100 columns", (2000, 100), "", 1e-10, task="machine"),
+)
+"""Other tasks, only in `benchmarks.against`."""
 
 PROBLEMS = {problem.name: problem for problem in (*CELLS_SWEEP, *SINGLE, *PARAMS_SWEEP)}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from legendre.tasks.compare.run import Comparison
 pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
 
 from experiments import arranged, gradients, heldout, recovery, summary
-from experiments.jobs import OutOfTime, Runner, at_most
+from experiments.jobs import Runner
 from experiments.page import write_page
 from experiments.settings import DEFAULT, UNORDERED
 from experiments.store import Store
@@ -42,31 +41,6 @@ def test_rows_in_the_file_are_not_computed_again(tmp_path: Path, monkeypatch: py
     assert len(Store.open(tmp_path, "faces", Row, fresh=True).rows) == 0
 
 
-def test_the_same_rank_is_fitted_once(tmp_path: Path) -> None:
-    pytest.importorskip("tensorly")
-    comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), problem="small")
-    store = Store.open(tmp_path, "faces", Row)
-    Runner(store, LEVEL).run(comparison, (16, 29), ("cp-hals",))  # 15 n entries: rank 2 for both
-    by_size = {(row.asked, row.seed): row for row in store.rows}
-    assert len(by_size) == 4
-    assert replace(by_size[16, 1], asked=29) == by_size[29, 1]
-
-
-def test_a_fit_that_takes_too_long_is_a_row(tmp_path: Path) -> None:
-    comparison = Comparison.of(np.random.default_rng(0).random((6, 5, 4)), problem="small")
-    store = Store.open(tmp_path, "faces", Row)
-    Runner(store, replace(LEVEL, fit_seconds=1e-6)).run(comparison, (12, 20), ("adaptive",))
-    assert {(row.status, row.rmse, row.problem) for row in store.rows} == {("TIME LIMIT", None, "small")}
-    assert [row.note for row in store.rows] == ["more than 0 s", "a smaller one took too long"]
-    with pytest.raises(OutOfTime), at_most(0.01):
-        _compute()  # processor time counts, not the clock's: the machine may be busy
-
-
-def _compute() -> None:
-    while time.process_time() < 1e6:
-        pass
-
-
 @pytest.mark.parametrize("rate", [0.5, 4.0])
 def test_the_computed_number_of_passes_is_that_of_algorithm_1(rate: float) -> None:
     X = np.random.default_rng(0).random((6, 6, 6))
@@ -81,16 +55,6 @@ def test_a_strong_cell_is_recovered() -> None:
     assert (row.exact, row.near) == (1, 1)
     assert row.kl_truth < 1e-3
     assert recovery.recover((8, 8), 100_000, draw=0, n_true=0).found <= 1
-
-
-def test_rows_of_a_new_version_are_computed_again_and_others_stay(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, "faces", Row)
-    for row in rows_for(2.0, {("cp-hals", 0): 5.0}):
-        store.add(row)
-    store.drop(lambda row: row.method == "adaptive")
-    assert [row.method for row in store.rows] == ["cp-hals"]
-    assert Store.open(tmp_path, "faces", Row).rows == store.rows
-    assert [file.name for file in tmp_path.iterdir()] == ["faces.csv"]
 
 
 def test_levels_without_an_order_are_arranged_and_come_back(tmp_path: Path) -> None:
@@ -113,16 +77,6 @@ def test_held_out_events_are_the_other_half_of_all_events() -> None:
     assert fitted.tolist() != other.tolist()
 
 
-def test_one_event_more_makes_a_held_out_divergence_finite() -> None:
-    fitted, other, Q = np.array([6.0, 2.0]), np.array([6.0, 2.0]), np.array([8.0, 0.0])
-    found = heldout.scores(fitted, other, Q)
-    assert (found["kl_held_out"], found["missed"]) == (np.inf, 0.25)
-    smooth = np.array([8.5, 0.5]) / 9  # 8 events and one more, half of it in each cell
-    assert found["kl_one_more"] == pytest.approx(ld.dual.kl(other, smooth))
-    rows = [heldout.HeldOut("t", "cp-hals", 5, seed, "DONE", 5, kl_one_more=kl) for seed, kl in ((0, 0.3), (1, 0.2))]
-    assert [row.seed for row in heldout.table(rows, "t").values()] == [1]
-
-
 def rows_for(ours: float, others: dict[tuple[str, int], float]) -> list[Row]:
     made = [Row("adaptive", 10, None, "CONVERGED", 10, 3, ours, ours, ours, 1.0, 0.0, "t")]
     return made + [Row(name, 10, seed, "DONE", 12, 3, e, e, e, 1.0, None, "t") for (name, seed), e in others.items()]
@@ -133,19 +87,6 @@ def test_the_verdict_takes_the_best_peer_at_its_best_seed() -> None:
     found = summary.verdicts(rows, "all", peer_support="all")
     assert {v.measure for v in found} == {"RMSE", "RMSE, X > 0", "KL"}
     assert {(v.ours, v.best, v.peer, v.won, v.tensors, v.missing) for v in found} == {(2.0, 1.5, "cp-hals", 0, 1, 0)}
-
-
-def test_a_mean_is_over_all_tensors_or_missing() -> None:
-    rows = rows_for(2.0, {("cp-hals", 0): 5.0})
-    rows += [replace(row, problem="other") for row in rows if row.seed is not None]
-    assert summary.over_tensors(rows, "cp-hals", "all", 10, summary.MEASURES["KL"]) == [5.0, 5.0]
-    assert summary.over_tensors(rows, "adaptive", "all", 10, summary.MEASURES["KL"]) == []
-    assert {(v.tensors, v.missing) for v in summary.verdicts(rows, "all", peer_support="all")} == {(1, 1)}
-
-
-def test_what_did_not_converge_does_not_count() -> None:
-    rows = [replace(row, status="STALLED") for row in rows_for(1.0, {})] + rows_for(9.0, {("cp-hals", 0): 5.0})[1:]
-    assert summary.verdicts(rows, "all", peer_support="all") == []
 
 
 def test_the_page_counts_wins_and_losses(tmp_path: Path) -> None:

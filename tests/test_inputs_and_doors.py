@@ -199,12 +199,6 @@ def unordered(X: Any, _: Path) -> Answer:
     return Answer([fit.tensor(), fit.eta_tensor()], [fit.basis, fit.theta, fit.kl, said, *order])
 
 
-def transformer(X: Any, _: Path) -> Answer:
-    shape = ld.plan(X, "empty").problem.model.support.shape
-    found = ld.LegendreTransformer("adaptive(1)", shape=shape[1:], features="both", alpha=0.1)
-    return Answer([], [found.fit_transform(X), found.basis_])
-
-
 def plan(X: Any, _: Path) -> Answer:
     return Answer([], [], str(ld.plan(X, "B1 + B2(1)")))
 
@@ -287,7 +281,6 @@ DOORS: dict[str, Door] = {
     "adaptive": Door(adaptive),
     "boxes": Door(boxes),
     "unordered": Door(unordered),
-    "LegendreTransformer": Door(transformer),
     "plan": Door(plan),
     "complete": Door(complete),
     "balance": Door(balance),
@@ -305,10 +298,6 @@ DOORS: dict[str, Door] = {
 }
 REFUSED: dict[tuple[str, str], str] = {
     ("masked array", "loglinear"): r"table: the count of \(A 3, B 2, C 0\), nan, has no number \(NaN\)\.",
-    (
-        "masked array",
-        "LegendreTransformer",
-    ): r"Input X contains NaN or infinity, first at X\[3, 2, 0\] = nan\. Leave such",
     ("masked array", "balance"): r"X has 2 entries that are negative or NaN; the first is X\[3, 2, 0\] = nan\.",
 }
 """The sentences of the pairs that have no answer."""

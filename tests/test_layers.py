@@ -149,12 +149,12 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 PUBLIC = """
     B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
-    decompose Decomposition Round plan Plan Status load threads
+    decompose Decomposition Round plan Plan Status load
     Effects Inference LikelihoodRatio Parameters likelihood_ratio
-    table ContingencyTable loglinear LogLinear PartialLogLinear anova
-    SparseTensor from_batches from_coords from_rows read_tns
+    loglinear LogLinear PartialLogLinear anova
+    SparseTensor from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
-    BoltzmannMachine LegendreDensity LegendreTransformer LegendreError ConvergenceWarning
+    BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties
 """
 

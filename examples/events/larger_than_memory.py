@@ -53,7 +53,7 @@ def batches():
         yield {"how": names[chosen], "hour": hour}
 
 
-trips = ld.from_batches(batches())
+trips = ld.from_rows(batches())
 print(trips)
 table = ld.decompose(trips, ld.interactions(2)).tensor()
 

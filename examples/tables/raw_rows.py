@@ -25,7 +25,7 @@ rows.head()
 # Count them, with the levels in an order that makes sense.
 
 order = {"hair": ["black", "brown", "red", "blond"], "eye": ["brown", "hazel", "green", "blue"]}
-table = ld.table(rows, ["hair", "eye", "sex"], levels=order)
+table = ld.from_rows(rows, ["hair", "eye", "sex"], levels=order)
 table.margin(["hair", "eye"])
 
 # %%

@@ -26,13 +26,9 @@ if TYPE_CHECKING:
     from legendre.core import errors as errors
     from legendre.core.errors import ConvergenceWarning as ConvergenceWarning
     from legendre.core.errors import LegendreError as LegendreError
-    from legendre.core.threads import threads as threads
     from legendre.data import datasets as datasets
-    from legendre.data.contingency_table import ContingencyTable as ContingencyTable
-    from legendre.data.readers.contingency import table as table
     from legendre.data.readers.coordinates import from_coords as from_coords
-    from legendre.data.readers.tables import from_batches as from_batches
-    from legendre.data.readers.tables import from_rows as from_rows
+    from legendre.data.readers.rows import from_rows as from_rows
     from legendre.data.readers.tns import read_tns as read_tns
     from legendre.data.sparse_tensor import SparseTensor as SparseTensor
     from legendre.fitting.decompose import decompose as decompose
@@ -48,15 +44,14 @@ if TYPE_CHECKING:
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
     from legendre.tasks import geometry as geometry
+    from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.balance.result import Balanced as Balanced
     from legendre.tasks.compare.run import compare as compare
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
     from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.estimators.transformer import LegendreTransformer as LegendreTransformer
     from legendre.tasks.hidden.hidden import hidden as hidden
     from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.load import load as load
@@ -67,7 +62,7 @@ if TYPE_CHECKING:
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
@@ -77,11 +72,8 @@ _PLACES = {
     "basis.interactions": "boltzmann interactions rbm",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
-    "core.threads": "threads",
-    "data.contingency_table": "ContingencyTable",
-    "data.readers.contingency": "table",
     "data.readers.coordinates": "from_coords",
-    "data.readers.tables": "from_batches from_rows",
+    "data.readers.rows": "from_rows",
     "data.readers.tns": "read_tns",
     "data.sparse_tensor": "SparseTensor",
     "fitting.decompose": "decompose",
@@ -93,15 +85,13 @@ _PLACES = {
     "results.parameters": "Parameters",
     "results.growth_path": "Round",
     "solvers.status": "Status",
-    "tasks.balance.balance": "balance",
-    "tasks.balance.result": "Balanced",
+    "tasks.balance.balance": "balance Balanced",
     "tasks.compare.run": "compare",
     "tasks.complete.complete": "complete",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.estimators.transformer": "LegendreTransformer",
     "tasks.hidden.hidden": "hidden",
     "tasks.hidden.result": "HiddenDecomposition",
     "tasks.load": "load",
@@ -134,10 +124,7 @@ if not TYPE_CHECKING:  # type checkers know the names from above, and complain o
         place = next((place for place, names in _PLACES.items() if name in names.split()), _SUBMODULES.get(name))
         if place is None:
             raise AttributeError(f"module 'legendre' has no attribute {name!r}")
-        from legendre.core.memory import memory_told
-
-        with memory_told(f"import of legendre.{name}", computes=False):
-            module = import_module(f"legendre.{place}")
+        module = import_module(f"legendre.{place}")
         globals()[name] = found = module if name in _SUBMODULES else getattr(module, name)
         return found
 

@@ -8,7 +8,6 @@ import pytest
 from legendre.core.arguments import entries, expect, is_real, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, find, index_type, unique_cells
-from legendre.core.checkpoint import digest
 from legendre.core.errors import InvalidSetting, LegendreError, unknown_name
 from legendre.core.sums.quotient import Quotient, n_cells
 from legendre.core.sums.zeta import decode, zeta, zeta_adjoint
@@ -41,10 +40,6 @@ def test_lists_of_cells() -> None:
     assert find(np.array([[2, 0], [1, 1]]), np.array([[0, 3], [2, 0]])).tolist() == [1, -1]
     kinds = [str(index_type((2, size))) for size in (256, 257, 2**32, 2**32 + 1)]
     assert kinds == ["uint8", "uint16", "uint32", "int64"]
-
-
-def test_a_digest_depends_on_the_shape() -> None:
-    assert digest(np.zeros(2)) != digest(np.zeros((2, 1)))
 
 
 def test_an_unknown_name_and_what_was_probably_meant() -> None:

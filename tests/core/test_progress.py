@@ -6,7 +6,6 @@ import io
 import sys
 import time
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -145,41 +144,3 @@ def test_a_large_q_is_waited_for_with_a_line_on_a_terminal(name: str, monkeypatc
     assert said[1:3] == ["", ""]
     assert "the caller's" in said[3]
     assert "cells" not in said[3]
-
-
-def compile_something() -> None:
-    """Compile a function as the kernels are compiled; none is kept, so that every call compiles."""
-    import numba
-
-    import_module("legendre.core.compiled")  # which listens to the compiler
-
-    def kernel(x):  # type: ignore[no-untyped-def]
-        return x + 1
-
-    kernel.__module__ = "legendre.kernel"
-    assert numba.njit(kernel)(1) == 2
-
-
-def test_compiling_is_told_on_the_line_that_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = a_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "AFTER", 0.0)
-    with line("fitting"):
-        time.sleep(0.05)
-        compile_something()
-        time.sleep(0.25)
-    assert "compiling: some seconds, on first use only" in terminal.getvalue()
-
-
-def test_compiling_has_a_line_of_its_own_on_a_terminal_once_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = a_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "AFTER", 1e3)
-    compile_something()
-    assert terminal.getvalue() == ""
-    monkeypatch.setattr(progress, "AFTER", 0.0)
-    compile_something()
-    assert "compiling: some seconds, on first use only" in terminal.getvalue()
-
-
-def test_compiling_says_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    compile_something()
-    assert capsys.readouterr() == ("", "")

@@ -22,7 +22,7 @@ from legendre.engines.dense import DenseEngine
 from legendre.engines.product import ProductEngine
 from legendre.engines.reference import ReferenceEngine
 from legendre.engines.slabs import SlabEngine
-from legendre.model.margins import margins_that_are_the_model
+from legendre.model.margins import generating_margins
 from legendre.model.problem import Problem
 from legendre.solvers.protocol import Solver
 from strategies import problems
@@ -98,7 +98,7 @@ def scalable(table: str, model: dict[str, Any]) -> bool:
     """Tell whether the parameters that are left on the face are still nothing but margins."""
     X = contingency.TABLES[table]
     decided = ld.plan(X, ld.interactions(model["margins"]), support=contingency.support(model["omega"], X))
-    return margins_that_are_the_model(decided.target.problem.model) is not None
+    return generating_margins(decided.target.problem.model) is not None
 
 
 @pytest.mark.usefixtures("_compiled_reading")

@@ -29,7 +29,7 @@ from legendre.fitting.plan import Settings
 from legendre.model.model import Model
 from legendre.model.space import CellList
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.before import rank
+from legendre.solvers.structure import rank
 from oracles import FloatArray, IntArray
 
 # monkeypatch is undone only after all examples of a test, which is what is wanted here

@@ -157,13 +157,16 @@ def test_large_grids_are_not_written_out() -> None:
 
 
 BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
-    "negative": (([[0, 1], [1, 0]], [1.0, -2.0]), r"values\[1\] = -2, the value of cell \[1, 0\]\. .* must be >= 0"),
+    "negative": (
+        ([[0, 1], [1, 0]], [1.0, -2.0]),
+        r"values\[1\] = -2, the value of cell \[1, 0\]\. .* be finite",
+    ),
     "negatives": (([[0], [1]], [-1, -2]), r"values\[0\] = -1, .* \(2 such entries in all\)"),
     "nan": (
         ([[0, 1]], [NAN]),
         r"values\[0\] = nan, .* a list cannot say which cells are missing\. Leave the entry out",
     ),
-    "infinite": (([[4]], [INF]), r"values\[0\] = inf, the value of cell \[4\]\. Entries must be finite"),
+    "infinite": (([[4]], [INF]), r"values\[0\] = inf, the value of cell \[4\]\. .* must be finite"),
     "boolean": (([[4]], [True]), r"values has dtype bool; .*\.astype\(int\)"),
     "text": (([[4]], ["3"]), r"values has dtype <U1; it must hold real numbers >= 0"),
     "complex": (([[4]], [1j]), r"values has dtype complex128"),
@@ -173,23 +176,23 @@ BAD_LISTS: dict[str, tuple[tuple[Any, ...], str]] = {
     "below_in_column": ((([0, 1], [1, -3]),), r"cells\[1\]\[1\] = -3: indices count from 0"),
     "above": (
         ([[0, 1], [1, 5]], None, (2, 3)),
-        r"cells\[1, 1\] = 5: mode 1 has size 3, so its indices run from 0 to 2",
+        r"cells\[1, 1\] = 5: the indices of mode 1 are from 0 to 2",
     ),
     "fraction": (([[0.5]],), r"cells\[0, 0\] = 0\.5\. Indices are whole numbers"),
     "nan_index": (([[0.0], [NAN]],), r"cells\[1, 0\] = nan\. NaN is no index"),
-    "inf_index": (([[INF]],), r"cells\[0, 0\] = inf\. Indices are whole numbers below 2\^63"),
-    "too_large": ((np.array([[2**63 - 1]]),), r"cells\[0, 0\] = 9223372036854775807: indices must be below"),
+    "inf_index": (([[INF]],), r"cells\[0, 0\] = inf\. Indices are whole numbers"),
+    "too_large": ((np.array([[2**63 - 1]]),), r"cells\[0, 0\] = 9223372036854775807: the indices of mode 0 are below"),
     "names": (([["a"]],), r"cells\[0, 0\] = .*'a'.* has dtype <U1; indices are integers .* see legendre\.from_rows"),
     "one_dimension": (([0, 1, 2],), r"cells has shape \(3,\); it needs one row per entry .*reshape\(-1, 1\)"),
     "no_columns": ((np.empty((3, 0)),), r"cells has shape \(3, 0\)"),
     "ragged": (([[0, 1], [2]],), r"cells is not a rectangular array"),
     "ragged_columns": ((([0, 1], [2]),), r"their shapes are \(2,\), \(1,\)\. For rows pass a list or array"),
-    "no_tuple": (((),), r"cells is an empty tuple"),
+    "no_tuple": (((),), r"cells is a tuple, so it holds one column of indices per mode"),
     "transposed": (([[0, 1, 2], [0, 1, 2]], [1, 1, 1]), r"cells has shape \(2, 3\) and there are 3 values.*cells\.T"),
     "rows_in_a_tuple": ((((0, 1, 2), (0, 1, 2)), [1, 1]), r"it holds columns: 2 of length 3; but there are 2 values"),
     "shape_order": (([[0, 1]], None, (2,)), r"shape \(2,\) has 1 modes, the cells have 2 indices each"),
     "shape_zero": (([[0, 1]], None, (0, 2)), r"shape must hold integers >= 1, one per mode; got \(0, 2\)"),
-    "shape_number": (([[0, 1]], None, 3), r"shape must be a tuple with one size per mode, got 3"),
+    "shape_number": (([[0, 1]], None, 3), r"shape must hold integers >= 1, one per mode; got 3"),
     "nothing": ((np.empty((0, 2), dtype=int),), r"the list of cells is empty, so that it does not tell the shape"),
 }
 
@@ -263,7 +266,7 @@ def test_recognising_imports_nothing() -> None:
 def test_sparse_arrays_that_are_refused() -> None:
     coo = scipy.sparse.coo_array
     for array, message in (
-        (coo(np.array([[0, -2.0]])), r"X\.data\[0\] = -2, stored for X\[0, 1\]\. .* must be >= 0"),
+        (coo(np.array([[0, -2.0]])), r"X\.data\[0\] = -2, stored for X\[0, 1\]\. .* must be finite and >= 0"),
         (coo(np.array([[0, NAN]])), r"X\.data\[0\] = nan, stored for X\[0, 1\]\. A cell that is not listed is 0"),
         (coo(np.array([[True]])), r"X is boolean\. If True counts as 1, pass X\.astype\(int\)"),
         (coo(np.array([[1j]])), r"X\.data has dtype complex128"),
@@ -406,9 +409,7 @@ NO_VALUE: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", NO_VALUE)
 def test_missing_values_are_named_by_row_and_column(name: str) -> None:
-    with pytest.raises(
-        ld.errors.InvalidSamples, match=r"column 'd' is missing in row 1\. Leave such rows out, or make"
-    ):
+    with pytest.raises(ld.errors.InvalidSamples, match=r"column 'd' is missing in row 1\. Leave such rows out"):
         ld.from_rows(NO_VALUE[name])
 
 
@@ -478,12 +479,11 @@ BAD_ROWS: dict[str, tuple[Any, dict[str, Any], type[ld.LegendreError], str]] = {
     "unknown": (
         {"year": [1]},
         {"columns": ["yaer"]},
-        ld.errors.InvalidSetting,
+        ld.errors.InvalidSamples,
         r"unknown column 'yaer'; did you mean 'year'\?",
     ),
-    "a_string": ({"y": [1]}, {"columns": "y"}, ld.errors.InvalidSetting, r"columns must be a list of columns, got 'y'"),
-    "repeated": ({"y": [1]}, {"columns": ["y", "y"]}, ld.errors.InvalidSetting, r"columns must be different"),
-    "no_weights": ({"y": [1]}, {"counts": "w"}, ld.errors.InvalidSetting, r"unknown column 'w'"),
+    "repeated": ({"y": [1]}, {"columns": ["y", "y"]}, ld.errors.InvalidSetting, r"columns must be a list of different"),
+    "no_weights": ({"y": [1]}, {"counts": "w"}, ld.errors.InvalidSamples, r"unknown column 'w'"),
     "negative_weight": ({"y": [1]}, {"counts": [-1.0]}, ld.errors.InvalidSamples, r"counts\[0\] = -1 \(row 0\)"),
     "nan_weight": ({"y": [1]}, {"counts": [NAN]}, ld.errors.InvalidSamples, r"the count of row 0 is NaN"),
     "levels_unknown": ({"y": [1]}, {"levels": {"z": 3}}, ld.errors.InvalidSetting, r"levels: unknown column 'z'"),
@@ -536,7 +536,7 @@ UNREADABLE: dict[str, tuple[Any, str]] = {
     "pyarrow_struct": (pa.table({"d": [{"a": 1}]}), r"column 'd' holds \{'a': 1\} in row 0, where a num"),
     "pandas_list": (pd.DataFrame({"d": ["x", [2]]}), r"column 'd' holds \[2\] in row 1, where"),
     "pandas_complex": (pd.DataFrame({"d": [1j]}), r"Complex data not supported: column 'd' has dtype complex128"),
-    "one_complex_label": ({"d": [1j, 1j]}, r"Complex data not supported: column 'd' holds 1j, which is no name of a"),
+    "one_complex_label": ({"d": [1j, 1j]}, r"Complex data not supported: column 'd' holds complex numbers"),
     "pandas_mixed": (pd.DataFrame({"d": ["a", 1]}), r"column 'd' mixes values of types int, str, which have no order"),
     "polars_mixed": (
         pl.DataFrame({"d": pl.Series(["a", 1], dtype=pl.Object)}),
@@ -631,7 +631,7 @@ def test_batches_are_counted_like_one_table(seed: int, n: int, pieces: int) -> N
     cuts = np.sort(rng.integers(0, n + 1, pieces - 1))
     parts = [table.iloc[a:b] for a, b in zip([0, *cuts], [*cuts, n], strict=True)]
     for settings_ in ({}, {"counts": "weight"}, {"columns": ["hour", "where"], "levels": {"hour": 24}}):
-        whole, found = ld.from_rows(table, **settings_), ld.from_batches(iter(parts), **settings_)
+        whole, found = ld.from_rows(table, **settings_), ld.from_rows(iter(parts), **settings_)
         assert_array_equal(found.cells, whole.cells)
         assert_array_equal(found.values, whole.values)
         assert (found.shape, found.names) == (whole.shape, whole.names)
@@ -651,8 +651,8 @@ def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pandas(table), tmp_path / "events.parquet")
     read = pq.ParquetFile(tmp_path / "events.parquet").iter_batches(batch_size=70)
     for found in (
-        ld.from_batches(read, counts="weight"),
-        ld.from_batches(dd.from_pandas(table, npartitions=11), counts="weight"),
+        ld.from_rows(read, counts="weight"),
+        ld.from_rows(dd.from_pandas(table, npartitions=11), counts="weight"),
     ):
         assert_array_equal(found.cells, whole.cells)
         assert_array_equal(found.values, whole.values)
@@ -661,7 +661,7 @@ def test_batches_of_parquet_and_dask(tmp_path: Path) -> None:
 
 
 def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
-    found = ld.from_batches([np.array([[0, 1]]), np.empty((0, 2), dtype=int), np.array([[5, 0], [0, 1]])])
+    found = ld.from_rows([np.array([[0, 1]]), np.empty((0, 2), dtype=int), np.array([[5, 0], [0, 1]])])
     assert (found.shape, found.cells.tolist(), found.values.tolist()) == ((2, 2), [[0, 1], [1, 0]], [2, 1])
     assert found.levels is not None
     assert [level.tolist() for level in found.levels if level is not None] == [[0, 5], [0, 1]]
@@ -670,8 +670,7 @@ def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("batches", "arguments", "error", "text"),
     [
-        ([], {}, ld.errors.InvalidSamples, "there are no rows in any of the tables"),
-        ("events.parquet", {}, ld.errors.InvalidSamples, "batches is a str; pass tables one after the other"),
+        (iter(()), {}, ld.errors.InvalidSamples, "there are no rows in any of the tables"),
         ([{"a": [0]}, {"b": [0]}], {}, ld.errors.InvalidSamples, r"different columns: \('a',\) first, then \('b',\)"),
         (
             [{"a": [0]}, {"a": ["x"]}],
@@ -689,4 +688,4 @@ def test_levels_of_arrays_in_batches_are_those_of_all_of_them() -> None:
 )
 def test_batches_that_do_not_fit(batches: Any, arguments: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        ld.from_batches(batches, **arguments)
+        ld.from_rows(batches, **arguments)

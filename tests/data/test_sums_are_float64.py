@@ -64,7 +64,7 @@ SPARSE: dict[str, Callable[[Any], Any]] = {
     "csc": lambda v: scipy.sparse.csc_array(_compressed(v, 1), shape=SHAPE),
     "from_coords": lambda v: ld.from_coords(CELLS, v, SHAPE),
     "from_rows": lambda v: ld.from_rows(CELLS, counts=v),
-    "from_batches": lambda v: ld.from_batches(
+    "batches": lambda v: ld.from_rows(
         [pd.DataFrame({"a": CELLS[i:, 0][:99], "b": CELLS[i:, 1][:99], "w": v[i:][:99]}) for i in range(0, N, 99)],
         counts="w",
     ),

@@ -135,37 +135,6 @@ def test_a_full_disk_and_damaged_machine_code_only_cost_the_time_to_compile(inst
         assert (ended.returncode, ended.stdout) == (0, "".join(said)), ended.stderr
 
 
-CTRL_C = """
-import os, signal, threading, time
-import numpy as np
-from legendre.core.compiled import ParallelKernel
-
-def loop(first, last, n, out):
-    for i in range(first, last):
-        s = np.int64(i)
-        for j in range(n):
-            s = (s * 1103515245 + 12345 + j) % 2147483647
-        out[i] = s
-
-kernel, out = ParallelKernel(loop), np.empty(8)
-kernel(1e9, 8, 10, out)
-begin = time.monotonic()
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    kernel(1e9, 8, 10**11, out)  # some minutes
-except KeyboardInterrupt:
-    print(time.monotonic() - begin)
-"""
-
-
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_ctrl_c_inside_a_long_kernel_is_answered_within_a_second(threads: str) -> None:
-    """Nor does the end of the process wait for what the kernel still does: `run` would time out."""
-    ended = run("-c", CTRL_C, NUMBA_NUM_THREADS=threads)
-    assert ended.returncode == 0, ended.stderr
-    assert 0.2 <= float(ended.stdout) < 1.2
-
-
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="POSIX signals")
 def test_ctrl_c_while_libraries_are_imported_ends_quietly_with_130() -> None:
     """The signal comes from inside NumPy's import, where an exception would end in a traceback of other libraries."""

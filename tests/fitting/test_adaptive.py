@@ -25,7 +25,7 @@ from legendre.fitting.adaptive.observed_sums import Ground
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.state import State, fitted
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import plain_face
+from legendre.solvers.structure.faces import structural_face
 
 
 def blocks(rng: np.random.Generator, shape: tuple[int, ...], cells: Sequence[tuple[int, ...]]) -> FloatArray:
@@ -505,7 +505,7 @@ def test_a_fit_on_a_face_does_not_depend_on_its_start(seed: int, scale: float) -
 def test_cells_between_two_that_see_the_same_data_vanish() -> None:
     """Both are in the basis, and the same data lie above them: what is above one of them only is empty for ever."""
     X = np.array([[2.0, 1.0, 3.0], [1.0, 0.0, 0.0], [4.0, 0.0, 5.0]])
-    face = plain_face(Problem.of(observe(X), np.array([[1, 1], [2, 2]])))
+    face = structural_face(Problem.of(observe(X), np.array([[1, 1], [2, 2]])))
     assert face.certain
     assert face.alive is not None
     assert (~face.alive).tolist() == [[False, False, False], [False, True, True], [False, True, False]]

@@ -268,20 +268,9 @@ def test_columns_of_events_keep_their_order(events: pd.DataFrame, column: str, t
     assert ld.load(tmp_path / "fit.npz").origin.ranked == fit.origin.ranked == x.ranked
     table = ld.decompose(pd.crosstab(events["who"], events[column]), ld.adaptive(3))
     assert list(table.arrangement) == ["who"]
-    parts = ld.from_batches([events[:100], events[100:]], [column, "who"])
+    parts = ld.from_rows([events[:100], events[100:]], [column, "who"])
     assert parts.ranked == x.ranked
     assert_array_equal(parts.toarray(), x.toarray())
-
-
-def test_batches_whose_categories_differ_keep_an_order_that_they_share(events: pd.DataFrame) -> None:
-    whole = events[["sev", "who"]]
-    part = whole[whole["sev"] != "mid"].assign(sev=lambda f: f["sev"].cat.remove_unused_categories())  # low, high
-    x = ld.from_batches([part, whole])
-    assert (x.ranked, _texts(x)) == ((0,), ORDERS["sev"])
-    assert_array_equal(x.toarray(), ld.from_rows(pd.concat([part.astype(whole.dtypes), whole])).toarray())
-    other = part.assign(sev=part["sev"].cat.reorder_categories(["high", "low"], ordered=True))
-    mixed = ld.from_batches([other, whole])
-    assert (mixed.ranked, _texts(mixed)) == ((), sorted(ORDERS["sev"]))
 
 
 def test_enums_of_polars_keep_their_order(events: pd.DataFrame) -> None:
@@ -303,14 +292,6 @@ def test_the_page_takes_data_in_the_order_of_x(X: FloatArray, tmp_path: Path) ->
     turned = xr.DataArray(X[::-1], dims=["who", "what", "when"], coords={"who": names[0][::-1]})
     with pytest.raises(ld.LegendreError, match=r"other levels of who than the fit, .* \(l comes first, a in the fit\)"):
         loaded.subject(turned)
-
-
-def test_a_checkpoint_belongs_to_an_arrangement(X: FloatArray, tmp_path: Path) -> None:
-    call: dict[str, Any] = {"basis": ld.adaptive(5), "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0}
-    first = ld.decompose(X, unordered=[0], **call)
-    assert_array_equal(ld.decompose(X, unordered=[0], **call).theta, first.theta)
-    with pytest.raises(ld.errors.InvalidFile, match="arrangement"):
-        ld.decompose(X, unordered=(), **call)
 
 
 def test_neighbours_are_alike(rng: np.random.Generator) -> None:

@@ -188,91 +188,13 @@ def test_supports_and_base_measures_are_kept() -> None:
     assert fit.kl < float(p @ np.log(p / (r / r.sum())))
 
 
-def test_boxes_come_back_from_files_and_checkpoints(tmp_path: Path) -> None:
+def test_boxes_come_back_from_files(tmp_path: Path) -> None:
     x = np.random.default_rng(4).uniform(1, 3, (8, 9))
-    fit = ld.decompose(x, ld.boxes(6), checkpoint=tmp_path / "state", checkpoint_every=0)
-    again = ld.decompose(x, ld.boxes(6), checkpoint=tmp_path / "state", checkpoint_every=0)
-    assert_array_equal(again.theta, fit.theta)
-    assert again.path == fit.path
+    fit = ld.decompose(x, ld.boxes(6))
     fit.save(tmp_path / "fit.npz")
     back = ld.load(tmp_path / "fit.npz")
     assert_array_equal(back.tensor(), fit.tensor())
     assert back.parameters(kl_lost=None).names == fit.parameters(kl_lost=None).names
-    with pytest.raises(ld.errors.InvalidFile, match="another problem"):
-        ld.decompose(x, ld.boxes(7), checkpoint=tmp_path / "state")
-
-
-def interrupted_at(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have Ctrl-C come in the middle of a round, when boxes have been added and not yet been fitted."""
-    fit, calls = Growing.fit, iter(range(10_000))
-
-    def fitted(self: Growing, target: float, steps: int) -> None:
-        if next(calls) == round_:
-            raise KeyboardInterrupt
-        fit(self, target, steps)
-
-    monkeypatch.setattr(Growing, "fit", fitted)
-
-
-GROWN = [
-    ("tensor", 20, (0, 1, 7, 19)),
-    ("image", 420, (21, 26)),  # of more than FEW_BOXES a factor lasts for several rounds
-    ("counts", 12, (2, 9)),  # some boxes keep cells empty
-    ("events", "bic", (0, 1, 2)),  # one box a round, then those are dropped that do not pay
-]
-
-
-@pytest.mark.parametrize(("kind", "size", "rounds"), GROWN)
-def test_growing_goes_on_from_its_last_round_to_the_same_bits(
-    kind: str, size: Any, rounds: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(9)
-    mean = np.full((8, 9), 6.0)
-    mean[2:5, 1:6] *= 3.0
-    x = {
-        "tensor": rng.uniform(1, 3, (8, 9, 4)),
-        "image": rng.uniform(1, 3, (40, 40)),
-        "counts": rng.poisson(0.7, (7, 8)).astype(float),
-        "events": rng.poisson(mean).astype(float),
-    }[kind]
-    alone = ld.decompose(x, ld.boxes(size))
-    for round_ in rounds:
-        path = tmp_path / f"state {round_}"
-        with monkeypatch.context() as patched:
-            interrupted_at(round_, patched)
-            with pytest.raises(KeyboardInterrupt) as ended:
-                ld.decompose(x, ld.boxes(size), checkpoint=path)
-        assert "keeps the fit as it stood: the same call goes on from there" in ended.value.__notes__[0]
-        with np.load(path) as stored:
-            assert len(stored["under_way/fit.growth/rounds"]) > min(round_, 1)
-        again = ld.decompose(x, ld.boxes(size), checkpoint=path)
-        assert_array_equal(again.theta, alone.theta)
-        assert again.path == alone.path
-        assert again.history == alone.history
-
-
-def test_a_record_of_growing_belongs_to_its_x_and_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, path = np.random.default_rng(4).integers(1, 30, (8, 9)), tmp_path / "state"
-    with monkeypatch.context() as patched:
-        interrupted_at(3, patched)
-        with pytest.raises(KeyboardInterrupt):
-            ld.decompose(x, ld.boxes(6), checkpoint=path)
-    with pytest.raises(ld.errors.InvalidFile, match="X as boxes see it"):
-        ld.decompose(x[::-1], ld.boxes(6), checkpoint=path)
-    with np.load(path) as stored:
-        good = {name: stored[name] for name in stored.files if name != "checksum"}
-    wrong: dict[str, Any] = {
-        "boxes": good["under_way/fit.growth/boxes"] + 9,
-        "z": np.zeros((2, 2)),
-        "lower": np.zeros((1, 1)),
-        "idle": -1,
-        "theta": np.full(3, np.nan),
-    }
-    for name, values in wrong.items():
-        with path.open("wb") as file:
-            np.savez(file, allow_pickle=False, **(good | {f"under_way/fit.growth/{name}": values}))
-        with pytest.raises(ld.errors.InvalidFile, match="a damaged one"):
-            ld.decompose(x, ld.boxes(6), checkpoint=path)
 
 
 def test_what_boxes_refuse() -> None:

@@ -241,15 +241,6 @@ def test_the_reason_is_in_the_file(tmp_path: Path) -> None:
     assert ld.load(tmp_path / "named.npz").reason is None
 
 
-@pytest.mark.parametrize("X", [smooth_tensor(), np.rint(1e9 * smooth_tensor())], ids=["fractions", "whole numbers"])
-def test_a_first_fit_goes_on_from_its_checkpoint(X: AnyArray, tmp_path: Path) -> None:
-    path = tmp_path / "fit.ckpt"
-    fit, again = (ld.decompose(X, checkpoint=path, checkpoint_every=0) for _ in range(2))
-    assert (again.recipe, again.reason) == (fit.recipe, fit.reason)
-    np.testing.assert_array_equal(again.theta, fit.theta)
-    assert again.path == fit.path
-
-
 def test_start_needs_a_basis() -> None:
     with pytest.raises(ld.errors.InvalidSetting, match="start has no meaning while a basis grows"):
         ld.decompose([[1, 2], [3, 4]], start=[0.0])
@@ -273,13 +264,6 @@ def test_a_criterion_that_ends_next_to_the_limit_is_not_said_to_have_ended() -> 
         f"X holds counts: grown while each parameter lowered the extended BIC, up to {fit.n_params} parameters, close "
         "to the most for a first look. For more: adaptive('bic', most=512)."
     )
-
-
-def test_a_contingency_table_holds_counts_as_its_rows_do() -> None:
-    """Held-out cells cut a table to 54 parameters, of whose entries the criterion kept 255."""
-    rows = ld.datasets.flights()
-    fit, same = ld.decompose(ld.table(rows)), ld.decompose(rows)
-    assert (fit.recipe, fit.n_params, fit.reason) == (same.recipe, same.n_params, same.reason)
 
 
 def test_counts_that_chance_explains_take_no_parameter() -> None:

@@ -326,19 +326,6 @@ def test_a_file_whose_ties_were_changed_is_refused(tmp_path: Path) -> None:
             ld.load(path)
 
 
-def test_a_fit_with_ties_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    basis = MAIN | ld.ties.uniform(0, 1)
-    plain = ld.decompose(HAUSER, basis)
-    with pytest.warns(ld.ConvergenceWarning):
-        ld.decompose(HAUSER, basis, max_iter=2, checkpoint=tmp_path / "state", checkpoint_every=0)
-    again = ld.decompose(HAUSER, basis, checkpoint=tmp_path / "state", checkpoint_every=0)
-    assert_array_equal(again.theta, plain.theta)
-    with pytest.raises(ld.errors.InvalidFile, match="another problem"):
-        ld.decompose(
-            HAUSER, MAIN | ld.ties.linear(0, 1, ([0, 1, 2, 3, 5], [0, 1, 2, 3, 4])), checkpoint=tmp_path / "state"
-        )
-
-
 def test_zeros_under_a_tied_feature_make_its_cells_vanish() -> None:
     x = np.array([[0.0, 3, 2], [4, 0, 3], [2, 5, 0]])
     fit = ld.decompose(x, MAIN | ld.features({"diagonal": np.eye(3)}))

@@ -738,12 +738,12 @@ def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
 
 
 def test_patterns_beyond_sixty_three_modes() -> None:
-    from legendre.model.margins import fitted_margins, margins_that_are_the_model
+    from legendre.model.margins import fitted_margins, generating_margins
 
     for n in (62, 63, 64, 100):
         model = model_of((2,) * n, pairwise(n, chain(n)))
         assert fitted_margins(model) == chain(n)
-        assert margins_that_are_the_model(model) == chain(n)
+        assert generating_margins(model) == chain(n)
 
 
 def test_empty_models() -> None:

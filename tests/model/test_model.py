@@ -15,7 +15,7 @@ from legendre.data.dense import observe
 from legendre.data.support import Support
 from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.solvers.before.rank import covariance, independent
+from legendre.solvers.structure.rank import covariance, independent
 from oracles import FloatArray, distribution, divergence
 from strategies import problems
 

@@ -14,9 +14,9 @@ from legendre.core import limits
 from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.model.problem import Problem
-from legendre.solvers.before import faces as existence
-from legendre.solvers.before.face_search import distinct, search_face
-from legendre.solvers.before.faces import interior_point, plain_face
+from legendre.solvers.mprojection import interior_point
+from legendre.solvers.structure import faces as existence
+from legendre.solvers.structure.faces import distinct, search_face, structural_face
 from oracles import FloatArray, IntArray, cells_that_vanish
 from strategies import count_tables, problems, shapes
 
@@ -187,7 +187,7 @@ def test_support_nonzero_is_always_decided(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_interior_point_is_positive_with_the_expectations(case: Case) -> None:
     data = observe(case.X, case.mask, case.base)
     problem = Problem.of(data, case.basis)
-    face = plain_face(problem)
+    face = structural_face(problem)
     face = face if face.certain else search_face(problem, face)
     reduced = problem.reduced(face.alive, np.arange(len(case.basis)))
     q = interior_point(reduced)

@@ -14,7 +14,7 @@ import legendre as ld
 from cases import Case
 from legendre.data.support import Support
 from legendre.model.model import Model
-from legendre.solvers.before.rank import Rank, independent, rank_of
+from legendre.solvers.structure.rank import Rank, independent, rank_of
 from strategies import problems
 
 

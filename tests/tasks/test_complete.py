@@ -21,8 +21,8 @@ from legendre.data.support import Support
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.model.model import Model
-from legendre.solvers.before import identifiability as identification
-from legendre.solvers.before.identifiability import from_gram, from_tables, identify
+from legendre.solvers.structure import identifiability as identification
+from legendre.solvers.structure.identifiability import from_gram, from_tables, identify
 from legendre.tasks.complete.crossval import Folding
 from oracles import FloatArray, IntArray, zeta_matrix
 from strategies import bases, count_tables, positive_tensors, shapes

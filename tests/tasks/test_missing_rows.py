@@ -136,7 +136,7 @@ def test_standard_errors_are_those_of_the_observed_information(formula: str) -> 
         ]
     )
     np.testing.assert_allclose(m.coef().standard_error[1:], np.sqrt(np.diagonal(np.linalg.inv(hessian))), rtol=1e-5)
-    whole = ld.loglinear(ld.table(rows, missing="drop"), formula).coef().standard_error
+    whole = ld.loglinear(ld.from_rows(rows, missing="drop"), formula).coef().standard_error
     assert (m.coef().standard_error < whole).all()  # rows that lack values say something too
 
 
@@ -401,9 +401,7 @@ def test_bad_rows_are_told() -> None:
     rows: Rows = {"a": ["x", "y", None], "b": ["u", "v", "u"], "c": [None, None, None], "d": ["k", None, "k"]}
     with pytest.raises(InvalidSamples, match="column 'c' has no value in any row"):
         em(rows, "a + c")
-    with pytest.raises(
-        InvalidSamples, match=r"'a' is missing in row 2\. .*missing='drop' leaves .* missing='em'\) uses"
-    ):
+    with pytest.raises(InvalidSamples, match=r"'a' is missing in row 2\. .*missing='drop'.* missing='em'"):
         ld.loglinear(rows, "a + b")
     with pytest.raises(InvalidSamples, match="unknown column 'e'"):
         em(rows, "a + e")

@@ -93,18 +93,11 @@ def fit(
             "it, where the data choose the basis: the modes whose labels are names."
         ),
     ] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Save a long fit here; the same command resumes it.")] = None,
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
     asked = Asked.read(variable, columns, counts, wide)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
     check_output(target, tensor)
-    if checkpoint is not None:
-        check_output(checkpoint, tensor)
-        if checkpoint.resolve() == target.resolve():
-            raise InvalidFile(
-                f"the checkpoint {checkpoint} is the output; it would be overwritten. Choose another name."
-            )
     Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
     if basis is not None:
         as_basis(basis)
@@ -112,21 +105,19 @@ def fit(
     modes = None if unordered is None else modes_of(given, unordered)
     if output is None and target.exists():
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
-    with warnings.catch_warnings(), _interruptible(checkpoint), stopping(checkpoint is None) as stop:
+    with warnings.catch_warnings(), _interruptible(), stopping() as stop:
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
             given.X, basis, names=given.names, levels=given.levels, unordered=modes, support=support, solver=solver,
-            tol=tol, max_iter=max_iter, checkpoint=checkpoint, progress=sys.stderr.isatty(), callback=stop,
+            tol=tol, max_iter=max_iter, progress=sys.stderr.isatty(), callback=stop,
         )  # fmt: skip
     result.save(target)
     if result.reason is not None:
         typer.echo(f"no --basis was given: {result.reason}", err=True)
     typer.echo(f"{result.summary()}\nwritten to {target}")
     if stop.asked:
-        said = (
-            f"interrupted after {result.n_iter} steps; {target} has the fit as it stood. With --checkpoint FILE a fit"
-        )
-        raise typer.Exit(_fail(f"{said} can go on later.", INTERRUPTED))
+        said = f"interrupted after {result.n_iter} steps; {target} has the fit as it stood."
+        raise typer.Exit(_fail(said, INTERRUPTED))
     if not result.converged:
         raise typer.Exit(1)
 
@@ -203,15 +194,12 @@ def report(
 
 
 @contextmanager
-def _interruptible(checkpoint: Path | None) -> Iterator[None]:
-    """On Ctrl-C print whether the fit can be continued and exit with code 130, as shells do."""
+def _interruptible() -> Iterator[None]:
+    """On Ctrl-C exit with code 130, as shells do."""
     try:
         yield
     except KeyboardInterrupt:
-        sentence = "interrupted; nothing was kept. With --checkpoint FILE a fit can go on later."
-        if checkpoint is not None and checkpoint.exists():
-            sentence = f"interrupted; {checkpoint} keeps the fit as it stood. The same command goes on from there."
-        raise typer.Exit(_fail(sentence, INTERRUPTED)) from None
+        raise typer.Exit(_fail("interrupted; nothing was kept.", INTERRUPTED)) from None
 
 
 def main() -> None:

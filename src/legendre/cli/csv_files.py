@@ -13,7 +13,7 @@ import numpy as np
 from legendre.cli.pick_array import Input, mode_columns
 from legendre.core.errors import InvalidFile, InvalidSetting, unknown_name
 from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.tables import from_rows
+from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 
 MISSING = {"", "na", "nan", "null", "none"}

@@ -52,10 +52,10 @@ class Stop:
 
 
 @contextmanager
-def stopping(wanted: bool) -> Iterator[Stop]:
-    """Let Ctrl-C end a fit so that its result is kept; without, or elsewhere than in the main thread, as usual."""
+def stopping() -> Iterator[Stop]:
+    """Let Ctrl-C end a fit so that its result is kept; elsewhere than in the main thread, as usual."""
     stop = Stop()
-    if not wanted or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield stop
         return
     try:

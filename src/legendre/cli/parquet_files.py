@@ -10,7 +10,7 @@ from typing import Any
 from legendre.cli.pick_array import mode_columns, needs
 from legendre.core.errors import InvalidFile
 from legendre.core.progress import Say, line
-from legendre.data.readers.tables import from_batches
+from legendre.data.readers.rows import from_rows
 from legendre.data.sparse_tensor import SparseTensor
 
 AT_A_TIME = 1 << 18  # rows of a batch
@@ -27,7 +27,7 @@ def read_parquet(path: Path, columns: tuple[str, ...] | None, counts: str | None
             names = list(file.schema_arrow.names)
             modes = mode_columns(path, names, columns, counts)
             wanted = [*modes, *([] if counts is None else [counts])]
-            return from_batches(_batches(file, wanted, say), modes, counts)
+            return from_rows(_batches(file, wanted, say), modes, counts)
     except (ArrowException, OSError) as problem:
         raise InvalidFile(f"cannot read {path}: {str(problem).splitlines()[0]}.") from None
 

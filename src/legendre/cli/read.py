@@ -14,7 +14,7 @@ from legendre.cli.pick_array import Input, chosen
 from legendre.core.errors import InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import numpy_file
 from legendre.core.labels import Mode
-from legendre.data.readers.archives import is_sparse, read_archive
+from legendre.data.readers.coordinates import as_sparse_tensor, from_coords
 from legendre.data.readers.labelled import opened
 from legendre.data.readers.tns import read_tns
 
@@ -116,10 +116,14 @@ def _numpy(path: Path, variable: str | None) -> Any:
     with numpy_file(path) as content:
         if isinstance(content, np.ndarray):
             return content
-        if variable is not None or not is_sparse(content.files):
+        names = set(content.files)
+        if variable is not None or not ({"coords", "shape", "data"} <= names or {"format", "shape", "data"} <= names):
             return content[chosen(path, content.files, variable)]
-        arrays = {name: content[name] for name in content.files}
-    try:
-        return read_archive(arrays)
-    except LegendreError as problem:
-        raise InvalidFile(f"{path} holds a sparse array that cannot be read: {problem}") from None
+        try:
+            if "coords" in names:
+                return from_coords(tuple(content["coords"]), content["data"], content["shape"].tolist())
+            from scipy.sparse import load_npz
+
+            return as_sparse_tensor(load_npz(path))
+        except (LegendreError, KeyError, IndexError, TypeError, ValueError) as problem:
+            raise InvalidFile(f"{path} holds a sparse array that cannot be read: {problem}") from None

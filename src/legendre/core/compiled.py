@@ -3,31 +3,23 @@
 Importing this module loads the compiler, so only modules of compiled functions do. What makes the compiler slow is left
 out: ``parallel=True`` (three times as long; threads are started here instead), assignments of an array to a slice
 (two seconds, for the text of an error that cannot occur), and wrappers of functions that Python never calls.
+
+Kernels run in numba's number of threads: NUMBA_NUM_THREADS or `numba.set_num_threads`, else that of cores. BLAS has its
+own number, see `legendre.core.sums.linalg.limit_blas`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import copy_context
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from numba import config, get_num_threads, njit, threading_layer
-from numba.core import event
 from numba.core.caching import FunctionCache
 
 from legendre.core import limits
-from legendre.core.compile_notice import CompileNotice
-from legendre.core.threads import most_threads
-
-event.register("numba:compile", CompileNotice())
-
-STRETCHES = 4  # for each thread, so that one that is slower than the others does less
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -61,65 +53,29 @@ class ParallelKernel:
         in_threads(work, tasks, lambda first, last: self._run(first, last, *args))
 
 
-def in_threads(work: float, tasks: int, run: Callable[[int, int], object]) -> None:
+def in_threads(work: float, tasks: int, run: Callable[[int, int], object], stretches: int = 4) -> None:
     """Call ``run(first, last)`` until tasks 0, ..., tasks - 1 are done, in threads if `work` visits of cells pay.
 
-    Large work of the main thread is not waited for after Ctrl-C, which Python answers only between two of its own
-    lines: what has begun goes on to its end, or until the process ends, and what it writes nobody reads.
+    Each thread has several `stretches` of tasks, so that one that is slower than the others does less.
     """
     threads = min(available_threads(), tasks) if work >= limits.ONE_THREAD else 1
-    left_alone = work >= limits.CTRL_C and threading.current_thread() is threading.main_thread()
-    if threads <= 1 and not left_alone:
+    if threads <= 1:
         run(0, tasks)
         return
-    cuts = min(tasks, STRETCHES * threads)
-    todo = deque(pairwise(tasks * cut // cuts for cut in range(cuts + 1)))
-    try:
-        begun = [_begin(todo, run) for _ in range(threads if left_alone else threads - 1)]
-        if not left_alone:
-            _work_off(todo, run)
-        for one in begun:
-            one.result()
-    finally:
-        todo.clear()  # after an error or Ctrl-C nothing more is begun
-
-
-def _begin(todo: deque[tuple[int, int]], run: Callable[[int, int], object]) -> Future[None]:
-    """Work stretches off in a thread of its own, which the end of the process does not wait for."""
-    outcome, context = Future[None](), copy_context()
-
-    def work() -> None:
-        try:
-            outcome.set_result(context.run(_work_off, todo, run))
-        except BaseException as problem:
-            outcome.set_exception(problem)
-
-    threading.Thread(target=work, name="legendre", daemon=True).start()
-    return outcome
-
-
-def _work_off(todo: deque[tuple[int, int]], run: Callable[[int, int], object]) -> None:
-    """Do stretches of tasks until none is left."""
-    while True:
-        try:
-            first, last = todo.popleft()
-        except IndexError:
-            return
-        run(first, last)
+    n_cuts = min(tasks, stretches * threads)
+    cuts = [tasks * cut // n_cuts for cut in range(n_cuts + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(run, cuts[:-1], cuts[1:]):
+            pass  # an error of a thread is raised
 
 
 def available_threads() -> int:
-    """Return numba's number of threads, or what the caller allows (`threads`) if that is less.
-
-    NUMBA_NUM_THREADS or `numba.set_num_threads` set numba's number, else it is that of cores.
-    """
+    """Return numba's number of threads."""
     try:
         threading_layer()
-        found = int(get_num_threads())
+        return int(get_num_threads())
     except ValueError:  # numba's own threads were never started, nor their number changed: leave it so
-        found = int(config.NUMBA_NUM_THREADS)
-    most = most_threads()
-    return found if most is None else min(found, most)
+        return int(config.NUMBA_NUM_THREADS)
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types

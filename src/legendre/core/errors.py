@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 __all__ = [
-    "BasisWarning", "CheckpointWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile",
+    "BasisWarning", "ConvergenceWarning", "ImpossibleEvent", "InvalidBasis", "InvalidFile",
     "InvalidLabels", "InvalidMargins", "InvalidQuery", "InvalidSamples", "InvalidSetting", "InvalidSupport",
     "InvalidTensor", "LegendreError", "NotFitted", "TooLarge",
 ]  # fmt: skip
@@ -272,22 +272,6 @@ class BasisWarning(UserWarning):
     ...     fit = ld.decompose([[0, 0, 0], [0, 5, 3], [0, 1, 2]], "B1", support="nonzero")
     >>> told[0].category.__name__, fit.n_params
     ('BasisWarning', 0)
-    """
-
-
-class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written; the fit goes on without.
-
-    See Also
-    --------
-    legendre.errors.InvalidFile : A file that cannot be read or written.
-
-    Examples
-    --------
-    >>> import warnings, legendre as ld
-    >>> with warnings.catch_warnings():                                       # an error instead of a warning
-    ...     warnings.simplefilter("error", ld.errors.CheckpointWarning)
-    ...     fit = ld.decompose([[1, 2], [3, 5]], "B1")
     """
 
 

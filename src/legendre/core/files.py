@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -64,27 +63,10 @@ def check_writable(path: str | os.PathLike[str], example: str = "fit.npz") -> No
         raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}.") from None
 
 
-def clear_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what a process that was killed while writing `path` left beside it."""
-    target = Path(os.path.realpath(path))
-    ours = re.compile(re.escape(f".{target.name[:100]}.") + r"[0-9a-f]{8}\.tmp")
-    for file in target.parent.iterdir():
-        if ours.fullmatch(file.name):
-            file.unlink(missing_ok=True)
-
-
-def write_arrays(
-    path: str | os.PathLike[str],
-    arrays: Mapping[str, Any],
-    *,
-    compress: bool = True,
-    before_use: Callable[[int], None] | None = None,
-) -> None:
-    """Write named arrays to an npz file; `before_use` is called with its handle before it takes the old one's place."""
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write named arrays to an npz file."""
     with replacing(path) as stream:
-        (np.savez_compressed if compress else np.savez)(stream, **arrays)
-        if before_use is not None:
-            before_use(stream.fileno())
+        np.savez_compressed(stream, **arrays)
 
 
 @contextmanager

@@ -48,9 +48,6 @@ class Origin:
         Modes whose labels have an order of their own: ordered categories.
     completed
         Whether a model shared out rows that lack values: whole numbers are then no counts.
-    counted
-        Whether X is a table of counts by its type: a `ContingencyTable`. Whole numbers may be something else, such as
-        grey values.
     """
 
     labels: Labels | None = None
@@ -62,7 +59,6 @@ class Origin:
     notes: tuple[str, ...] = ()
     ranked: tuple[int, ...] = ()
     completed: bool = False
-    counted: bool = False
 
     def of(self, shape: tuple[int, ...]) -> Labels:
         """Return the labels of X, which has this shape."""

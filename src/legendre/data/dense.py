@@ -16,7 +16,6 @@ from legendre.core import limits
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
-from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.checks import (
@@ -180,8 +179,7 @@ class Dense(Observation):
             inside = x > 0 if self.support.mask is None else self.support.mask[rows] & (x > 0)
             p = x[inside] / self.total
             log_ratio = np.log(p) if self.base is None else np.log(p) - np.log(self.base[rows][inside])
-            with all_threads():
-                own += float(p @ log_ratio)
+            own += float(p @ log_ratio)
         return own
 
     @cached_property
@@ -195,8 +193,7 @@ class Dense(Observation):
             difference = (self.values[rows] - q.rows(rows)) / self.unit
             if self.missing is not None:
                 difference = difference[~self.missing[rows]]
-            with all_threads():
-                square += float(np.vdot(difference, difference))
+            square += float(np.vdot(difference, difference))
         return square
 
 
@@ -289,3 +286,16 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     equal &= np.cumsum(equal, axis=1) <= count - chosen.sum(axis=1, keepdims=True)
     chosen |= equal
     return chosen
+
+
+def with_counts(data: Observation, counts: FloatArray) -> Dense:
+    """Return X with other entries on the cells of Omega, in C order: what a bootstrap fits.
+
+    >>> with_counts(observe([[1, 2], [3, 4]]), np.array([4.0, 3.0, 2.0, 1.0])).values.tolist()
+    [[4.0, 3.0], [2.0, 1.0]]
+    """
+    inside = data.support.on_grid()
+    values = np.zeros(data.shape)
+    values[inside] = counts
+    support = Support(data.shape, None if data.support.full else inside)
+    return Dense(support, data.base, data.missing, float(counts.sum()), bool((counts > 0).all()), values=values)

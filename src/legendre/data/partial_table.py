@@ -1,11 +1,30 @@
-"""A partially classified table: counts of rows of which some have no value of some variables."""
+"""Contingency tables: counts of cases by the levels of variables, some of which rows with missing values lack.
+
+A table whose rows lack nothing is the case of a single pattern.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import string
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from legendre.core.array_libraries import host
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidSamples, InvalidTensor
+from legendre.core.labels import Labels
+from legendre.core.memory import size_name
 from legendre.core.origin import Origin
-from legendre.core.types import IntArray
+from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.data.observation import beyond_memory
+from legendre.data.readers.coordinates import as_sparse_tensor
+from legendre.data.readers.encode import Encoded, Missing, Table, encode, read_table, was
+from legendre.data.readers.labelled import FRAMES, opened
+from legendre.data.readers.rows import frame_library, row_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +42,7 @@ class Pattern:
 
 @dataclass(frozen=True, eq=False)
 class PartialTable:
-    """Counts of rows by which variables they have and by the levels of these."""
+    """Counts of cases by which variables they have and by the levels of these."""
 
     shape: tuple[int, ...]  # how many levels each variable has
     origin: Origin
@@ -52,3 +71,185 @@ class PartialTable:
         names = self.names
         absent = [tuple(name for k, name in enumerate(names) if k not in p.modes) for p in self.patterns]
         return [(lost, p.total) for lost, p in zip(absent, self.patterns, strict=True) if lost]
+
+
+def has_rows(data: Any, columns: Any, counts: Any) -> bool:
+    """Whether data is a frame with a row for each case or cell, not a table whose entries are counts."""
+    root, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and data.dtype.names is not None):
+        return True
+    if root not in FRAMES or kind not in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
+        return False
+    if root != "pandas" or counts is not None:
+        return True
+    if columns is not None and {str(name) for name in columns} <= {str(name) for name in data.columns}:
+        return True
+    numbers = all(str(kind)[:3].lower() in ("int", "uin", "flo") for kind in data.dtypes)
+    return not numbers or (type(data.index).__name__ == "RangeIndex" and data.columns.nlevels == 1)
+
+
+def read_cases(
+    data: Any,
+    columns: Sequence[Hashable] | None = None,
+    counts: Any = None,
+    *,
+    levels: Any = None,
+    names: Any = None,
+    missing: Missing = "error",
+) -> PartialTable:
+    """Read a contingency table from rows of cases, a list of frequencies, a cross table or an array of counts.
+
+    Variables without a name are called A, B, C, ... as in textbooks; those with a single level are left out. Rows of a
+    data frame that lack a value are an error, left out ("drop"), or counted by the variables that they have ("keep").
+
+    >>> rows = {"a": ["x", "y", None], "b": ["u", None, "v"]}
+    >>> [(pattern.modes, pattern.counts.tolist()) for pattern in read_cases(rows, missing="keep").patterns]
+    [((0, 1), [[1, 0], [0, 0]]), ((1,), [0, 1]), ((0,), [0, 1])]
+    >>> read_cases([[1, 2], [3, 4]]).names
+    ('A', 'B')
+    """
+    if has_rows(data, columns, counts):
+        return _read_rows(data, columns, counts, levels, missing)
+    if counts is not None:
+        raise InvalidSamples(
+            f"counts={counts!r}: only a data frame has a column of counts; a {type(data).__name__} is read as a table "
+            "of counts itself."
+        )
+    held, origin = opened(data, names, levels)
+    if (listed := as_sparse_tensor(held)) is not None:
+        _check_size(listed.shape)
+        held = listed
+    values = np.asarray(host(held, "table", InvalidTensor))
+    if values.ndim == 0 or values.dtype.kind not in "iuf":
+        raise InvalidTensor(f"a {type(data).__name__} of {values.dtype} and shape {values.shape} holds no counts.")
+    labels = _name_variables(origin.of(values.shape))
+    _check_counts(values, labels)
+    kept = range(values.ndim) if columns is None else [labels.find_mode(name, "columns") for name in columns]
+    others = tuple(k for k in range(values.ndim) if k not in kept)
+    table = values.astype(np.int64).sum(axis=others).transpose([sorted(kept).index(k) for k in kept])
+    origin = replace(origin, labels=labels).part(kept)
+    return _without_constants(table.shape, origin, (Pattern(tuple(range(table.ndim)), table),))
+
+
+def _read_rows(data: Any, columns: Any, counts: Any, levels: Any, missing: Missing) -> PartialTable:
+    """Count the rows of a frame."""
+    source = read_table(data, "frame")
+    if counts is None:
+        _ask_for_counts(source, columns)
+    given = None if isinstance(counts, str) and counts == "rows" and counts not in source.names else counts
+    modes = source.choose(columns, given)
+    found = encode(source, modes, levels, missing)
+    _check_size(found.shape)
+    weights = row_counts(source, given, found)
+    if weights is not None and (wrong := weights != np.rint(weights)).any():
+        row = int(np.argmax(wrong))
+        raise InvalidSamples(
+            f"counts holds {weights[row]:g} in row {row}; counts are whole numbers >= 0 ({int(wrong.sum())} of "
+            f"{len(weights)} rows hold something else). If they were rescaled, pass the counts themselves."
+        )
+    library = frame_library(data)
+    labels = Labels(found.shape, tuple(map(str, modes)), found.levels)
+    form: Any = "array" if library is None else "series" if library == "pandas" else "rows"
+    origin = Origin(labels, form=form, library=library or "pandas", notes=found.notes, ranked=found.ranked)
+    return _without_constants(found.shape, origin, *_count_patterns(found, weights))
+
+
+def _ask_for_counts(source: Table, columns: Any) -> None:
+    """Refuse to guess whether a column of whole numbers says how often a row was seen."""
+    likely = ("freq", "frequency", "count", "counts", "n", "weight", "weights", "number")
+    for name in source.names:
+        if str(name).lower() not in likely or (columns is not None and name in columns):
+            continue
+        if (column := source.column(name)).codes is None and column.values.dtype.kind in "iuf":
+            raise InvalidSamples(
+                f"the frame has a column {name!r} of numbers: if it says how often each row was seen, pass "
+                f"counts={name!r}. If each row is one case, pass counts='rows' and name the columns."
+            )
+
+
+def _count_patterns(found: Encoded, weights: AnyArray | None) -> tuple[tuple[Pattern, ...], int]:
+    """Count the rows of each set of variables; return how many rows have none, too."""
+    codes = np.stack(found.codes, axis=1)
+    kinds, which = np.unique(codes >= 0, axis=0, return_inverse=True)
+    patterns, lost = [], 0
+    for i in np.argsort(-kinds.sum(axis=1), kind="stable").tolist():
+        rows, modes = which.reshape(-1) == i, np.flatnonzero(kinds[i]).tolist()
+        own = None if weights is None else weights[rows]
+        if not modes:
+            lost = int(rows.sum() if own is None else own.sum())
+            continue
+        sizes = [found.shape[k] for k in modes]
+        flat = np.ravel_multi_index(tuple(codes[rows][:, modes].T), sizes)
+        counts = np.bincount(flat, weights=own, minlength=math.prod(sizes)).astype(np.int64).reshape(sizes)
+        if counts.any():
+            patterns.append(Pattern(tuple(modes), counts))
+    return tuple(patterns), lost
+
+
+def _without_constants(
+    shape: tuple[int, ...], origin: Origin, patterns: tuple[Pattern, ...], lost: int = 0
+) -> PartialTable:
+    """Leave out variables with a single level, and say so."""
+    labels = origin.of(shape)
+    kept = [k for k, n in enumerate(shape) if n > 1]
+    dropped = tuple(labels.mode(k) for k in range(len(shape)) if k not in kept)
+    if not kept:
+        raise InvalidTensor(f"every variable has one level only ({', '.join(dropped)}): nothing can be compared.")
+    part = origin.part(kept)
+    notes = [*origin.notes, *(f"{name} has one level only and was left out." for name in dropped)]
+    found: dict[tuple[int, ...], AnyArray] = {}
+    for pattern in patterns:
+        modes = tuple(kept.index(k) for k in pattern.modes if k in kept)
+        counts = pattern.counts.reshape([shape[kept[k]] for k in modes])
+        found[modes] = found.get(modes, 0) + counts
+    lost += int(found.pop((), 0))
+    if lost:
+        notes.append(f"{lost:,} {'row has' if lost == 1 else 'rows have'} no value at all and {was(lost)} left out.")
+    if not any(counts.any() for counts in found.values()):
+        raise InvalidTensor("every count is 0: there is nothing to fit.")
+    own = part.of(tuple(shape[k] for k in kept))
+    totals = _level_totals(own, found)
+    notes += [
+        f"{own.mode(k)} {own.level(k, i)} has no cases: its fitted counts are 0 in most models."
+        for k, sums in enumerate(totals)
+        for i in np.flatnonzero(sums == 0).tolist()
+    ]
+    listed = tuple(Pattern(modes, frozen(counts)) for modes, counts in found.items())
+    return PartialTable(own.shape, replace(part, notes=tuple(notes)), listed, tuple(notes), dropped)
+
+
+def _level_totals(labels: Labels, found: Mapping[tuple[int, ...], AnyArray]) -> list[FloatArray]:
+    """Count the cases of each level of each variable."""
+    totals = [np.zeros(n) for n in labels.shape]
+    for modes, counts in found.items():
+        for axis, k in enumerate(modes):
+            totals[k] += counts.sum(axis=tuple(j for j in range(counts.ndim) if j != axis))
+    return totals
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    if (why := beyond_memory(shape)) is not None:
+        raise InvalidTensor(
+            f"{size_name(math.prod(shape))} cells are too many for a table that is written out: it {why}. Name fewer "
+            "columns, or fit a SparseTensor (from_rows), which loglinear and decompose take as it is."
+        )
+
+
+def _name_variables(labels: Labels) -> Labels:
+    """Call variables without a name A, B, C, ... as textbooks do."""
+    if labels.names is not None:
+        return labels
+    letters = string.ascii_uppercase
+    names = [letters[k] if k < len(letters) else f"V{k}" for k in range(len(labels.shape))]
+    return Labels(labels.shape, tuple(names), labels.levels)
+
+
+def _check_counts(values: AnyArray, labels: Labels) -> None:
+    wrong = ~((values >= 0) & (values == np.rint(values)) & (values < 2.0**53))
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        raise InvalidTensor(
+            f"the count of ({labels.cell(place)}) is {values[place]:g} ({int(wrong.sum())} of {values.size} cells are "
+            "like that): counts are whole numbers >= 0. If the table was rescaled, pass the counts themselves; if a "
+            "cell cannot occur, put 0 there and leave it out by support=."
+        )

@@ -13,7 +13,6 @@ from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
-from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.checks import SUPPORT_NAMES, sound_total
@@ -114,8 +113,7 @@ class Sparse(Observation):
     def negentropy(self) -> float:
         p = self.values / np.float64(self.total) + self.each
         log_p = np.log(p)
-        with all_threads():
-            own = float(p @ log_p)
+        own = float(p @ log_p)
         if not self.even:
             return own
         rest, n_cells = self.even / self.total, self.support.n_cells
@@ -131,8 +129,7 @@ class Sparse(Observation):
         # in float64, whatever the type of X is
         p, there = self.values / np.float64(self.total) + self.each, np.exp(q.log_prob(self.cells))
         apart = p - there
-        with all_threads():
-            square, of_q = float(np.vdot(apart, apart)), float(np.vdot(there, there))
+        square, of_q = float(np.vdot(apart, apart)), float(np.vdot(there, there))
         if self.support.full:
             # the squares of what is left add up to no more than its square: a bound where the difference cancels
             left = 1.0 - float(there.sum())

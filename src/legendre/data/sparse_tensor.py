@@ -3,104 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import LIMIT, frozen, merged_cells
 from legendre.core.errors import InvalidQuery
 from legendre.core.html import fragment
-from legendre.core.labels import Labels
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import size_name
-from legendre.core.origin import PLAIN, Form, Origin
-from legendre.core.text_table import NamedValues, shortened
+from legendre.core.origin import PLAIN, Origin
+from legendre.core.text_table import Columns, NamedValues, shortened
 from legendre.core.types import AnyArray
 
-MOST_MODES, MOST_LEVELS = 12, 8  # that a notebook shows by name
 NameOfPlace = Callable[[int, int], str]  # names an index of the list: (row, mode) -> text
-
-
-def check_indices(
-    column: AnyArray, size: int | None, mode: int, place: NameOfPlace, error: type[ValueError]
-) -> AnyArray:
-    """Return the indices of one mode as integers >= 0, below the size if there is one."""
-    if column.dtype.kind not in "biuf":
-        what = f" = {column[0]!r}" if len(column) else ""
-        raise error(
-            f"{place(0, mode)}{what} has dtype {column.dtype}; indices are integers counted from 0. For names of "
-            "levels see legendre.from_rows."
-        )
-    indices = column
-    if column.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            bad = ~((column == np.rint(column)) & (np.abs(column) < float(LIMIT)))
-        if bad.any():
-            row = int(np.argmax(bad))
-            nan = np.isnan(column[row])
-            rule = "NaN is no index: leave such rows out." if nan else "Indices are whole numbers below 2^63."
-            raise error(f"{place(row, mode)} = {column[row]:g}. {rule}")
-        indices = column.astype(np.int64)
-    if not len(indices):
-        return indices
-    low, high = int(indices.min()), int(indices.max())
-    if low < 0:
-        raise error(f"{place(int(indices.argmin()), mode)} = {low}: indices count from 0, so none is negative.")
-    if size is not None and high >= size:
-        row = int(np.argmax(indices >= size))
-        found = int(indices[row])
-        raise error(
-            f"{place(row, mode)} = {found}: mode {mode} has size {size}, so its indices run from 0 to {size - 1}."
-        )
-    if high >= LIMIT - 1:
-        raise error(f"{place(int(indices.argmax()), mode)} = {high}: indices must be below 2^63 - 1.")
-    return indices
-
-
-def check_values(values: Any, n: int, name: str, context: Callable[[int], str], error: type[ValueError]) -> AnyArray:
-    """Return n numbers >= 0 as float64, or int64 where they are integers whose sum fits."""
-    numbers: AnyArray = np.asarray(values)
-    if numbers.dtype.kind not in "iuf":
-        hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
-        raise error(f"{name} has dtype {numbers.dtype}; it must hold real numbers >= 0.{hint}")
-    if numbers.shape != (n,):
-        raise error(f"{name} has shape {numbers.shape}; there are {n} cells, so it must hold {n} numbers.")
-    if numbers.dtype.kind == "f":
-        numbers = numbers.astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = float(numbers.sum(dtype=np.float64))
-    if (n and not numbers.min() >= 0) or not np.isfinite(total):
-        _refuse(numbers, name, context, error)
-    return numbers.astype(np.float64 if numbers.dtype.kind == "f" or total >= LIMIT / 2 else np.int64, copy=False)
-
-
-def _refuse(numbers: AnyArray, name: str, context: Callable[[int], str], error: type[ValueError]) -> None:
-    """Raise an error about the first value that is not a number >= 0; a sum that overflows is refused elsewhere."""
-    bad = ~((numbers >= 0) & (numbers < np.inf))
-    if not bad.any():
-        return
-    row, count = int(np.argmax(bad)), int(bad.sum())
-    if np.isnan(found := numbers[row]):
-        way_out = (
-            "A cell that is not listed is 0, so a list cannot say which cells are missing. Leave the entry out; if its "
-            "cell is not to count as 0, leave that cell out of the support."
-        )
-    elif found > 0:
-        way_out = "Entries must be finite."
-    else:
-        way_out = "X is read as unnormalised probabilities, so every entry must be >= 0."
-    more = f" ({count} such entries in all)" if count > 1 else ""
-    raise error(f"{name}[{row}] = {found:g}{context(row)}{more}. {way_out}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseTensor:
     """A sparse tensor: its positive entries, sorted in C order, no cell twice; every other cell is 0.
 
-    Made by `from_coords`, `from_rows` and `read_tns`, which check; the arrays are read-only.
+    Made by `from_coords`, `from_rows` and `read_tns`, which check; the arrays are read-only. ``np.asarray(x)`` writes
+    it out, zeros included; ``print(x)`` shows a small table of counts as a table.
 
     Parameters
     ----------
@@ -120,6 +48,8 @@ class SparseTensor:
     ranked
         Modes whose levels have an order of their own: ordered categories. Others that are names are arranged where a
         basis grows.
+    notes
+        Sentences about how the data were read.
 
     See Also
     --------
@@ -135,6 +65,12 @@ class SparseTensor:
     SparseTensor: 2 entries > 0 of 6 cells (3 x 2), float64
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 1], [2, 0]], [1.5, 4.0])
+    >>> print(ld.datasets.titanic().margin(["class", "survived"]))
+    class  no  yes
+    1st   122  203
+    2nd   167  118
+    3rd   528  178
+    crew  673  212
     """
 
     cells: AnyArray
@@ -144,32 +80,32 @@ class SparseTensor:
     levels: tuple[AnyArray | None, ...] | None = None
     library: str | None = None
     ranked: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def origin(self) -> Origin:
         """What answers should be like: Series for rows of pandas, data frames for those of other libraries."""
         if self.names is None and self.levels is None:
             return PLAIN
-        labels = Labels(self.shape, self.names, self.levels)
-        notes = self._rarely_repeated()
-        if self.library is None:
-            return Origin(labels, notes=notes, ranked=self.ranked)
-        form: Form = "series" if self.library == "pandas" else "rows"
-        return Origin(labels, form=form, library=self.library, notes=notes, ranked=self.ranked)
+        form: Any = {None: "array", "pandas": "series"}.get(self.library, "rows")
+        notes, library = (*self.notes, *self._find_unrepeated()), self.library or "pandas"
+        return Origin(self._labels, form=form, library=library, notes=notes, ranked=self.ranked)
 
-    def _rarely_repeated(self) -> tuple[str, ...]:
-        """Name modes of events that have nearly a level for each of them, such as times to the second."""
-        named = zip(self.names or (), self.levels or (), strict=False)
-        long = [(name, len(own)) for name, own in named if own is not None and len(own) >= limits.MANY_LEVELS]
-        if not long or self.values.dtype.kind not in "iu":
-            return ()
+    @property
+    def _labels(self) -> Labels:
+        return Labels(self.shape, self.names, self.levels)
+
+    def _find_unrepeated(self, many: int = 100) -> list[str]:
+        """Name modes of events with many levels, nearly one for each event, such as times to the second."""
+        if self.values.dtype.kind not in "iu" or self.names is None or max(self.shape) < many:
+            return []
         events = int(self.values.sum())
-        return tuple(
+        return [
             f"{name} has {n:,} levels for {events:,} events, so that hardly any repeats. If it is a time or a number, "
             "cut it into parts that do (hours, days, bins)."
-            for name, n in long
-            if events < 2 * n
-        )
+            for name, n, own in zip(self.names, self.shape, self.levels or (), strict=False)
+            if own is not None and many <= n and events < 2 * n
+        ]
 
     @property
     def nnz(self) -> int:
@@ -199,35 +135,70 @@ class SparseTensor:
         full[tuple(self.cells.T)] = self.values
         return full
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        """Write the tensor out for NumPy."""
+        del copy  # it is always a new array
+        return self.toarray().astype(dtype or self.values.dtype, copy=False)
+
+    def margin(self, columns: Mode | Sequence[Hashable]) -> SparseTensor:
+        """Return the tensor of some modes, in the order given, summed over the others."""
+        listed = [columns] if isinstance(columns, (int, str)) else list(columns)
+        kept = [self._labels.find_mode(name, "margin") for name in listed]
+        if not kept or len(set(kept)) < len(kept):
+            raise InvalidQuery(f"margin({columns!r}): name one or more different modes.")
+        part = self._labels.part(kept)
+        cells, values = merged_cells([self.cells[:, k] for k in kept], self.values, part.shape)
+        ranked = tuple(i for i, k in enumerate(kept) if k in self.ranked)
+        held = {"cells": frozen(cells), "values": frozen(values), "shape": part.shape}
+        return replace(self, **held, names=part.names, levels=part.levels, ranked=ranked)
+
+    def to_frame(self, values: str = "count") -> Any:
+        """Return a data frame of pandas with a row for each cell, zeros included."""
+        return Origin(self._labels, form="rows").give(self.toarray(), what=values)
+
+    def _lay_out(self) -> Columns | None:
+        """Put a small table of counts in lines, the last mode across and the others down."""
+        labels, last = self._labels, len(self.shape) - 1
+        if self.names is None or self.n_cells > 400 or self.shape[last] > 12 or self.values.dtype.kind != "i":
+            return None
+        counts = self.toarray()
+        rows = [[*(labels.mode(k) for k in range(last)), *(labels.level(last, i) for i in range(self.shape[last]))]]
+        for place in np.ndindex(*self.shape[:last]):
+            # a level is named once, while the ones before it stay the same
+            down = [labels.level(k, i) if k == last - 1 or not any(place[k + 1 :]) else "" for k, i in enumerate(place)]
+            rows.append([*down, *(f"{n:,}" for n in counts[place])])
+        return Columns("", rows, "<" * last + ">", notes=self.notes)
+
+    def __str__(self) -> str:
+        return repr(self) if (table := self._lay_out()) is None else table.text()
+
     def _repr_html_(self) -> str:
-        """Return size, sum and modes for a notebook."""
-        cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
-        labels = Labels(self.shape, self.names, self.levels)
-        rows = [
-            ("entries > 0", f"{self.nnz:,} of {cells} cells, {self.values.dtype}"),
-            ("sum", f"{self.values.sum(dtype=np.float64):.10g}"),
-            *((labels.mode(k), _some_levels(labels, k)) for k in range(min(len(self.shape), MOST_MODES))),
-        ]
-        if more := len(self.shape) - MOST_MODES if len(self.shape) > MOST_MODES else 0:
-            rows.append(("...", f"{more:,} modes more"))
+        """Return a small table, or size, sum and the first modes, for a notebook."""
+        if (table := self._lay_out()) is not None:
+            return fragment([table])
+        labels, shown = self._labels, 12
+        rows = [("entries > 0", repr(self).partition(": ")[2]), ("sum", f"{self.values.sum(dtype=np.float64):.10g}")]
+        rows += [(labels.mode(k), _some_levels(labels, k)) for k in range(min(len(self.shape), shown))]
+        if len(self.shape) > shown:
+            rows.append(("...", f"{len(self.shape) - shown:,} modes more"))
         return fragment([NamedValues("Sparse tensor", rows)])
 
     def __repr__(self) -> str:
-        entries = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
+        counted = "1 entry" if self.nnz == 1 else f"{self.nnz:,} entries"
         cells = f"{self.n_cells:,}" if self.n_cells < LIMIT else size_name(self.n_cells)
         shape = " x ".join(map(str, self.shape if len(self.shape) <= 6 else (*self.shape[:4], "...", self.shape[-1])))
         modes = "" if len(self.shape) <= 6 else f", {len(self.shape)} modes"
-        return f"SparseTensor: {entries} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
+        return f"SparseTensor: {counted} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
 
 
-def _some_levels(labels: Labels, k: int) -> str:
+def _some_levels(labels: Labels, k: int, shown: int = 8) -> str:
     """Count the levels of a mode, and name some where they have labels."""
     n = labels.shape[k]
     counted = "1 level" if n == 1 else f"{n:,} levels"
     if labels.levels is None or labels.levels[k] is None:
         return counted
-    named = ", ".join(labels.level(k, i) for i in range(min(n, MOST_LEVELS)))
-    return f"{counted}: {shortened(named, 200)}{', ...' if n > MOST_LEVELS else ''}"
+    named = ", ".join(labels.level(k, i) for i in range(min(n, shown)))
+    return f"{counted}: {shortened(named, 200)}{', ...' if n > shown else ''}"
 
 
 def assemble(
@@ -238,10 +209,9 @@ def assemble(
     error: type[ValueError],
     names: tuple[str, ...] | None = None,
     levels: tuple[AnyArray | None, ...] | None = None,
-    library: str | None = None,
 ) -> SparseTensor:
     """Check the indices, find the shape, leave zeros out, sort and merge; values have been checked."""
-    sizes = check_shape(shape, len(columns), error)
+    sizes = None if shape is None else check_shape(shape, len(columns), error)
     indices = [check_indices(c, None if sizes is None else sizes[k], k, place, error) for k, c in enumerate(columns)]
     if sizes is None:
         if not len(columns[0]):
@@ -254,19 +224,66 @@ def assemble(
     labels = tuple(None if level is None else frozen(level) for level in levels or ())
     named = any(level is not None for level in labels)
     own = numbers.copy() if numbers is values else numbers
-    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None, library)
+    return SparseTensor(frozen(cells), frozen(own), sizes, names, labels if named else None)
 
 
-def check_shape(shape: Sequence[int] | None, order: int, error: type[ValueError]) -> tuple[int, ...] | None:
+def check_shape(shape: Sequence[int], order: int, error: type[ValueError]) -> tuple[int, ...]:
     """Check a shape that the caller gives."""
-    if shape is None:
-        return None
-    try:
-        sizes = tuple(shape)
-    except TypeError:
-        raise error(f"shape must be a tuple with one size per mode, got {shape!r}.") from None
-    if not all(is_whole(size, 1) and size < LIMIT for size in sizes):
+    sizes = tuple(entries(shape) or ())
+    if not sizes or not all(is_whole(size, 1) and size < LIMIT for size in sizes):
         raise error(f"shape must hold integers >= 1, one per mode; got {shape!r}.")
     if len(sizes) != order:
         raise error(f"shape {sizes} has {len(sizes)} modes, the cells have {order} indices each.")
     return tuple(int(size) for size in sizes)
+
+
+def check_indices(
+    column: AnyArray, size: int | None, mode: int, place: NameOfPlace, error: type[ValueError]
+) -> AnyArray:
+    """Return the indices of one mode as integers >= 0, below the size if there is one."""
+    if column.dtype.kind not in "biuf":
+        what = f" = {column[0]!r}" if len(column) else ""
+        raise error(
+            f"{place(0, mode)}{what} has dtype {column.dtype}; indices are integers counted from 0. For names of "
+            "levels see legendre.from_rows."
+        )
+    indices = column
+    if column.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            indices = column.astype(np.int64)
+        if (bad := indices != column).any():
+            row = int(np.argmax(bad))
+            rule = "NaN is no index: leave such rows out." if np.isnan(column[row]) else "Indices are whole numbers."
+            raise error(f"{place(row, mode)} = {column[row]:g}. {rule}")
+    if not len(indices):
+        return indices
+    if (low := int(indices.min())) < 0:
+        raise error(f"{place(int(indices.argmin()), mode)} = {low}: indices count from 0, so none is negative.")
+    if int(indices.max()) >= (LIMIT - 1 if size is None else size):
+        row = int(indices.argmax())
+        top = "below 2^63 - 1" if size is None else f"from 0 to {size - 1}"
+        raise error(f"{place(row, mode)} = {int(indices[row])}: the indices of mode {mode} are {top}.")
+    return indices
+
+
+def check_values(values: Any, n: int, name: str, context: Callable[[int], str], error: type[ValueError]) -> AnyArray:
+    """Return n numbers >= 0 as float64, or int64 where they are integers whose sum fits; `context` names a row's."""
+    numbers: AnyArray = np.asarray(values)
+    if numbers.dtype.kind not in "iuf":
+        hint = " If True counts as 1, pass it .astype(int)." if numbers.dtype.kind == "b" else ""
+        raise error(f"{name} has dtype {numbers.dtype}; it must hold real numbers >= 0.{hint}")
+    if numbers.shape != (n,):
+        raise error(f"{name} has shape {numbers.shape}; there are {n} cells, so it must hold {n} numbers.")
+    bad = ~((numbers >= 0) & (numbers < np.inf))
+    if bad.any():
+        row, count = int(np.argmax(bad)), int(bad.sum())
+        rule = "X is read as unnormalised probabilities, so every entry must be finite and >= 0."
+        if np.isnan(found := numbers[row]):
+            rule = (
+                "A cell that is not listed is 0, so a list cannot say which cells are missing. Leave the entry out; if "
+                "its cell is not to count as 0, leave that cell out of the support."
+            )
+        more = f" ({count} such entries in all)" if count > 1 else ""
+        raise error(f"{name}[{row}] = {found:g}{context(row)}{more}. {rule}")
+    whole = numbers.dtype.kind in "iu" and float(numbers.sum(dtype=np.float64)) < LIMIT / 2
+    return numbers.astype(np.int64 if whole else np.float64, copy=False)

@@ -8,7 +8,6 @@ from functools import cached_property
 import numpy as np
 
 from legendre.core.sums.cell_sums import second_moments
-from legendre.core.sums.linalg import all_threads
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
 from legendre.model.model import Model
@@ -49,8 +48,7 @@ class CellListEngine(Engine):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         change = self._space.below(vector)
-        with all_threads():
-            change -= float(point.eta @ vector)
+        change -= float(point.eta @ vector)
         change *= point.cache
         return self._space.above(change)
 

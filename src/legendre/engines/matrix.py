@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
 from legendre.engines.reference import ReferenceEngine
@@ -30,7 +29,7 @@ class Scaled:
 
 
 def scaled(point: Point) -> Scaled:
-    """Return the factors and margins of a point that this engine made: what a cycle needs and a checkpoint keeps."""
+    """Return the factors and margins of a point that this engine made."""
     found: Scaled = point.cache
     return found
 
@@ -94,8 +93,7 @@ class MatrixEngine(Engine):
         """Compute ``log sum of W exp(log_factor)`` along an axis; in the log domain only where it might underflow."""
         peak = float(log_factor[self._seen[axis]].max())
         factor = np.exp(np.minimum(log_factor - peak, 0.0))
-        with all_threads():
-            sums = self.weights @ factor if axis == 1 else factor @ self.weights
+        sums = self.weights @ factor if axis == 1 else factor @ self.weights
         seen = self._seen[1 - axis]
         if (sums[seen] < self._floor).any():
             return self._log_product(log_factor, axis)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import FloatArray
 from legendre.model.model import Model
@@ -85,8 +84,7 @@ class Engine(Protocol):
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         """Compute ``G x = zeta' diag(q) (zeta x - E[zeta x])``; engines for large bases do it without forming G."""
         g = self.fisher(point)
-        with all_threads():
-            return np.asarray(g @ vector)
+        return np.asarray(g @ vector)
 
     def swing(self, vector: FloatArray) -> float:
         """Bound the range of ``zeta(vector)`` over the sample space: by how much a move in theta can tilt log q."""

@@ -10,7 +10,6 @@ from functools import cached_property, reduce
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import all_threads
 from legendre.core.sums.zeta import accumulate, decode
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point
@@ -91,8 +90,7 @@ class ReferenceEngine(Engine):
 
     def fisher_product(self, point: Point, vector: FloatArray) -> FloatArray:
         layout, change = self._layout, self._on_grid(vector)
-        with all_threads():
-            change -= float(point.eta @ vector)
+        change -= float(point.eta @ vector)
         change *= np.exp(point.cache.log_q)
         accumulate(change[(slice(None, None, -1),) * change.ndim])
         return np.asarray(change.ravel()[layout.flat])

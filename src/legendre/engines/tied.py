@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import product_threads
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Diagonal, Engine, Point, Preconditioner
@@ -38,9 +37,8 @@ class TiedEngine(Engine):
         g = np.empty((self.n_params, self.n_params)) if out is None else out
         if self._design is not None:
             q = self._probabilities(point)
-            with product_threads(self.n_params, len(q), self.n_params):
-                centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
-                return np.matmul(centred.T, centred, out=g)
+            centred = (self._design - q @ self._design) * np.sqrt(q)[:, None]
+            return np.matmul(centred.T, centred, out=g)
         if self.model.space.form == "grid":
             from legendre.core.sums.kernels.dense import mirror
             from legendre.core.sums.kernels.tied import fill_tied

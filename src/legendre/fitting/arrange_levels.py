@@ -25,7 +25,7 @@ from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread, product_threads, rounding_level
+from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
 from legendre.core.text_order import ascending
 from legendre.core.types import AnyArray, FloatArray, IntArray
@@ -45,6 +45,7 @@ ORDERED = (date, time, timedelta, Number)  # objects that have an order; those o
 MOST_TURNS = 3  # arranged modes up to which all combinations of directions are tried; of more, one after the other
 
 
+@limit_blas()
 def arranged(data: Observation, unordered: Unordered, say: Say | None = None) -> Observation:
     """Return X with the levels of its unordered modes in an order that the data choose, or that the caller gives.
 
@@ -166,8 +167,7 @@ def _chained(roots: FloatArray, log_sums: FloatArray) -> IntArray:
     """Order by similarity, and a little by size: the leaves of a tree."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
-    with product_threads(len(roots), roots.shape[1], len(roots)):
-        alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
+    alike = np.clip(roots @ roots.T, 0.0, 1.0)  # 1 where two slices are the same but for their sums
     first, second = np.triu_indices(len(alike), 1)
     apart = np.hypot(np.sqrt(2.0 - 2.0 * alike[first, second]), SIZES * (log_sums[first] - log_sums[second]))
     return np.asarray(leaves_list(linkage(apart, "average", optimal_ordering=True)), dtype=np.int64)
@@ -200,13 +200,12 @@ def _second_axis(scaled: FloatArray) -> FloatArray | None:
     size = min(scaled.shape)
     if size < 2:
         return None
-    with one_thread():
-        values, vectors = eigh(
-            scaled @ scaled.T if wide else scaled.T @ scaled, subset_by_index=[size - 2, size - 1], overwrite_a=True
-        )
-        if values[0] <= rounding_level(size, scaled.size):
-            return None
-        return vectors[:, 0] @ scaled if wide else vectors[:, 0]
+    values, vectors = eigh(
+        scaled @ scaled.T if wide else scaled.T @ scaled, subset_by_index=[size - 2, size - 1], overwrite_a=True
+    )
+    if values[0] <= rounding_level(size, scaled.size):
+        return None
+    return vectors[:, 0] @ scaled if wide else vectors[:, 0]
 
 
 def _slices(data: Observation, mode: int) -> FloatArray:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from dataclasses import replace
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.checkpoint import digest, open_checkpoint
 from legendre.core.errors import InvalidSetting
-from legendre.core.memory import memory_told
-from legendre.data.observation import Observation, Rankings
+from legendre.data.observation import Rankings
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import rankings_while_growing
@@ -43,8 +39,6 @@ def decompose(
     start: ArrayLike | None = None,
     callback: Callback | None = None,
     progress: bool | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float | None = None,
 ) -> Decomposition:
     """Fit a model with few parameters to X: the one nearest to X, which is unique (eq. (4) of the paper).
 
@@ -88,14 +82,6 @@ def decompose(
         Called with a `Step` at the start and after every step; a true return value stops the fit.
     progress
         Show a line on the terminal while fitting, from the third second on. ``None``: only if no basis is named.
-    checkpoint
-        A file that keeps the state of a long fit. When the process was ended, the same call goes on from there and
-        comes to the same theta, bit for bit; when the fit was finished, it returns it. The file stays. One that belongs
-        to another problem, is damaged, or is in use by another fit, is refused with an `InvalidFile`. An interrupt, an
-        error and SIGTERM have the last state written.
-    checkpoint_every
-        Seconds from one write of it to the next; 0 writes after every step. Default 10, or more where writing would
-        take more than 1 % of the time.
 
     Returns
     -------
@@ -121,20 +107,16 @@ def decompose(
     if start is not None and (asked is None or asked.grows):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
     shows = seen_unasked(progress) if asked is None else bool(progress)
-    unrecorded = checkpoint is None and checkpoint_every is None
-    opened = nullcontext() if unrecorded else open_checkpoint(checkpoint, checkpoint_every)
     watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
-    with memory_told("decompose"), opened as record, watched as (step, say):
+    with watched as (step, say):
         settings = replace(settings, callback=step)
         rankings, grows = _rankings(asked), asked is None or asked.growing is not None
         data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
             data = arranged(data, unordered, say)
-        if record is not None:
-            record.claim(lambda: _claims(data, recipe, settings))
-        fit = fit_recipe(data, recipe, settings, say, start=start, record=record)
-        fit = FirstLook(data, recipe, fit, settings, record, say).explained() if asked is None else fit
+        fit = fit_recipe(data, recipe, settings, say, start=start)
+        fit = FirstLook(data, recipe, fit, settings, say).explained() if asked is None else fit
     return warned(fit, stacklevel=3, start=start)
 
 
@@ -144,23 +126,3 @@ def _rankings(recipe: Basis | None) -> Rankings | None:
     if growing is not None:
         return rankings_while_growing(growing)
     return None if recipe is None else recipe.rankings
-
-
-def _claims(data: Observation, recipe: Basis, settings: Settings) -> dict[str, str]:
-    """Name what is known of the problem before anything is computed; `fit_on` and `grow` add to it."""
-    mask, order = data.support.mask, data.labels.order
-    return {
-        "shape of X": "x".join(map(str, data.shape)),
-        "sum of X": f"{data.total!r}",
-        "support": "all" if data.support.full else digest(data.support.points if mask is None else np.packbits(mask)),
-        "base": digest(data.base),
-        "arrangement": digest(None if order is None else np.concatenate([by for by in order if by is not None])),
-        "adaptive basis": repr(recipe) if recipe.grows else "none",
-        "solver": "auto" if settings.solver is None else _said(settings.solver),
-        "tol": f"{settings.tol!r}",
-    }
-
-
-def _said(solver: Solver) -> str:
-    """Print a solver's settings, or its name where its repr is an address in memory."""
-    return type(solver).__name__ if type(solver).__repr__ is object.__repr__ else repr(solver)

@@ -17,7 +17,6 @@ from legendre.basis.adaptive import FOLDS, Adaptive, adaptive
 from legendre.basis.basis import Basis
 from legendre.basis.interactions import interactions
 from legendre.core import limits
-from legendre.core.checkpoint import Record
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
 from legendre.data.dense import Dense, in_memory
@@ -68,7 +67,6 @@ class FirstLook:
     recipe: Basis
     fit: Decomposition
     settings: Settings
-    record: Record | None = None
     say: Say | None = None
 
     def explained(self) -> Decomposition:
@@ -77,7 +75,7 @@ class FirstLook:
         if growing is None:
             return replace(fit, reason=_why_interactions(fit))
         ended = fit.n_params < NEARLY * (growing.most or 0)
-        counted = self.data.origin.counted or self.data.entries is not None  # tables, rows and entries surely are
+        counted = self.data.entries is not None  # rows and entries surely are
         if growing.size == "bic" and (ended or counted):
             return replace(fit, reason=_why_criterion(fit) if ended else _why_criterion_and_more(fit, growing))
         if fit.path[0].kl < NOTHING:
@@ -114,8 +112,7 @@ class FirstLook:
 
     def _scored(self, seen: Dense) -> Decomposition:
         """Write the losses of held-out cells into the path of a basis that a criterion did not end."""
-        section = None if self.record is None else self.record.section("held out")
-        curve = curve_of_cells(seen, [step.n_params for step in self.fit.path], FOLDS, section, self.say)
+        curve = curve_of_cells(seen, [step.n_params for step in self.fit.path], FOLDS, self.say)
         return replace(self.fit, path=curve.noted(self.fit.path, seen.total))
 
     def _part(self, fit: Decomposition, growing: Adaptive, n: int, reason: str) -> Decomposition:

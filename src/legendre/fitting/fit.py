@@ -15,14 +15,14 @@ from legendre.basis.boxes import Boxes
 from legendre.core import limits
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
-from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import BasisWarning, ConvergenceWarning, InvalidSetting
 from legendre.core.progress import Say
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import FloatArray, IntArray
+from legendre.data.dense import with_counts
 from legendre.data.observation import Observation
-from legendre.data.resampled import with_counts
 from legendre.engines.protocol import Point
 from legendre.fitting.adaptive.grow import grow
 from legendre.fitting.adaptive.order import order_of
@@ -31,12 +31,12 @@ from legendre.fitting.plan import NOTHING, Known, Plan, Settings, independence, 
 from legendre.results.decomposition import Decomposition
 from legendre.results.growth_path import GrowthPath, Round, on_grid
 from legendre.results.inference.criteria import rounds_judged
-from legendre.solvers.before.faces import Face
-from legendre.solvers.before.rank import same_on_face
-from legendre.solvers.loop import Outcome, pack_outcome, run, run_in_turn
+from legendre.solvers.loop import Outcome, run, run_in_turn
 from legendre.solvers.natural import newton_tilt
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import Face
+from legendre.solvers.structure.rank import same_on_face
 
 
 def fit_recipe(
@@ -46,26 +46,23 @@ def fit_recipe(
     say: Say | None = None,
     *,
     start: ArrayLike | None = None,
-    record: Record | None = None,
 ) -> Decomposition:
     """Fit a tensor that has been read to a basis, which is grown first where it grows; no warning is given.
 
     `say` shows a text meanwhile, see `shown`; the other arguments are those of `fit_on`.
     """
     if (growing := recipe.growing) is not None:
-        return _grown(data, growing, settings, say, record)
+        return _grown(data, growing, settings, say)
     if (boxed := recipe.boxed) is not None:
-        return _grown_boxes(data, boxed, settings, say, record)
-    return fit_on(data, recipe, settings, start=start, record=record)
+        return _grown_boxes(data, boxed, settings, say)
+    return fit_on(data, recipe, settings, start=start)
 
 
-def _grown(
-    data: Observation, recipe: Adaptive, settings: Settings, say: Say | None, record: Record | None
-) -> Decomposition:
+def _grown(data: Observation, recipe: Adaptive, settings: Settings, say: Say | None) -> Decomposition:
     """Grow the basis, then fit it exactly; keep the rounds."""
-    growth = grow(recipe, data, None if record is None else record.section("growth"), say)
+    growth = grow(recipe, data, say)
     known = Known(growth.boxes, growth.inverse)
-    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, record=record, known=known)
+    fit = fit_on(data, Cells(growth.cells), settings, start=growth.theta, known=known)
     ranking = partial(order_of, recipe, data, growth.cells, growth.theta, growth.boxes)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit), ranking=ranking)
 
@@ -82,12 +79,10 @@ def _measured_path(rounds: tuple[Round, ...], fit: Decomposition) -> tuple[Round
     return rounds_judged((*on_grid(rounds[:-1], data), end), fit)
 
 
-def _grown_boxes(
-    data: Observation, recipe: Boxes, settings: Settings, say: Say | None, record: Record | None
-) -> Decomposition:
+def _grown_boxes(data: Observation, recipe: Boxes, settings: Settings, say: Say | None) -> Decomposition:
     """Grow the boxes, then fit them exactly; keep the rounds."""
-    growth = grow_boxes(recipe, data, None if record is None else record.section("growth"), say)
-    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta, record=record)
+    growth = grow_boxes(recipe, data, say)
+    fit = fit_on(data, Listed(growth.terms), settings, start=growth.theta)
     return replace(fit, recipe=repr(recipe), path=_path(growth.rounds, fit))
 
 
@@ -97,7 +92,6 @@ def fit_on(
     settings: Settings,
     *,
     start: ArrayLike | None = None,
-    record: Record | None = None,
     known: Known = NOTHING,
 ) -> Decomposition:
     """Plan, solve and put the result together; no warning is given.
@@ -105,15 +99,9 @@ def fit_on(
     With ``settings.ranked = False`` the rank may come out as a bound, see `Settings`.
     """
     plan = plan_on(data, recipe, settings, known)
-    plan = searched(plan) if _searches_first(plan) else plan
-    theta = _start(start, plan)
-    if record is not None:
-        terms, eta_hat = plan.problem.model.terms, digest(plan.problem.eta_hat)
-        claims = {"basis": f"{len(terms.cells)} cells {digest(terms.cells)}", "X as the basis sees it": eta_hat}
-        if (ties := terms.ties) is not None:
-            claims["ties"] = " ".join(map(digest, (ties.rows, ties.columns, ties.values)))
-        record.claim(lambda: claims | {"start": digest(theta)})
-    plan, outcome = _run_on_face(plan, theta, record, given=start is not None)
+    with limit_blas(plan.problem.model.n_params):
+        plan = searched(plan) if _searches_first(plan) else plan
+        plan, outcome = _run_on_face(plan, _start(start, plan), given=start is not None)
     if not settings.ranked and outcome.status is not Status.CONVERGED:
         return fit_on(data, recipe, replace(settings, ranked=True), start=start, known=known)
     return _result(plan, outcome)
@@ -159,10 +147,10 @@ def _searches_first(plan: Plan) -> bool:
     return not newton or plan.problem.model.n_merged * plan.problem.model.n_params <= limits.QUICK_SEARCH
 
 
-def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None, *, given: bool) -> tuple[Plan, Outcome]:
+def _run_on_face(plan: Plan, theta: FloatArray, *, given: bool) -> tuple[Plan, Outcome]:
     """Run; where the end proves nothing about existence, search for cells that vanish, and run anew without them."""
     run_from = _run_from_anywhere if given else _run
-    outcome = run_from(plan, theta, record)
+    outcome = run_from(plan, theta)
     if plan.face.certain or outcome.status is Status.STOPPED:
         return plan, outcome
     if _proves_existence(plan, outcome):
@@ -170,16 +158,16 @@ def _run_on_face(plan: Plan, theta: FloatArray, record: Record | None, *, given:
     found = searched(plan)
     if found.face.alive is plan.face.alive:
         return found, outcome
-    return found, run_from(found, theta, None if record is None else record.section("face"))
+    return found, run_from(found, theta)
 
 
-def _run_from_anywhere(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
+def _run_from_anywhere(plan: Plan, theta: FloatArray) -> Outcome:
     """Run from a caller's start; where that leads nowhere, from 0: the answer must not depend on it."""
-    outcome = _run(plan, theta, record)
+    outcome = _run(plan, theta)
     ended = outcome.status in (Status.CONVERGED, Status.STOPPED) or plan.settings.max_iter is not None
     if ended or not theta.any():
         return outcome
-    again = _run(plan, np.zeros_like(theta), None if record is None else record.section("from 0"))
+    again = _run(plan, np.zeros_like(theta))
     if again.status is Status.CONVERGED or not again.point.objective > outcome.point.objective:
         return again
     return outcome
@@ -200,22 +188,16 @@ def _proves_existence(plan: Plan, outcome: Outcome) -> bool:
     return newton_tilt(plan.target, outcome.point, np.arange(len(plan.columns))) <= limits.PROOF_TILT
 
 
-def _run(plan: Plan, theta: FloatArray, record: Record | None) -> Outcome:
+def _run(plan: Plan, theta: FloatArray) -> Outcome:
     """Run the solvers until one converges; theta of all parameters becomes that of the independent ones, or of all."""
     max_iter, callback = plan.settings.max_iter, plan.settings.callback
-    if plan.whole is not None:
-        if record is not None:
-            record.claim(lambda: {"max_iter": "not set" if max_iter is None else "set"})
-        if max_iter is None:
-            scaling = Scaling(max_iter=limits.DEPENDENT_CYCLES)
-            part = None if record is None else record.section("whole")
-            outcome = run(scaling, plan.whole, theta, scaling.max_iter, callback, part)
-            if outcome.status in (Status.CONVERGED, Status.STOPPED):
-                return outcome
-            if part is not None:
-                part.close(pack_outcome(outcome), now=False)
+    if plan.whole is not None and max_iter is None:
+        scaling = Scaling(max_iter=limits.DEPENDENT_CYCLES)
+        outcome = run(scaling, plan.whole, theta, scaling.max_iter, callback)
+        if outcome.status in (Status.CONVERGED, Status.STOPPED):
+            return outcome
     start = theta if len(plan.columns) == len(theta) else _independent_start(plan, theta)
-    return run_in_turn(plan.solvers, plan.target, start, max_iter=max_iter, callback=callback, record=record)
+    return run_in_turn(plan.solvers, plan.target, start, max_iter=max_iter, callback=callback)
 
 
 def _start(start: ArrayLike | None, plan: Plan) -> FloatArray:

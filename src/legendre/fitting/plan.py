@@ -15,6 +15,7 @@ from legendre.core.arguments import is_real, is_whole
 from legendre.core.errors import InvalidBasis, InvalidSetting
 from legendre.core.html import fragment
 from legendre.core.memory import size_name
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
 from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray, IntArray
@@ -23,15 +24,14 @@ from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Preconditioner
-from legendre.model.margins import margins_that_are_the_model
+from legendre.model.margins import generating_margins
 from legendre.model.problem import Problem
-from legendre.solvers.before.face_search import search_face
-from legendre.solvers.before.faces import Face, plain_face
-from legendre.solvers.before.rank import Rank, independent, rank_of
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver, Target, Whole
 from legendre.solvers.scaling import Scaling
+from legendre.solvers.structure.faces import Face, search_face, structural_face
+from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +199,9 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known =
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
     # only cells without data can vanish
-    face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else plain_face(problem)
-    return _plan(problem, recipe, settings, face, known.inverse)
+    face = Face(None, np.zeros(len(problem.eta_hat))) if data.positive else structural_face(problem)
+    with limit_blas(problem.model.n_params):
+        return _plan(problem, recipe, settings, face, known.inverse)
 
 
 def searched(plan: Plan) -> Plan:
@@ -242,7 +243,7 @@ def _plan(
 def _scales(problem: Problem) -> bool:
     """Return whether the basis is a set of margins of which scaling is the cheaper way."""
     large = problem.merged.known and problem.model.n_params >= limits.SCALING_FROM
-    margins = margins_that_are_the_model(problem.model) if large else None
+    margins = generating_margins(problem.model) if large else None
     return margins is not None and scaling_pays(problem.model, margins)
 
 

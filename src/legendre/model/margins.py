@@ -29,7 +29,7 @@ def fitted_margins(model: Model) -> list[Modes]:
     return sorted(closed - {part for s in closed for part in combinations(s, len(s) - 1)})
 
 
-def margins_that_are_the_model(model: Model) -> list[Modes] | None:
+def generating_margins(model: Model) -> list[Modes] | None:
     """List the margins that B fits if B is nothing but those margins, else ``None``.
 
     A list of cells has no axes along which margins could be summed: ``None`` there too.

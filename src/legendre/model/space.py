@@ -23,9 +23,8 @@ from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
-from legendre.model.cliques.face import on_grid, parts_of
 from legendre.model.cliques.graph import cliques_of
-from legendre.model.cliques.tables import Tables, saturated
+from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 
 
 @dataclass(frozen=True, eq=False)

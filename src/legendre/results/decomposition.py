@@ -19,7 +19,7 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.model.cliques.face import parts_of
+from legendre.model.cliques.tables import parts_of
 from legendre.results import file_format, summary
 from legendre.results import tensor as tensors
 from legendre.results.certificate import Certificate, certificate_of
@@ -36,9 +36,9 @@ from legendre.results.parameters import Asked, Parameters, parameters_of
 from legendre.results.plots.pair import FitPair
 from legendre.results.plots.plots import FitPlots
 from legendre.results.refits import Refits
-from legendre.solvers.before.faces import n_vanishing, vanishing_cells, vanishing_margins
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
 FAR = 4096.0  # theta beyond this times the rounding error of eta_hat is seen in KL, which is then summed cell by cell
 

@@ -24,8 +24,8 @@ from legendre.results.file_format import Archive
 from legendre.results.file_model import unpack_eta, unpack_model, unpack_origin, unpack_point
 from legendre.results.growth_path import read_rounds
 from legendre.results.least_excess import excess_at_least, excess_of_events
-from legendre.solvers.before.rank import independent, rank_of
 from legendre.solvers.status import Status
+from legendre.solvers.structure.rank import independent, rank_of
 
 SHARE = 1e-9  # by which two orders of summation may differ
 

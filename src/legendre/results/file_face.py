@@ -6,7 +6,7 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.types import BoolArray
-from legendre.model.cliques.face import Part, on_grid, parts_of, with_parts
+from legendre.model.cliques.tables import Part, on_grid, parts_of, with_parts
 from legendre.model.model import Model
 from legendre.results.file_format import Archive, Arrays, nested, packed_mask
 

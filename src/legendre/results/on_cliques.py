@@ -15,10 +15,9 @@ from legendre.core.errors import InvalidQuery
 from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.support import Support
-from legendre.model.cliques.face import Part, given, on_grid, with_parts
 from legendre.model.cliques.graph import CliqueTree, cliques_of
 from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
-from legendre.model.cliques.tables import Tables
+from legendre.model.cliques.tables import Part, Tables, given, on_grid, with_parts
 from legendre.model.model import Model
 from legendre.results.on_grid import OF_MODES, TIE, OnGrid, check_formed, check_table
 from legendre.results.query_arguments import impossible

@@ -14,7 +14,7 @@ import numpy as np
 from legendre.core.array_libraries import Device
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidBasis
-from legendre.core.memory import memory_told, rows_of, size_name
+from legendre.core.memory import rows_of, size_name
 from legendre.core.progress import waiting
 from legendre.core.sums import device_sums
 from legendre.core.sums.zeta import zeta_adjoint
@@ -77,7 +77,6 @@ class FittedTensor:
         )
 
 
-@memory_told("tensor")
 def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
     check_formed(fit.shape, "tensor", WAY_OUT, fit.model.quotient.n_merged)
@@ -92,7 +91,6 @@ def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
     return out
 
 
-@memory_told("tensor")
 def tensor_on_device(fit: Decomposition, *, extend: bool) -> Any:
     """Compute the same on the device of X."""
     q = _in_units(fit, extend)
@@ -126,7 +124,6 @@ def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
     return index.astype(np.int64)
 
 
-@memory_told("theta_tensor")
 def theta_tensor(fit: Decomposition) -> FloatArray:
     """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
     check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
@@ -136,7 +133,6 @@ def theta_tensor(fit: Decomposition) -> FloatArray:
     return out
 
 
-@memory_told("eta_tensor")
 def eta_tensor(fit: Decomposition) -> FloatArray:
     """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
     check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)

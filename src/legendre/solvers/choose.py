@@ -8,7 +8,7 @@ from collections.abc import Callable
 from legendre.core import limits
 from legendre.core.errors import InvalidSetting, unknown_name
 from legendre.model.cliques.tables import saturated
-from legendre.model.margins import Modes, decomposable, margins_that_are_the_model
+from legendre.model.margins import Modes, decomposable, generating_margins
 from legendre.model.model import Model
 from legendre.model.problem import Problem
 from legendre.solvers.closed import Closed
@@ -22,7 +22,7 @@ from legendre.solvers.scaling import Scaling
 
 _EVERY: tuple[type[Solver], ...] = (Closed, Gradient, MProjection, MatrixScaling, Natural, NaturalCG, Scaling)
 SOLVERS: dict[str, Callable[[], Solver]] = {kind.name: kind for kind in _EVERY}
-METHODS = ("start", "advance", "finish", "pack", "unpack")
+METHODS = ("start", "advance", "finish")
 NO_DEFAULT = ("start", "advance")  # what the base of solvers only describes
 FLAGS = ("exact", "convex", "forms_fisher", "needs_products", "accepts_dependent", "needs_mass", "needs_matrix")
 PROPERTIES = {"name": str, "max_iter": int, "patience": int, **dict.fromkeys(FLAGS, bool)}
@@ -98,7 +98,7 @@ def choose(problem: Problem, *, seen: bool) -> list[Solver]:
     costly = space.n_cells >= limits.COSTLY_SWEEP and model.n_params <= limits.LARGEST_MATRIX and space.measure is None
     few = space.measure is not None and model.n_params < limits.SCALING_FROM  # then neither exact nor cheaper
     if model.whole_interactions and not costly and not few:
-        margins = margins_that_are_the_model(model)
+        margins = generating_margins(model)
         if margins is not None and ((space.measure is None and decomposable(margins)) or scaling_pays(model, margins)):
             return [Scaling(max_iter=limits.SCALING_CYCLES), newton]
     return [newton]

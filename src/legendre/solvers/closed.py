@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray
@@ -49,9 +48,3 @@ class Closed(Solver):
     def finish(self, target: Target, state: State) -> State:
         gap, tilt = target.engine.closed_gap(target.problem, state.point)
         return replace(state, gap=gap, tilt=tilt)
-
-    def pack(self, state: State) -> dict[str, Any]:
-        return Natural().pack(state)
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        return Natural().unpack(target, arrays, beside)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
@@ -88,17 +86,6 @@ class Gradient(Solver):
 
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))
-
-    def pack(self, state: State) -> dict[str, Any]:
-        """Keep theta and the rate of the next step, which only the batch form has."""
-        rate = np.nan if state.memory is None else state.memory
-        return {"theta": state.point.theta, "step": state.step, "rate": rate}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        searching = self.form == "batch" and self.learning_rate is None
-        rate = number(arrays, "rate", finite=searching, least=0.0)
-        theta = floats(arrays, "theta", target.engine.n_params)
-        return State(target.at(theta), memory=rate, step=number(arrays, "step"))
 
     def _sweep(self, target: Target, point: Evaluation) -> State | None:
         rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate

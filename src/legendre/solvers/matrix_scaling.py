@@ -7,20 +7,18 @@ the Hessian in the potentials is ``[D_r Q; Q' D_c]``, reduced to the shorter sid
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from legendre.core.checkpoint_arrays import floats, number, whole
 from legendre.core.errors import InvalidSetting
-from legendre.core.sums.linalg import all_threads, dot, factorise, product_threads
+from legendre.core.sums.linalg import dot, factorise
 from legendre.core.types import FloatArray
-from legendre.engines.matrix import MatrixEngine, Scaled, scaled
+from legendre.engines.matrix import MatrixEngine, scaled
 from legendre.engines.protocol import Point
 from legendre.solvers.linesearch import search
-from legendre.solvers.protocol import Solver, State, Target, check_evaluation
+from legendre.solvers.protocol import Solver, State, Target
 from legendre.solvers.scaling import WINDOW, cycles_left, rate, relaxation
 
 WORTHWHILE = 0.03  # omega is changed when it comes closer to 2, its limit, by this share
@@ -102,23 +100,6 @@ class MatrixScaling(Solver):
         gap = max(-dot(state.point.gradient, direction), 0.0)
         return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
 
-    def pack(self, state: State) -> dict[str, Any]:
-        point, memory = state.point, state.memory
-        own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
-        rest = {"left": memory.left, "residuals": np.array(memory.residuals), "omega": memory.omega}
-        return {**own, **rest, **{f"cache_{name}": value for name, value in vars(scaled(point)).items()}}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:  # noqa: ARG002 - nothing is shared
-        k, (n, m) = target.engine.n_params, _engine(target).weights.shape
-        sides = {"f": n, "g": m, "rows": n, "columns": m, "per_row": n}
-        parts = {name: floats(arrays, f"cache_{name}", size, finite=False) for name, size in sides.items()}
-        cache = Scaled(**parts, log_mass=number(arrays, "cache_log_mass"))
-        point = Point(floats(arrays, "theta", k), floats(arrays, "eta", k), number(arrays, "psi"), cache)
-        check_evaluation(target, point)
-        residuals, left = tuple(floats(arrays, "residuals", None).tolist()), whole(arrays, "left", -1)
-        memory = CycleMemory(*_wanted(target), left, residuals, number(arrays, "omega", least=0.0))
-        return State(target.evaluated(point), memory=memory, step=number(arrays, "step"))
-
 
 def sinkhorn_cycle(
     engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0
@@ -185,8 +166,7 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     sums = q.sum(axis=1)
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
     half = q * np.sqrt(inverse)[:, None]
-    with product_threads(len(columns), len(rows), len(columns)):
-        links, moved = half.T @ half, (inverse * rows) @ q
+    links, moved = half.T @ half, (inverse * rows) @ q
     np.fill_diagonal(links, 0.0)
     degrees = links.sum(axis=1)
     np.negative(links, out=links)
@@ -194,6 +174,5 @@ def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tupl
     # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
     laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
     dg[:-1] = laplacian.solve((columns - moved)[:-1])
-    with all_threads():
-        df: FloatArray = inverse * (rows - q @ dg)
+    df: FloatArray = inverse * (rows - q @ dg)
     return df, dg

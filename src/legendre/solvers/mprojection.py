@@ -5,22 +5,21 @@ Every iterate has eta = eta_hat on B exactly; what goes to zero is theta outside
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, null_space
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.memory import size_name
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
-from legendre.solvers.before.faces import features, interior_point
+from legendre.model.problem import Problem
+from legendre.solvers.linesearch import backtrack
 from legendre.solvers.natural import newton_gap
 from legendre.solvers.protocol import Solver, State, Target
+from legendre.solvers.structure.faces import features
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +28,12 @@ class Plane:
 
     q: FloatArray
     tangent: FloatArray
-    design: FloatArray
-    weights: FloatArray
+    design: FloatArray  # a constant, and the features
+    log_weights: FloatArray
 
     def score(self, q: FloatArray) -> FloatArray:
-        """Return ``log(q / weights)``, also where the ratio leaves the range of float64."""
-        return np.log(q) - np.log(self.weights)
+        """Return ``log(q / weights)``."""
+        return np.log(q) - self.log_weights
 
 
 @dataclass(frozen=True)
@@ -58,74 +57,70 @@ class MProjection(Solver):
     name: ClassVar[str] = "m-projection"
     needs_mass: ClassVar[bool] = True
 
-    def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - P, not theta, is where it starts
-        """Begin at P, or at a positive distribution with the same expectations where P has zeros."""
-        model = target.problem.model
+    def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - it begins at P
+        """Begin at P, or at another positive distribution with its expectations."""
+        model, problem = target.problem.model, target.problem
         if (n := model.n_alive) > limits.LARGEST_NULL_SPACE:
             raise InvalidSetting(
                 f"m-projection needs a dense basis of its tangent space: {size_name(n)} merged cells are more than "
                 f"{limits.LARGEST_NULL_SPACE:,}. Use solver='natural'."
             )
-        mass = target.problem.mass[model.alive]
-        q = mass if (mass > 0).all() else interior_point(target.problem)
-        return _state(target, _plane(target, q), step=0.0)
+        mass = problem.mass[model.alive]
+        q, design = mass if (mass > 0).all() else interior_point(problem), _design(problem)
+        return _state(target, Plane(q, null_space(design.T), design, np.log(model.weights[model.alive])), step=0.0)
 
     def advance(self, target: Target, state: State) -> State | None:
         """Take one Newton step inside the plane, staying positive."""
         plane: Plane = state.memory
-        if plane.tangent.shape[1] == 0:
-            return None
+        tangent, q, score = plane.tangent, plane.q, plane.score(plane.q)
         try:
-            with few_threads(len(plane.q), least=0), np.errstate(over="ignore", invalid="ignore"):
-                hessian = plane.tangent.T @ (plane.tangent / plane.q[:, None])
-                slope = plane.tangent.T @ plane.score(plane.q)
-                factor = cho_factor(hessian, check_finite=False)
-                move = -plane.tangent @ cho_solve(factor, slope, check_finite=False)
-        except LinAlgError:  # probabilities differ by too many orders of magnitude for float64
+            hessian = cho_factor(tangent.T @ (tangent / q[:, None]))
+            move = -tangent @ cho_solve(hessian, tangent.T @ score)
+        except (LinAlgError, ValueError):  # no direction is left, or probabilities differ too much for float64
             return None
-        if not np.isfinite(move).all():
-            return None
-        step = _step_length(plane, move)
-        return _state(target, replace(plane, q=plane.q + step * move), step) if step else None
+        falling = move < 0
+        positive = 0.95 * float((q[falling] / -move[falling]).min(initial=np.inf))
+
+        def phi(step: float) -> tuple[float, float, FloatArray]:
+            after = q + step * move
+            return 0.0, float(move @ plane.score(after)), after  # the slope alone decides
+
+        found = backtrack(phi, float(move @ score), first=min(1.0, positive), overshoot=0.9)
+        return None if found is None else _state(target, replace(plane, q=found[1]), found[0])
 
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))
 
-    def pack(self, state: State) -> dict[str, Any]:
-        return {"q": state.memory.q, "step": state.step}
 
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        q = floats(arrays, "q", target.problem.model.n_alive)
-        if not (q > 0).all():
-            raise ValueError("q is not positive everywhere")
-        plane = _plane(target, q) if beside is None else replace(beside.memory, q=q)
-        return _state(target, plane, number(arrays, "step"))
+def interior_point(problem: Problem) -> FloatArray:
+    """Of the distributions with the data's expectations, find one whose smallest ratio to the weights is largest."""
+    from scipy.optimize import linprog
+
+    model, design = problem.model, _design(problem)
+    weights, right = model.weights[model.alive], np.append(1.0, problem.eta_hat)
+    # q = smallest * weights + rest, rest >= 0
+    equality, cost = np.hstack([design.T, (design.T @ weights)[:, None]]), np.append(np.zeros(len(weights)), -1.0)
+    answer = linprog(cost, A_eq=equality, b_eq=right, bounds=(0, None), method="highs")
+    q = np.zeros(1) if answer.x is None else np.asarray(answer.x[:-1] + answer.x[-1] * weights)
+    if (q > 0).all():
+        # the program meets the expectations to 1e-7 only; one weighted least-squares correction meets them to rounding
+        correction, *_ = np.linalg.lstsq(design.T @ (q[:, None] * design), right - design.T @ q, rcond=None)
+        q = q * (1 + design @ correction)
+    if not (q > 0).all():
+        raise InvalidSetting(
+            "m-projection found no positive distribution with the data's expectations to start from; it may be that "
+            "its smallest probabilities are below the rounding error of the largest. Use solver='natural'."
+        )
+    return q
 
 
-def _plane(target: Target, q: FloatArray) -> Plane:
-    model = target.problem.model
-    design = np.hstack([np.ones((len(q), 1)), features(model, model.alive)])
-    with few_threads(len(q), least=0):
-        return Plane(q, null_space(design.T), design, model.weights[model.alive])
-
-
-def _step_length(plane: Plane, move: FloatArray) -> float:
-    """Stay positive, then halve until the entropy objective's slope no longer points back hard.
-
-    It does not call `solvers.linesearch`, which moves theta: here the probabilities move.
-    """
-    falling, slope = move < 0, float(move @ plane.score(plane.q))
-    step = min(1.0, 0.95 * float((plane.q[falling] / -move[falling]).min(initial=np.inf)))
-    while step > 2.0**-50:
-        if float(move @ plane.score(plane.q + step * move)) <= 0.9 * abs(slope):
-            return step
-        step /= 2
-    return 0.0
+def _design(problem: Problem) -> FloatArray:
+    rows = features(problem.model, problem.model.alive)
+    return np.hstack([np.ones((len(rows), 1)), rows])
 
 
 def _state(target: Target, plane: Plane, step: float) -> State:
     """Read theta off the iterate: the member of the model nearest to it in the Fisher metric at q."""
-    root, score = np.sqrt(plane.q), plane.score(plane.q)
-    with few_threads(len(root), least=0):
-        solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * score, rcond=None)
+    root = np.sqrt(plane.q)
+    solution, *_ = np.linalg.lstsq(root[:, None] * plane.design, root * plane.score(plane.q), rcond=None)
     return State(target.at(np.ascontiguousarray(solution[1:])), memory=plane, step=step)

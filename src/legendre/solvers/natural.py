@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
 from legendre.core.types import FloatArray, IntArray
 from legendre.solvers.conjugate import bound_nearby
@@ -97,19 +95,6 @@ class Natural(Solver):
         gap, tilt = bound(target, point, work.anchor)
         return replace(state, point=point, gap=gap, tilt=tilt)
 
-    def pack(self, state: State) -> dict[str, Any]:
-        """Keep theta, here and where the last factor was computed: computing that again is one step's work."""
-        anchor = _workspace(state).anchor
-        kept = {"theta": state.point.theta, "step": state.step}
-        return kept if anchor is None else {**kept, "anchor": anchor.point.theta}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        work = Workspace() if beside is None else _workspace(beside)
-        if beside is None and "anchor" in arrays:
-            work.factorise(target, target.at(floats(arrays, "anchor", target.engine.n_params)))
-        theta = floats(arrays, "theta", target.engine.n_params)
-        return State(target.at(theta), memory=work, step=number(arrays, "step"))
-
 
 @dataclass(frozen=True, eq=False)
 class Anchor:
@@ -155,7 +140,7 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
 
     Infinite where rounding leaves fewer of them independent: then no m is known to have the data's expectations.
     """
-    point = target.at(point.theta)  # one from a checkpoint lacks what the engine keeps for itself
+    point = target.at(point.theta)  # anew: the cache may belong to another engine
     g = target.engine.fisher(point)
     part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
     factor = factorise(part, target.problem.model.space.n_summed)

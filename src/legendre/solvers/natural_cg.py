@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
-
-import numpy as np
+from typing import ClassVar, NamedTuple
 
 from legendre.core import limits
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Preconditioner
@@ -95,30 +91,6 @@ class NaturalCG(Solver):
         if tilt > 1.0:
             return state
         return replace(state, gap=max(-dot(point.gradient, direction) + left, 0.0), tilt=tilt)
-
-    def pack(self, state: State) -> dict[str, Any]:
-        kept, memory = {"theta": state.point.theta, "step": state.step}, state.memory
-        if memory is None:
-            return kept
-        origins = () if memory.preconditioner is None else memory.preconditioner.origins
-        return {**kept, "size": memory.size, "origins": np.array(origins)}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        k = target.engine.n_params
-        point, step = target.at(floats(arrays, "theta", k)), number(arrays, "step")
-        if "size" not in arrays:
-            return State(point, step=step)
-        pre: Preconditioner | None = None
-        if beside is not None and beside.memory is not None:
-            pre = beside.memory.preconditioner  # there is one for all states, brought up to date again and again
-        else:
-            origins = floats(arrays, "origins", *((None, k) if np.ndim(arrays["origins"]) > 1 else (0,)))
-            for theta in origins:
-                pre = target.engine.preconditioner(target.engine.at(theta), pre)
-        size = number(arrays, "size", finite=False)
-        if not size > 0:
-            raise ValueError(f"size is {size:g}")
-        return State(point, memory=CGMemory(pre, size), step=step)
 
 
 def _forcing(size: float, before: float) -> float:

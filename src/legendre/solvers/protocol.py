@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Engine, Point, Preconditioner
-from legendre.engines.rounding import apart, rounding
 from legendre.model.problem import Problem
 
 
@@ -199,22 +196,3 @@ class Solver(Protocol):
         """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""
         del target
         return state
-
-    def pack(self, state: State) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes the same state again, to the last bit; by default theta."""
-        return {"theta": state.point.theta, "step": state.step}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        """Make a state from what `pack` listed; `beside` is another of the same fit, which may share a workspace."""
-        del beside
-        return State(target.at(floats(arrays, "theta", target.engine.n_params)), step=number(arrays, "step"))
-
-
-def check_evaluation(target: Target, point: Point) -> Point:
-    """Refuse, with a ValueError, a stored point whose eta and psi are not those of its theta; return the evaluation."""
-    with np.errstate(all="ignore"):
-        again = target.engine.at(point.theta)
-        off = apart(again, point)
-    if not off <= rounding(target.problem.model, point):
-        raise ValueError(f"eta and psi are not those of theta, but differ by up to {off:.2g}")
-    return again

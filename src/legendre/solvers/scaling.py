@@ -7,21 +7,18 @@ one cycle in the right order. At the end of the file: how fast cycles converge, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from legendre.core.checkpoint_arrays import floats, number
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.protocol import Point
-from legendre.engines.rounding import rounding
-from legendre.model.margins import Modes, in_running_order, margins_that_are_the_model
+from legendre.model.margins import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
-from legendre.solvers.protocol import Solver, State, Target, check_evaluation
+from legendre.solvers.protocol import Solver, State, Target
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
 LINEAR_CYCLES = 100  # cycles at most to find the direction that bounds the gap
@@ -108,32 +105,6 @@ class Scaling(Solver):
         gap, tilt = _gap(state.memory)
         return replace(state, point=target.at(state.point.theta), gap=gap, tilt=tilt)
 
-    def pack(self, state: State) -> dict[str, Any]:
-        """Keep the tensor itself: made anew from the factors it would differ in its last bits."""
-        scales, point = state.memory, state.point
-        own = {"theta": point.theta, "eta": point.eta, "psi": point.psi, "step": state.step}
-        rest = {"start": scales.start, "start_psi": scales.psi, "q": scales.q, "residuals": np.array(scales.residuals)}
-        return {**own, **rest, **{f"log_scale{i}": values for i, values in enumerate(scales.log_scales)}}
-
-    def unpack(self, target: Target, arrays: Mapping[str, Any], beside: State | None = None) -> State:
-        margins = _margins(target.problem) if beside is None else beside.memory.margins
-        k = target.engine.n_params
-        logs = tuple(
-            floats(arrays, f"log_scale{i}", *margin.values.shape, finite=False) for i, margin in enumerate(margins)
-        )
-        start, psi = floats(arrays, "start", k), number(arrays, "start_psi")
-        q = floats(arrays, "q", *target.problem.model.quotient.merged_shape)
-        scales = Scales(start, psi, margins, q, logs, tuple(floats(arrays, "residuals", None).tolist()))
-        own = Point(floats(arrays, "theta", k), floats(arrays, "eta", k), number(arrays, "psi"))
-        again = np.exp(target.engine.log_probabilities(check_evaluation(target, own)))
-        if not np.abs(again - q).max(initial=0.0) <= rounding(target.problem.model, own):
-            raise ValueError("q is not that of theta")
-        with np.errstate(all="ignore"):
-            off = np.abs(_point(scales).theta - own.theta).max(initial=0.0)
-        if not off <= rounding(target.problem.model, own):
-            raise ValueError("theta is not that of the factors")
-        return State(target.evaluated(own), memory=scales, step=number(arrays, "step"))
-
 
 def _gap(scales: Scales) -> tuple[float, float]:
     """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `natural.newton_gap`; and the tilt.
@@ -165,7 +136,7 @@ def _gap(scales: Scales) -> tuple[float, float]:
 
 def _margins(problem: Problem) -> tuple[Margin, ...]:
     """List the margins in the order in which they are fitted; refuse a basis that is not a set of margins."""
-    modes = margins_that_are_the_model(problem.model)
+    modes = generating_margins(problem.model)
     if modes is None:
         raise InvalidSetting(
             "scaling fits whole margins, and this basis is not a set of margins (or some of its parameters are "

@@ -12,7 +12,7 @@ from legendre.results.base import Storable
 from legendre.results.file_format import Archive, Unreadable
 
 KINDS = {
-    "legendre-balanced": ("legendre.tasks.balance.result", "Balanced"),
+    "legendre-balanced": ("legendre.tasks.balance.balance", "Balanced"),
     "legendre-completion": ("legendre.tasks.complete.result", "Completion"),
     "legendre-cross-validation": ("legendre.tasks.complete.crossval", "CrossValidation"),
     "legendre-decomposition": ("legendre.results.decomposition", "Decomposition"),

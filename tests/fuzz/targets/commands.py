@@ -66,7 +66,6 @@ def draw_commands(rng: np.random.Generator) -> Args:
         "--variable": ("X", "Y"),
         "--columns": ("a,b", "a", "a,,b"),
         "--counts": ("b", "n"),
-        "--checkpoint": ("state.npz", "missing/state.npz"),
     }.items():
         if chance(rng, 0.08):
             options += [name, pick(rng, *choices)]

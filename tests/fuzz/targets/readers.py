@@ -270,7 +270,7 @@ def try_rows(args: Args, folder: Path) -> Trial:
 
     def call() -> Any:
         if args["holder"] == "batches":
-            return ld.from_batches(iter([table, table]), counts=args["weights"], levels=args["levels"])
+            return ld.from_rows(iter([table, table]), counts=args["weights"], levels=args["levels"])
         return ld.from_rows(table, counts=args["weights"], levels=args["levels"])
 
     def check(x: Any) -> str:

@@ -298,7 +298,7 @@ def try_formulas(args: Args, folder: Path) -> Trial:
         cells = np.repeat(np.argwhere(np.ones(X.shape)), X.ravel(), axis=0)
         frame = {name: [f"l{i}" for i in cells[:, k]] for k, name in enumerate(names)}
         levels = {name: [f"l{i}" for i in range(X.shape[k])] for k, name in enumerate(names)}
-        table = ld.table(frame, names, counts="rows", levels=levels)
+        table = ld.from_rows(frame, names, levels=levels)
         return ld.loglinear(table, args["formula"], offset=offset, support=args["support"])
 
     def check(model: Any) -> str:

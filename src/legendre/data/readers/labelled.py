@@ -21,7 +21,6 @@ from legendre.core.level_values import have_rank
 from legendre.core.memory import check_room
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.types import AnyArray, IntArray
-from legendre.data.contingency_table import ContingencyTable
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
 
@@ -38,8 +37,6 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     held: Any = X
     if isinstance(X, SparseTensor):  # callers pass our own classes beside those of xarray and pandas
         origin = X.origin
-    elif isinstance(X, ContingencyTable):
-        held, origin = X.counts, replace(X.origin, counted=True)
     elif root == "xarray":
         held, origin = _data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):

@@ -1,10 +1,8 @@
-"""Growing a basis round by round, on the grid of X or on a coarser one, with a record of how far it has come."""
+"""Growing a basis round by round, on the grid of X or on a coarser one."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -12,11 +10,10 @@ from legendre.basis.adaptive import Adaptive
 from legendre.basis.basis import most_of
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.memory import size_name
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation, Rankings
@@ -24,13 +21,12 @@ from legendre.fitting.adaptive.coarse import coarsen, too_large
 from legendre.fitting.adaptive.heldout import Curve, deal, deal_cells, held_out_curve, not_zero
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.stage import PHASES, Growth, Plan, Stage
-from legendre.results.growth_path import pack_rounds
 
 LEAST_EVENTS, MOST_EVENTS = 5, 2.0**53
 """Events, or cells, of each fold at least; events of all together, since larger numbers are not exact counts."""
 
 
-def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say: Say | None = None) -> Growth:
+def grow(recipe: Adaptive, data: Observation, say: Say | None = None) -> Growth:
     """Add cells until the size is reached, no cell is left or none pays; swap on the way and at the end.
 
     Where X is not in memory as a whole, or very large, the cells are chosen among the corners of a coarser grid.
@@ -42,10 +38,10 @@ def grow(recipe: Adaptive, data: Observation, record: Record | None = None, say:
             "cells out instead."
         )
     if not too_large(data):
-        return _grow(recipe, in_memory(data, "adaptive"), counts, record, say)
+        return _grow(recipe, in_memory(data, "adaptive"), counts, say)
     coarse = coarsen(data, recipe)
     between = None if say is None else _between_boxes(say)
-    growth = _grow(coarse.recipe, coarse.data, counts, record, between)
+    growth = _grow(coarse.recipe, coarse.data, counts, between)
     rounds = coarse.rounds(growth.rounds, data)
     return replace(growth, cells=coarse.cells(growth.cells), rounds=rounds, boxes=coarse.boxes, inverse=None)
 
@@ -65,40 +61,26 @@ def rankings_while_growing(recipe: Adaptive) -> Rankings:
     return lambda shape: most_of(start.rankings(shape), candidates.rankings(shape))
 
 
-def _grow(recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None) -> Growth:
-    """Grow, or go on from where the record stands, and keep it up to date; with BLAS in one thread.
+def _grow(recipe: Adaptive, data: Dense, counts: bool, say: Say | None) -> Growth:
+    """Grow, with BLAS in one thread.
 
     `counts` tells whether a criterion has counts to weigh, which sums over boxes of X do not show: they may be whole
     where X is not.
     """
-    with one_thread():
-        return _grow_alone(recipe, data, counts, record, say)
+    with limit_blas():
+        return _grow_alone(recipe, data, counts, say)
 
 
-def _grow_alone(recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None) -> Growth:
-    search, curve = _search(recipe, data, counts, record, say)
-    noted = partial(_noted, curve, data.total)
-    plan, found = Plan.of(search, recipe, recorded=record is not None), None
-    if record is not None:
-        with record.reading():
-            if (ended := record.result()) is not None:
-                return noted(Growth.unpack(ended, data.shape))
-            if (kept := record.take()) is not None:
-                found = Stage.unpack(plan, kept)
-    stage = Stage.first(plan) if found is None else found
-    with nullcontext() if record is None else record.kept(lambda: stage.pack()):
-        while stage.phase != "end":
-            stage = stage.next(plan)
-            if record is not None:
-                record.keep(stage.pack)
-            if say is not None:
-                size, kl = stage.fit.size, stage.fit.kl
-                say(f"{PHASES[stage.phase]}   {size} of {plan.sizes[-1]} parameters   KL = {kl:.4g}")
-        growth = stage.growth(search)
-    if record is not None:
-        record.close({"cells": growth.cells, "theta": growth.theta, "rounds": pack_rounds(growth.rounds)})
-        growth = replace(growth, inverse=None)  # the file does not hold it: the same bits with and without a stop
-    return noted(growth)
+def _grow_alone(recipe: Adaptive, data: Dense, counts: bool, say: Say | None) -> Growth:
+    search, curve = _search(recipe, data, counts, say)
+    plan = Plan.of(search, recipe)
+    stage = Stage.first(plan)
+    while stage.phase != "end":
+        stage = stage.next(plan)
+        if say is not None:
+            size, kl = stage.fit.size, stage.fit.kl
+            say(f"{PHASES[stage.phase]}   {size} of {plan.sizes[-1]} parameters   KL = {kl:.4g}")
+    return _noted(curve, data.total, stage.growth(search))
 
 
 def _noted(curve: Curve | None, total: float, growth: Growth) -> Growth:
@@ -118,20 +100,10 @@ def _check_growth(recipe: Adaptive, search: Search) -> None:
         )
 
 
-def _search(
-    recipe: Adaptive, data: Dense, counts: bool, record: Record | None, say: Say | None
-) -> tuple[Search, Curve | None]:
+def _search(recipe: Adaptive, data: Dense, counts: bool, say: Say | None) -> tuple[Search, Curve | None]:
     """Prepare the search; find the size, or what a parameter must gain, by the recipe's criterion."""
     most = recipe.size if isinstance(recipe.size, int) else recipe.most
     search = replace(Search.of(data, recipe.start, recipe.candidates, most), known=isinstance(recipe.size, int))
-    if record is not None:
-        record.claim(
-            lambda: {
-                "start of the basis": digest(search.start),
-                "cells to choose from": digest(np.packbits(search.candidates)),
-                "X as those cells see it": digest(search.ground.eta_hat),
-            }
-        )
     if len(search.start) > search.most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(search.start)} parameters.")
     if isinstance(recipe.size, int):
@@ -139,9 +111,8 @@ def _search(
         return search, None
     search = search.among_uncertain() if counts else search
     if recipe.size == "cv":
-        folds = None if record is None else record.section("folds")
         parts = _parts_of_events(data, recipe.folds) if counts else _parts_of_cells(data, recipe.folds)
-        curve = held_out_curve(search, parts, folds, say)
+        curve = held_out_curve(search, parts, say)
         # with sizes that are tried one after the other all of the curve is in the path
         return replace(search, most=curve.best, known=counts), curve
     penalty = 2.0

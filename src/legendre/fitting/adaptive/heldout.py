@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from legendre.core import checkpoint_arrays as stored
-from legendre.core.checkpoint import Arrays, Record
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense
 from legendre.data.support import Support
@@ -70,39 +67,10 @@ class Curve(NamedTuple):
             for step in rounds
         )
 
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes it."""
-        return {name: np.array(getattr(self, name)) for name in self._fields}
-
-    @classmethod
-    def unpack(cls, arrays: Arrays) -> Curve:
-        """Read what `pack` listed."""
-        n = len(arrays["sizes"])
-        scores, spreads = (stored.floats(arrays, name, n, finite=False) for name in ("scores", "spreads"))
-        sizes = arrays["sizes"]
-        if not n or sizes.dtype.kind not in "iu" or (np.diff(sizes) <= 0).any() or np.isnan(scores).any():
-            raise ValueError("sizes or scores cannot be those of a path")
-        return cls(tuple(sizes.tolist()), tuple(scores.tolist()), tuple(spreads.tolist()))
-
-
-class Race(NamedTuple):
-    """Paths that grow side by side, one for each fold."""
-
-    curve: Curve = Curve()
-    stage: tuple[Scored, ...] = ()  # the last round
-
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which the race goes on."""
-        out = self.curve.pack()
-        for fold, scored in enumerate(self.stage):
-            out |= scored.fit.pack(f"{fold}_")
-        return out
-
 
 def held_out_curve(
     search: Search,
     parts: list[AnyArray],
-    record: Record | None = None,
     say: Say | None = None,
     sizes: Sequence[int] | None = None,
 ) -> Curve:
@@ -110,67 +78,38 @@ def held_out_curve(
 
     A part is an array of counts or of booleans, see `scored_path`; `sizes` are tried, or those of usual rounds.
     """
-    with nullcontext() if record is None else record.reading():
-        ended = None if record is None else record.result()
-        if ended is not None:
-            curve = Curve.unpack(ended)
-            if not len(search.start) <= curve.best <= search.most:
-                raise ValueError(f"size is {curve.best}")
-            return curve
-        race, runs = _start(search, parts, None if record is None else record.take(), sizes)
-    with nullcontext() if record is None else record.kept(lambda: race.pack()):
-        for stage in zip(*runs, strict=False):  # the shortest path ends the race
-            size = stage[0].fit.size
-            race = Race(race.curve.with_round(size, [scored.score for scored in stage]), stage)
-            if say is not None:
-                say(f"{len(parts)} folds   {size} parameters   best so far {race.curve.best}")
-            if size >= PATIENCE[0] * race.curve.best + PATIENCE[1]:
-                break
-            if record is not None:
-                record.keep(race.pack)
-    if record is not None:
-        record.close(race.curve.pack())
-    return race.curve
+    curve, runs = Curve(), [scored_path(search, part, sizes) for part in parts]
+    for stage in zip(*runs, strict=False):  # the shortest path ends the race
+        size = stage[0].fit.size
+        curve = curve.with_round(size, [scored.score for scored in stage])
+        if say is not None:
+            say(f"{len(parts)} folds   {size} parameters   best so far {curve.best}")
+        if size >= PATIENCE[0] * curve.best + PATIENCE[1]:
+            break
+    return curve
 
 
-def curve_of_cells(
-    data: Dense, sizes: Sequence[int], folds: int, record: Record | None = None, say: Say | None = None
-) -> Curve:
+@limit_blas()
+def curve_of_cells(data: Dense, sizes: Sequence[int], folds: int, say: Say | None = None) -> Curve:
     """Hold out cells, of counts too, along paths with given numbers of parameters; BLAS runs in one thread."""
-    with one_thread():
-        # of the candidates that a criterion has
-        search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
-        return held_out_curve(search, list(deal_cells(data, folds)), record, say, sizes)
+    # of the candidates that a criterion has
+    search = replace(Search.of(data, "empty", None, max(sizes)), known=False).among_uncertain()
+    return held_out_curve(search, list(deal_cells(data, folds)), say, sizes)
 
 
-def _start(
-    search: Search, parts: list[AnyArray], kept: Arrays | None, sizes: Sequence[int] | None
-) -> tuple[Race, list[Iterator[Scored]]]:
-    """Begin, or go on from the round that was kept."""
-    if kept is None or not np.size(kept["sizes"]):
-        return Race(), [scored_path(search, part, sizes=sizes) for part in parts]
-    runs = [scored_path(search, part, kept, f"{fold}_", sizes) for fold, part in enumerate(parts)]
-    curve, stage = Curve.unpack(kept), tuple(next(run) for run in runs)
-    if curve.sizes[-1] != stage[0].fit.size:
-        raise ValueError("sizes are not those of the cells")
-    return Race(curve, stage), runs
-
-
-def scored_path(
-    search: Search, part: AnyArray, kept: Arrays | None = None, prefix: str = "", sizes: Sequence[int] | None = None
-) -> Iterator[Scored]:
-    """Yield fits grown without a part of X, and their scores on it; from the round that was kept, if any.
+def scored_path(search: Search, part: AnyArray, sizes: Sequence[int] | None = None) -> Iterator[Scored]:
+    """Yield fits grown without a part of X, and their scores on it.
 
     They have the given sizes, or those of usual rounds. A part is an array of counts, the events that are held out, or
     of booleans: the cells that are.
     """
     data, of_cells = search.ground.data, part.dtype == np.bool_
     others = _other_cells(data, part) if of_cells else _other_events(data, part)
-    search = replace(search, ground=Ground.of(others), known=False, always_fresh=True)
+    search = replace(search, ground=Ground.of(others), known=False)
     search = search if of_cells else search.among_uncertain()
     first = search.first()
     score = _cell_score(data, part, others.total) if of_cells else _event_score(part, first)
-    state: State | None = first if kept is None else State.unpack(search.ground, kept, prefix).anchored()
+    state: State | None = first
     while state is not None:
         yield Scored(state, score(state))
         state = search.larger(state) if sizes is None else _of_next_size(search, state, sizes)

@@ -60,7 +60,6 @@ class Search:
     most: int  # the largest number of parameters
     known: bool = True  # whether that is the size to reach, or only a limit
     least: float = 0.0  # the gain in KL at which a parameter pays for itself
-    always_fresh: bool = False  # end each round with a new factor, so that growing can go on from any
 
     @classmethod
     def of(cls, data: Dense, start: Basis | str, candidates: Basis | str | None, most: int | None) -> Search:
@@ -101,8 +100,7 @@ class Search:
             choice = chosen(state, self.candidates, count, self.least)
         if choice is None:
             return None
-        grown = state.grown(choice, ROUGH, ROUGH_STEPS)
-        return grown.anchored() if self.always_fresh else grown
+        return state.grown(choice, ROUGH, ROUGH_STEPS)
 
     @property
     def _at_first(self) -> int:

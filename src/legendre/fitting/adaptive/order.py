@@ -13,7 +13,7 @@ import numpy as np
 
 from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
-from legendre.core.sums.linalg import few_threads
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
@@ -47,7 +47,7 @@ def order_of(
     search = Search.of(dense, start, None, len(cells))
     ground, places = search.ground.merged(search.ground.places(corners))
     state = State.of(ground, places, theta)
-    with few_threads(0, least=0), np.errstate(all="ignore"):
+    with limit_blas(), np.errstate(all="ignore"):
         return _ordered(search, state)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from legendre.core.sums.growing_factor import GrowingFactor
 from legendre.core.sums.joins import Features, correlations
-from legendre.core.sums.linalg import one_thread
 from legendre.core.types import FloatArray, IntArray
 
 DAMPING = {"d": 1e-9, "f": 1e-6}
@@ -82,9 +81,8 @@ class Inverse:
     origins: ClassVar[tuple[FloatArray, ...]] = ()
 
     def apply(self, vector: FloatArray) -> FloatArray:
-        """Solve with the factor; in one thread, so that the bits do not follow their number."""
-        with one_thread():
-            return self.factor.solve(vector * self.scale) * self.scale
+        """Solve with the factor."""
+        return self.factor.solve(vector * self.scale) * self.scale
 
 
 def _attempts(*, single: bool) -> Iterator[tuple[str, float]]:

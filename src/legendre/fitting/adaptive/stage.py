@@ -1,23 +1,21 @@
-"""How far growing has come: forward to a size, swaps there, onwards; and how it goes on from a file."""
+"""How far growing has come: forward to a size, swaps there, onwards."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from legendre.basis.adaptive import Adaptive
-from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.types import FloatArray, IntArray
 from legendre.fitting.adaptive.coarse import Boxes
 from legendre.fitting.adaptive.one_round import Search
 from legendre.fitting.adaptive.parts import Inverse
 from legendre.fitting.adaptive.state import State
-from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
+from legendre.results.growth_path import Round
 
 PHASES = {"forward": "growing", "swap": "swapping", "cut": "cutting back", "end": "grown"}
 """What happens in each phase, for a line on the terminal."""
@@ -42,12 +40,6 @@ class Growth:
     boxes: Boxes | None = None  # X summed over boxes whose corners the cells are, where X was coarsened
     inverse: Inverse | None = None  # near that of the Fisher matrix; None where it does not save time
 
-    @classmethod
-    def unpack(cls, arrays: Mapping[str, Any], shape: tuple[int, ...]) -> Growth:
-        """Read what a record ended with."""
-        cells = stored.cells(arrays, "cells", shape)
-        return cls(cells, stored.floats(arrays, "theta", len(cells)), unpack_rounds(stored.rows(arrays, "rounds", 5)))
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -56,10 +48,9 @@ class Plan:
     search: Search
     sizes: tuple[int, ...]
     swaps: int
-    recorded: bool  # whether a record is kept from which growing can go on
 
     @classmethod
-    def of(cls, search: Search, recipe: Adaptive, *, recorded: bool) -> Plan:
+    def of(cls, search: Search, recipe: Adaptive) -> Plan:
         """Grow past the size and cut back; or swap at the end, and on the way, often if the size is not known."""
         swaps, over, most = recipe.swaps, recipe.overshoot, search.most
         if over is None:
@@ -68,9 +59,9 @@ class Plan:
         middle = int(ON_THE_WAY * most)
         enough = swaps and search.known and middle - len(search.start) >= ENOUGH
         if swaps and search.least:
-            return cls(search, (*_often(len(search.start) + FIRST_SWAP, most), most), swaps, recorded)
+            return cls(search, (*_often(len(search.start) + FIRST_SWAP, most), most), swaps)
         past = (int(over * most),) if search.known and int(over * most) > most else ()
-        return cls(search, (middle, most, *past) if enough else (most, *past), swaps, recorded)
+        return cls(search, (middle, most, *past) if enough else (most, *past), swaps)
 
 
 def _often(first: int, most: int) -> list[int]:
@@ -95,7 +86,6 @@ class Stage:
     way: int = 0  # which of the sizes of the plan comes next
     swaps: int = 0  # how many times cells have been swapped there
     settled: float = math.inf  # fit and parameters weighed when cells that did not pay were last given back
-    kept: Stage | None = None  # the last stage whose factor was fresh, from which growing can go on to the same bits
 
     @classmethod
     def first(cls, plan: Plan) -> Stage:
@@ -105,27 +95,21 @@ class Stage:
 
     def next(self, plan: Plan) -> Stage:
         """Do one round."""
-        stage = self._next(plan)
-        if not plan.recorded or stage.fit.fresh:
-            return stage
-        return replace(stage, kept=self if self.kept is None else self.kept)
-
-    def _next(self, plan: Plan) -> Stage:
         search = plan.search
         if self.phase == "cut":
             return self._cut(search)
         larger = search.larger(self.fit, plan.sizes[self.way])
         if larger is not None:
-            return replace(self, fit=larger, rounds=with_round(self.rounds, measured(larger)), kept=None)
+            return replace(self, fit=larger, rounds=with_round(self.rounds, measured(larger)))
         fit, rounds = self.fit, self.rounds
         if search.least and self.way + 1 == len(plan.sizes):
             fit = search.lighter(fit)
             rounds, cost = with_round(rounds, measured(fit)), search.cost(fit)
             larger = search.larger(fit) if fit.size < self.fit.size and cost < MUCH * self.settled else None
             if larger is not None:  # there is room again
-                return replace(self, fit=larger, rounds=with_round(rounds, measured(larger)), settled=cost, kept=None)
+                return replace(self, fit=larger, rounds=with_round(rounds, measured(larger)), settled=cost)
         if fit.size > search.most:
-            return replace(self, phase="cut", kept=None)
+            return replace(self, phase="cut")
         if self.best is not None and search.cost(fit) >= search.cost(self.best):
             return self._onwards(plan, self.best.anchored(), self.before)
         smaller = search.smaller(fit) if self.swaps < plan.swaps and fit.size > len(search.start) else None
@@ -156,7 +140,7 @@ class Stage:
     def _cut(self, search: Search) -> Stage:
         """Give a share of the cells back on the way to the size; end there, with the better of two bases."""
         if self.fit.size > search.most:
-            return replace(self, fit=search.nearer(self.fit), kept=None)
+            return replace(self, fit=search.nearer(self.fit))
         if self.best is not None and self.best.kl <= self.fit.kl:
             return Stage("end", self.best.anchored(), self.before, way=self.way)
         return Stage("end", self.fit, with_round(self.rounds, measured(self.fit)), way=self.way)
@@ -168,40 +152,6 @@ class Stage:
         if anchor is not None and fit.size >= limits.INVERSE_KEPT and anchor.sharp and bool((fit.scale > 0.0).all()):
             inverse = Inverse(anchor.factor, fit.scale)
         return Growth(fit.cells, fit.at.theta, with_round(self.rounds, measured(fit)), inverse=inverse)
-
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which growing goes on."""
-        if self.kept is not None:
-            return self.kept.pack()
-        best = {} if self.best is None else self.best.pack("best_") | {"before": pack_rounds(self.before)}
-        return {
-            "phase": self.phase,
-            **self.fit.pack(),
-            **best,
-            "rounds": pack_rounds(self.rounds),
-            "way": self.way,
-            "swaps": self.swaps,
-            "settled": self.settled,
-        }
-
-    @classmethod
-    def unpack(cls, plan: Plan, arrays: Mapping[str, Any]) -> Stage:
-        """Read what `pack` listed."""
-        ground, phase = plan.search.ground, stored.text(arrays, "phase")
-        if phase not in PHASES:
-            raise ValueError(f"{phase!r} is no phase of growing")
-        fit = State.unpack(ground, arrays)
-        swapping = "best_cells" in arrays
-        best = State.unpack(ground, arrays, "best_") if swapping else None
-        for state in (fit, best):
-            if state is not None and not np.array_equal(state.places[: len(plan.search.start)], plan.search.start):
-                raise ValueError("the cells do not begin with those of the start")
-        rounds = unpack_rounds(stored.floats(arrays, "rounds", None, 5, finite=False))
-        before = unpack_rounds(stored.floats(arrays, "before", None, 5, finite=False)) if swapping else ()
-        way = stored.whole(arrays, "way", 0, len(plan.sizes) - 1)
-        swaps, settled = stored.whole(arrays, "swaps"), stored.number(arrays, "settled", finite=False)
-        named: Any = phase
-        return cls(named, fit.anchored(), rounds, best, before, way, swaps, settled)
 
 
 def with_round(rounds: tuple[Round, ...], last: Round) -> tuple[Round, ...]:

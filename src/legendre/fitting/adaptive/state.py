@@ -9,14 +9,11 @@ ordinary one, does the rest. BLAS runs in one thread here (`grow`), so that its 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.sums.joins import inverse_deviation
 from legendre.core.sums.zeta import accumulate
@@ -51,20 +48,6 @@ class State:
         """Evaluate theta."""
         dead = None if ground.seen is None else ground.vanishing(places)
         return cls(ground, places, dead, evaluated(ground, places, theta, dead))
-
-    @classmethod
-    def unpack(cls, ground: Ground, arrays: Mapping[str, Any], prefix: str = "") -> State:
-        """Evaluate a state that `pack` listed."""
-        cells = stored.cells(arrays, f"{prefix}cells", ground.shape)
-        theta = stored.floats(arrays, f"{prefix}theta", len(cells))
-        if np.abs(theta).max(initial=0.0) > FARTHEST:
-            raise ValueError(f"{prefix}theta is as large as {np.abs(theta).max():g}")
-        with np.errstate(all="ignore"):  # theta of a file may be anything
-            return cls.of(ground, ground.places(cells), theta)
-
-    def pack(self, prefix: str = "") -> dict[str, Any]:
-        """List the arrays that `unpack` needs."""
-        return {f"{prefix}cells": self.cells, f"{prefix}theta": self.at.theta}
 
     @property
     def size(self) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray
 from legendre.fitting.boxes.observed_sums import SMALLEST, BoxList, Ground
 
@@ -53,8 +52,7 @@ class BoxFactor:
         scale, damping = inverse_deviation(eta), DAMPING
         gram = correlations(ground, anchor, boxes, eta, scale)
         while len(boxes):
-            with few_threads(len(boxes)):
-                lower, info = lapack.dpotrf(gram.T, lower=1, clean=1)
+            lower, info = lapack.dpotrf(gram.T, lower=1, clean=1)
             if info == 0:
                 return cls(ground, anchor, boxes, eta, scale, lower)
             damping *= 10.0
@@ -65,22 +63,19 @@ class BoxFactor:
         """Solve ``L y = vector``."""
         if not len(vector):
             return vector
-        with few_threads(len(vector)):
-            return np.asarray(blas.dtrsv(self.lower, vector, lower=1))
+        return np.asarray(blas.dtrsv(self.lower, vector, lower=1))
 
     def solve(self, half: FloatArray) -> FloatArray:
         """Solve ``L' x = half``, in the units of theta."""
         if not len(half):
             return half
-        with few_threads(len(half)):
-            return np.asarray(blas.dtrsv(self.lower, half, lower=1, trans=1)) * self.scale
+        return np.asarray(blas.dtrsv(self.lower, half, lower=1, trans=1)) * self.scale
 
     def inverse_diagonal(self) -> FloatArray:
         """Return the diagonal of the inverse of the covariances."""
         if not len(self.boxes):
             return np.zeros(0)
-        with few_threads(len(self.boxes), least=0):
-            inverse, _ = lapack.dpotri(self.lower, lower=1)
+        inverse, _ = lapack.dpotri(self.lower, lower=1)
         return np.asarray(np.diagonal(inverse) * self.scale**2)
 
     def with_others(self, boxes: BoxList, eta: FloatArray, scale: FloatArray) -> FloatArray:
@@ -110,8 +105,7 @@ class BoxFactor:
         """Solve ``L w = row`` for each row of correlations with these boxes, m x k."""
         if not rows.size:
             return rows
-        with few_threads(len(self.boxes)):
-            return np.asarray(blas.dtrsm(1.0, self.lower, rows.T, lower=1)).T
+        return np.asarray(blas.dtrsm(1.0, self.lower, rows.T, lower=1)).T
 
     def appended(self, boxes: BoxList, eta: FloatArray, scale: FloatArray, rows: FloatArray) -> BoxFactor:
         """Add boxes, given their rows of L, m x (k + m)."""

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from legendre.basis.boxes import Boxes
 from legendre.basis.parse import as_basis
-from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.box_features import box_corners
-from legendre.core.checkpoint import Record, digest
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels
 from legendre.core.progress import Say
-from legendre.core.sums.linalg import few_threads
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Observation
 from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.paying import MOST_PASSES, cost, paying, price
-from legendre.fitting.boxes.stage import Goal, Stage, measured, read_boxes
+from legendre.fitting.boxes.stage import Goal, Stage, measured
 from legendre.fitting.boxes.state import Growing
-from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
+from legendre.results.growth_path import Round
 
 MOST_MODES = 8  # a box has 2^8 corners then
 
@@ -41,13 +36,10 @@ class BoxGrowth:
     theta: FloatArray
     rounds: tuple[Round, ...]
 
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which `_unpacked` makes the same again."""
-        return {"boxes": self.boxes.rows, "theta": self.theta, "rounds": pack_rounds(self.rounds)}
 
-
-def grow_boxes(recipe: Boxes, data: Observation, record: Record | None = None, say: Say | None = None) -> BoxGrowth:
-    """Add boxes until there are as many as wanted, or none is left that gains; or go on from where a record stands."""
+@limit_blas()
+def grow_boxes(recipe: Boxes, data: Observation, say: Say | None = None) -> BoxGrowth:
+    """Add boxes until there are as many as wanted, or none is left that gains."""
     dense = in_memory(data, "boxes", "adaptive(n) and bases that you name take it as it is")
     least, most = price(recipe, dense), recipe.size if isinstance(recipe.size, int) else limits.LARGEST_GROWN
     if len(data.shape) > MOST_MODES or most > limits.LARGEST_GROWN:
@@ -58,34 +50,14 @@ def grow_boxes(recipe: Boxes, data: Observation, record: Record | None = None, s
     cells, ground, goal = as_basis(recipe.start).select(data), Ground.of(dense), Goal(most, least)
     if len(cells) > most:
         raise InvalidBasis(f"{recipe!r}: the start already has {len(cells)} parameters.")
-    start, found = BoxList(cells, np.broadcast_to(ground.shape, cells.shape).astype(np.int64)), None
-    if record is not None:
-        record.claim(lambda: {"start of the basis": digest(cells), "X as boxes see it": digest(ground.p)})
-        with record.reading():
-            if (ended := record.result()) is not None:
-                return _unpacked(ended, data.labels, len(cells))
-            if (kept := record.take()) is not None:
-                found = Stage.unpack(ground, start, kept)
-    stage = Stage.first(Growing.of(ground, start)) if found is None else found
-    with nullcontext() if record is None else record.kept(lambda: stage.pack()):
-        while not stage.ended:
-            stage = stage.next(goal)
-            if record is not None:
-                record.keep(stage.pack)
-            _tell(stage, goal, say)
-        last = stage if least == 0 else _settled(stage, goal, len(cells), say)
+    start = BoxList(cells, np.broadcast_to(ground.shape, cells.shape).astype(np.int64))
+    stage = Stage.first(Growing.of(ground, start))
+    while not stage.ended:
+        stage = stage.next(goal)
+        _tell(stage, goal, say)
+    last = stage if least == 0 else _settled(stage, goal, len(cells), say)
     boxes = last.growing.boxes
-    growth = BoxGrowth(boxes, box_terms(boxes, data.labels, len(cells)), last.growing.theta, last.rounds)
-    if record is not None:
-        record.close(growth.pack())
-    return growth
-
-
-def _unpacked(arrays: Mapping[str, Any], labels: Labels, own: int) -> BoxGrowth:
-    """Read what a record ended with; a ValueError where that is none."""
-    boxes = read_boxes(arrays, labels.shape)
-    theta, rounds = stored.floats(arrays, "theta", len(boxes)), unpack_rounds(stored.rows(arrays, "rounds", 5))
-    return BoxGrowth(boxes, box_terms(boxes, labels, own), theta, rounds)
+    return BoxGrowth(boxes, box_terms(boxes, data.labels, len(cells)), last.growing.theta, last.rounds)
 
 
 def _tell(stage: Stage, goal: Goal, say: Say | None) -> None:
@@ -98,19 +70,18 @@ def _tell(stage: Stage, goal: Goal, say: Say | None) -> None:
 def _settled(stage: Stage, goal: Goal, own: int, say: Say | None) -> Stage:
     """Drop boxes that do not pay, and add others in their place while that pays; every box that is left does."""
     least = goal.least
-    with few_threads(len(stage.growing.boxes), least=0):
-        best = paying(stage.growing, least, own)
-        for _ in range(MOST_PASSES):
-            more = Stage(Growing.of(best.ground, best.boxes))
-            while not more.ended:
-                more = more.next(goal)
-                _tell(more, goal, say)
-            if len(more.growing.boxes) == len(best.boxes):
-                break
-            other = paying(more.growing, least, own)
-            if not cost(other, least) < cost(best, least):
-                break
-            best = other
+    best = paying(stage.growing, least, own)
+    for _ in range(MOST_PASSES):
+        more = Stage(Growing.of(best.ground, best.boxes))
+        while not more.ended:
+            more = more.next(goal)
+            _tell(more, goal, say)
+        if len(more.growing.boxes) == len(best.boxes):
+            break
+        other = paying(more.growing, least, own)
+        if not cost(other, least) < cost(best, least):
+            break
+        best = other
     rounds = tuple(step for step in stage.rounds if step.n_params < len(best.boxes))
     return Stage(best, (*rounds, measured(best)), ended=True)
 

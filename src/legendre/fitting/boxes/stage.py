@@ -1,20 +1,15 @@
-"""How far growing boxes has come, and how it goes on from a file."""
+"""How far growing boxes has come."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from legendre.core import checkpoint_arrays as stored
-from legendre.core.sums.linalg import few_threads
 from legendre.fitting.boxes.candidates import SIZES
-from legendre.fitting.boxes.observed_sums import BoxList, Ground
 from legendre.fitting.boxes.state import DONE, EPS, SHARE, STEPS, Growing
-from legendre.results.growth_path import Round, pack_rounds, unpack_rounds
+from legendre.results.growth_path import Round
 
 MOST_AT_FIRST, FIRST = 8, 40  # rounds add 1 box for each 40 that are wanted, from 1 to 8 of them, and then a share
 
@@ -47,42 +42,15 @@ class Stage:
         if known >= goal.most:
             return Stage(growing, self.rounds, ended=True)
         at_first = min(max(goal.most // FIRST, 1), MOST_AT_FIRST) if goal.least == 0 else 1
-        with few_threads(known, least=0):
-            count = min(max(int(SHARE * known), at_first), goal.most - known)
-            gained = growing.add(count, goal.least, self.idle)
-            if len(growing.boxes) > known:
-                growing.fit(DONE * gained, STEPS)
-                return Stage(growing, (*self.rounds, measured(growing)))
-            if goal.least > 0 or self.idle == SIZES:
-                return Stage(growing, self.rounds, ended=True)
-            growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
+        count = min(max(int(SHARE * known), at_first), goal.most - known)
+        gained = growing.add(count, goal.least, self.idle)
+        if len(growing.boxes) > known:
+            growing.fit(DONE * gained, STEPS)
+            return Stage(growing, (*self.rounds, measured(growing)))
+        if goal.least > 0 or self.idle == SIZES:
+            return Stage(growing, self.rounds, ended=True)
+        growing.fit(EPS, STEPS)  # what a rough fit leaves may hide smaller gains
         return Stage(growing, self.rounds, self.idle + 1)
-
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which growing goes on to the same bits."""
-        rounds = pack_rounds(self.rounds)
-        return {**self.growing.pack(), "rounds": rounds, "idle": self.idle, "ended": int(self.ended)}
-
-    @classmethod
-    def unpack(cls, ground: Ground, start: BoxList, arrays: Mapping[str, Any]) -> Stage:
-        """Read what `pack` listed."""
-        boxes = read_boxes(arrays, ground.shape)
-        if not np.array_equal(boxes.rows[: len(start)], start.rows):
-            raise ValueError("the boxes do not begin with those of the start")
-        rounds = unpack_rounds(stored.rows(arrays, "rounds", 5))
-        idle, ended = stored.whole(arrays, "idle", 0, SIZES), stored.whole(arrays, "ended", 0, 1)
-        return cls(Growing.unpack(ground, boxes, arrays), rounds, idle, bool(ended))
-
-
-def read_boxes(arrays: Mapping[str, Any], shape: tuple[int, ...]) -> BoxList:
-    """Read boxes of a grid; a ValueError where there are none."""
-    modes, rows = len(shape), np.asarray(arrays["boxes"])
-    if rows.dtype.kind not in "iu" or rows.ndim != 2 or rows.shape[1] != 2 * modes:
-        raise ValueError(f"boxes have shape {rows.shape}, dtype {rows.dtype}")
-    boxes = BoxList(rows[:, :modes].astype(np.int64), rows[:, modes:].astype(np.int64))
-    if (boxes.lo < 0).any() or (boxes.lo >= boxes.hi).any() or (boxes.hi > np.array(shape)).any():
-        raise ValueError("boxes lie outside the grid")
-    return boxes
 
 
 def measured(growing: Growing) -> Round:

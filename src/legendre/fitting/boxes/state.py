@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from legendre.core import checkpoint_arrays as stored
 from legendre.core import limits
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.fitting.boxes.candidates import candidates, choose
@@ -70,34 +67,6 @@ class Growing:
             started.factor = BoxFactor.of(ground, started.point.sums, started._free_boxes)
             started.fit(target, 10 * STEPS)
         return started
-
-    def pack(self) -> dict[str, Any]:
-        """List the arrays from which `unpack` makes the same, to the last bit."""
-        point, factor = self.point, self.factor
-        return {
-            "boxes": self.boxes.rows,
-            "theta": point.theta,
-            "z": point.z,
-            "anchor": factor.anchor,
-            "fresh": int(factor.anchor is point.sums),
-            "lower": factor.lower,
-            "turn": self.turn,
-        }
-
-    @classmethod
-    def unpack(cls, ground: Ground, boxes: BoxList, arrays: Mapping[str, Any]) -> Growing:
-        """Read what `pack` listed; the boxes have been read."""
-        found = cls(ground, ground.weights, boxes.of(np.arange(0)), np.arange(0), stored.whole(arrays, "turn"))
-        if len(boxes):
-            found._take(boxes)  # the cells that boxes keep empty follow from the boxes
-        k = len(found.free)
-        found.point = found._at(stored.floats(arrays, "theta", k), stored.floats(arrays, "z", *ground.shape))
-        anchor = stored.floats(arrays, "anchor", *ground.bordered)
-        anchor = found.point.sums if stored.whole(arrays, "fresh", 0, 1) else anchor
-        eta = ground.sums(anchor, found._free_boxes)
-        lower = np.asfortranarray(stored.floats(arrays, "lower", k, k))
-        found.factor = BoxFactor(ground, anchor, found._free_boxes, eta, inverse_deviation(eta), lower)
-        return found
 
     @property
     def _free_boxes(self) -> BoxList:

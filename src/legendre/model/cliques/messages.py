@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legendre.core.sums.linalg import product_threads
 from legendre.core.sums.zeta import accumulate
 from legendre.core.types import FloatArray, IntArray
 from legendre.model.cliques.graph import Clique
@@ -223,8 +222,7 @@ def _joined(out: FloatArray, station: Station, children: list[tuple[Link, Carrie
         shared, stop = link.reduce(station.margin), 0
         for part in parts[:-1]:
             stop += len(part.rows)
-            with product_threads(len(part.rows), len(shared), len(every.rows)):
-                joint = (part.means * shared) @ every.means[stop:].T
+            joint = (part.means * shared) @ every.means[stop:].T
             _put(out, part.rows, every.rows[stop:], joint)
     return joined
 
@@ -238,8 +236,7 @@ def _meet(out: FloatArray, station: Station, below: list[tuple[Link, Carried]], 
             _put(out, block.rows, station.rows, _suffix_sums(joint, station.clique.shape)[:, station.cells])
             for other, theirs in below[:i]:
                 reduced = other.reduce_rows(joint)
-                with product_threads(len(reduced), reduced.shape[1], len(theirs.rows)):
-                    between = reduced @ theirs.means.T
+                between = reduced @ theirs.means.T
                 _put(out, block.rows, theirs.rows, between)
 
 

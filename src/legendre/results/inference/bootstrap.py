@@ -24,12 +24,12 @@ from legendre.core.text_table import NamedValues
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.model.margins import Modes, decomposable, in_running_order, margins_that_are_the_model
+from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.printout import p_text
 from legendre.results.tensor import tensor
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -216,7 +216,7 @@ def _product_margins(fit: Decomposition) -> list[Modes] | None:
         return None
     if not fit.n_params:
         return []
-    margins, merged = margins_that_are_the_model(fit.model), fit.model.quotient.merged_shape
+    margins, merged = generating_margins(fit.model), fit.model.quotient.merged_shape
     if margins is None or not decomposable(margins):
         return None
     return margins if all(merged[k] == fit.shape[k] for group in margins for k in group) else None

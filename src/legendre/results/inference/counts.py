@@ -169,5 +169,5 @@ def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ..
     for place in map(tuple, broken):
         raise InvalidTensor(
             f"inference needs counts, whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} = {values[place]:g} "
-            f"({len(broken)} of {int(inside.sum())} cells are none). If X was rescaled, fit the counts instead."
+            f"({len(broken)} of {int(inside.sum())} cells are none). If X was rescaled, fit the counts."
         )

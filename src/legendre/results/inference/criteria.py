@@ -12,7 +12,7 @@ from legendre.core.memory import rows_of
 from legendre.core.types import AnyArray
 from legendre.data.observation import Observation
 from legendre.results.growth_path import Round
-from legendre.solvers.before.rank import independent, rank_of
+from legendre.solvers.structure.rank import independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

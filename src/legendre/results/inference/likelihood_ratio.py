@@ -15,9 +15,8 @@ from legendre.core.text_table import NamedValues, Table
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, IntArray
 from legendre.data.support import Support
-from legendre.model.cliques.face import n_free, parts_of, with_parts
 from legendre.model.cliques.messages import propagate
-from legendre.model.cliques.tables import saturated
+from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
 from legendre.model.model import Model
 from legendre.results.base import Storable
 from legendre.results.file_check import same
@@ -25,7 +24,7 @@ from legendre.results.file_format import Archive, Arrays, pack_plain, read_plain
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom
 from legendre.results.inference.printout import shown
 from legendre.results.summary import count_name
-from legendre.solvers.before.rank import Rank, independent, rank_of
+from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

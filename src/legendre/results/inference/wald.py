@@ -21,14 +21,13 @@ from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.html import fragment
 from legendre.core.memory import size_name
-from legendre.core.sums.linalg import factorise
+from legendre.core.sums.linalg import factorise, limit_blas
 from legendre.core.text_table import Columns
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results.inference.printout import LEGEND, p_text, stars, to_frame
-from legendre.solvers.before.face_search import open_directions
-from legendre.solvers.before.faces import diverging, feature_rows
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.faces import diverging, feature_rows, open_directions
+from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
@@ -73,8 +72,9 @@ def information(fit: Decomposition, missing: FloatArray | None = None) -> Inform
     # the matrix of all parameters: scaling gives dependent ones values of their own
     fisher = engine.fisher(engine.at(fit.theta))
     fisher = fisher if missing is None else fisher - missing
-    factor = factorise(fisher[np.ix_(columns, columns)], model.space.n_summed)
-    sigma = factor.solve(np.eye(len(columns))) / fit.total
+    with limit_blas(fit.n_params):
+        factor = factorise(fisher[np.ix_(columns, columns)], model.space.n_summed)
+        sigma = factor.solve(np.eye(len(columns))) / fit.total
     # the variance of what the factor left out is beyond float64: reported as not identified
     beyond = np.delete(columns, factor.columns)
     free[beyond] = False

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,10 +19,10 @@ from legendre.basis.interactions import interactions
 from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
-from legendre.core.labels import Mode
-from legendre.core.memory import memory_told
-from legendre.core.origin import PLAIN
-from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.core.labels import Labels, Mode
+from legendre.core.origin import PLAIN, Origin
+from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
@@ -29,25 +31,213 @@ from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
 from legendre.fitting.plan import Settings
 from legendre.fitting.progress import shown
+from legendre.model.margins import Modes
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import vanishing_cells
-from legendre.solvers.before.rank import independent
-from legendre.solvers.loop import Callback, Outcome, run_in_turn
+from legendre.results.base import ModelResult
+from legendre.results.certificate import Certificate
+from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
+from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
+from legendre.results.page.subject import Subject, own_pair, shape_line
+from legendre.results.plots.pair import TensorPair
+from legendre.results.plots.plots import Plots
+from legendre.results.summary import modes_row
+from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
 from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.natural import Natural
 from legendre.solvers.natural_cg import NaturalCG
 from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.status import Status
-from legendre.tasks.balance.factors import POLISH, log_factors, polished
-from legendre.tasks.balance.feasible import Program, Reach, possible_cells, reach
-from legendre.tasks.balance.margins import Margins, MarginsLike, read_margins
-from legendre.tasks.balance.result import Balanced
-from legendre.tasks.balance.tempered import annealed
+from legendre.solvers.structure.faces import vanishing_cells
+from legendre.solvers.structure.rank import independent
+from legendre.tasks.balance.feasible import Program
+from legendre.tasks.balance.margins import Margins, MarginsLike, key_of, polish, read_margins, share_out
 
-SOLVERS = ("gradient", "natural", "natural-cg", "matrix-scaling", "scaling")
-"""The solvers that need no more of P than its margins."""
-LEVEL = 1e-14  # the rounding error of expectations on a large grid; what it leaves in the margins is polished away
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Balanced(ModelResult):
+    """The tensor with the prescribed margins that is nearest to X: ``X(v) exp(sum of theta_u, u <= v)``.
+
+    Attributes
+    ----------
+    log_factors
+        A mapping from modes (an integer for a one-way margin, a tuple otherwise; only sets that are not part of another
+        one) to logarithms of factors. The tensor is X times all factors, except that vanishing cells are 0. Entries
+        whose margin is 0 have ``-inf``.
+    margin_error
+        The largest absolute error of a margin, in its own units.
+    residual
+        ``max|eta - eta_hat|`` on the basis, for the tensor divided by its sum.
+    status, converged
+        How it ended: converged when each margin is met to tol times its largest entry.
+    vanishing_cells
+        Cells with X > 0 that are 0 in every tensor with the margins.
+    basis, theta, eta, eta_hat
+        The cells of B (all interactions within the margins' modes), and both coordinate systems on it.
+    gap
+        Upper bound of KL(Q*, Q), where Q* is the tensor with exactly these margins; infinite if the solver has no
+        bound.
+    solver, history, n_iter, tol
+        The solver that found it, and its steps.
+    X, values
+        X as it was read, and the balanced tensor, as arrays of NumPy; `tensor()` gives it in the form of X.
+
+    See Also
+    --------
+    balance : The nearest tensor with prescribed margins.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.balance([[1, 2], [3, 4]])
+    <Balanced 2x2: CONVERGED after ... steps (matrix-scaling), largest margin error ...>
+    """
+
+    format: ClassVar[str] = "legendre-balanced"
+
+    X: AnyArray
+    margins: Margins
+    values: FloatArray
+    parts: dict[Modes, FloatArray]
+    status: Status
+    vanishing_cells: IntArray
+    gap: float
+    solver: str
+    history: tuple[Step, ...]
+    tol: float
+    origin: Origin = PLAIN
+
+    @property
+    def log_factors(self) -> dict[int | Modes, FloatArray]:
+        """Log factors by modes."""
+        return {key_of(modes): part for modes, part in self.parts.items()}
+
+    @property
+    def factors(self) -> dict[int | Modes, FloatArray]:
+        """Factors by modes: for a matrix the diagonals of D1 and D2 in ``Q = D1 X D2``."""
+        with np.errstate(over="ignore"):
+            return {key: np.exp(part) for key, part in self.log_factors.items()}
+
+    def tensor(self) -> Any:
+        """Return the balanced tensor in the units of the margins and the form of X."""
+        return self.origin.give(self.values)
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        return self.origin.of(self.shape)
+
+    @cached_property
+    def margin_error(self) -> float:
+        """The largest absolute error of a margin."""
+        return self.margins.largest_error(self.values, relative=False)
+
+    @cached_property
+    def kl_to_X(self) -> float:
+        """KL(Q, X) in nats, both normalised: how much balancing changed X, the least that meets the margins."""
+        from scipy.special import rel_entr
+
+        tensor = self.values
+        q, x = tensor / tensor.sum(), self.X / self.X.sum(dtype=np.float64)
+        return max(float(rel_entr(q, x).sum()), 0.0)  # rounding may leave -1e-17
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
+
+        def arrays() -> tuple[AnyArray, None, Any]:
+            return self._scaled_X(), None, self.values
+
+        pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
+        return Plots(self, pair)
+
+    def _scaled_X(self) -> FloatArray:
+        """Return X with the sum of the margins, to be compared with the balanced tensor."""
+        return np.asarray(self.X * (self.margins.total / self.X.sum(dtype=np.float64)), dtype=np.float64)
+
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the tensor."""
+        off = f"The margins are met to {self.margin_error:.1e} in their own units"
+        n = len(self.vanishing_cells)
+        gone = f"{n:,} cells with X > 0 are 0 in every tensor with these margins." if n else ""
+        if not self.converged:
+            return Certificate(False, "The margins are not met.", (f"{off}; tol is {self.tol:g}.", self.status.value))
+        unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
+        return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
+
+    def subject(self, data: TensorLike | None = None) -> Subject:
+        """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
+        labels = self.labels
+        return Subject(
+            title="Balanced tensor",
+            line=f"{shape_line(labels)}; X is shown with the sum of the margins",
+            tables=self.tables(),
+            certificate=self.certificate(),
+            labels=labels,
+            history=self.history,
+            tol=self.tol,
+            effects=self.small_effects(),
+            effect_labels=labels,
+            basis=self.basis,
+            theta=self.theta,
+            eta=self.eta,
+            pair=own_pair(self._scaled_X(), self.values, data),
+            call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+        )
+
+    def tables(self) -> list[Table]:
+        """List the result and its certificate."""
+        wanted = ", ".join(str(key_of(modes)) for modes in self.margins.values)
+        rows = [
+            ("tensor", f"{shape_name(self.shape)}, {np.count_nonzero(self.X)} of {self.X.size} cells positive"),
+            *modes_row(self.labels),
+            ("margins", f"{wanted}; total {self.margins.total:.6g}"),
+            ("KL(Q, X)", f"{self.kl_to_X:.10g}"),
+            ("solver", f"{self.solver}, {self.n_iter} steps, tol {self.tol:g}"),
+            ("max margin error", f"{self.margin_error:.2e}"),
+            ("max|eta - eta_hat|", f"{self.residual:.2e}"),
+            ("vanishing cells", str(len(self.vanishing_cells))),
+            ("status", f"{self.status.name}: {self.status.value}"),
+        ]
+        return [NamedValues("Balanced tensor", [*rows, *(("note", note) for note in self.origin.notes)])]
+
+    def to_arrays(self) -> Arrays:
+        """List the result with X, which is its base measure."""
+        arrays: Arrays = {
+            **{name: array for name, array in pack_model(self.model, self.point).items() if name != "base"},
+            **pack_plain(self),
+            **pack_origin(self.origin),
+            "X": self.X,
+            "values": self.values,
+            "total": self.margins.total,
+            "eta_hat": self.eta_hat,
+            "vanishing_cells": self.vanishing_cells,
+        }
+        return arrays | _by_modes("margins", self.margins.values) | _by_modes("log_factors", self.parts)
+
+    @classmethod
+    def from_arrays(cls, arrays: Archive) -> Self:
+        """Put the result together again."""
+        X = arrays.array("X", "iuf", arrays.shape())
+        model = unpack_model(arrays, frozen(X.astype(np.float64)))
+        return cls(
+            model=model,
+            point=unpack_point(arrays, model),
+            eta_hat=arrays.expectations("eta_hat", model.n_params),
+            X=X,
+            margins=Margins(_read_by_modes(arrays, "margins"), arrays.total()),
+            values=arrays.floats("values", *X.shape),
+            parts=_read_by_modes(arrays, "log_factors"),
+            vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
+            origin=unpack_origin(arrays, X.shape),
+            **read_plain(cls, arrays),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Balanced {shape_name(self.shape)}: {self.status.name} after {self.n_iter} steps ({self.solver}), "
+            f"largest margin error {self.margin_error:.1e}>"
+        )
 
 
 def balance(
@@ -120,148 +310,144 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with memory_told("balance"), shown(callback) if progress else nullcontext((callback, None)) as (step, _):
+    with shown(callback) if progress else nullcontext((callback, None)) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(
                 f"solver '{settings.solver.name}' needs a tensor with the margins, which is what balancing looks for. "
-                f"Use auto, {', '.join(SOLVERS)}."
+                "Use auto, gradient, natural, natural-cg, matrix-scaling, scaling."
             )
-        prior = _prior(X, names, levels)
+        prior = _read_prior(X, names, levels)
         wanted = read_margins(margins, modes, total, prior.labels, settings.tol)
-        shares = wanted.normalised()
+        shares = wanted.normalise()
         basis = interactions(list(shares)).select(prior)
         problem = Problem.with_margins(replace(prior, total=wanted.total), basis, shares)
-        result = Projection(prior.values, problem, wanted, settings).balanced()
+        result = _project(prior.values, problem, wanted, settings)
         if result.status not in (Status.CONVERGED, Status.AT_BOUNDARY):
             text = f"{result.status.value} (largest margin error {result.margin_error:.2e}, tol = {result.tol:g}, "
             warnings.warn(f"{text}{result.n_iter} steps)", ConvergenceWarning, stacklevel=2)
         return result if prior.origin is PLAIN else replace(result, origin=prior.origin)
 
 
-def _prior(X: TensorLike, names: Names, levels: Levels) -> Dense:
+def _read_prior(X: TensorLike, names: Names, levels: Levels) -> Dense:
     """Make X the base measure on its own support."""
     data = in_memory(read(X, prior=True, names=names, levels=levels), "balance")
     support = Support(data.values.shape, None if data.positive else data.values > 0)
     return replace(data, support=support, base=frozen(np.asarray(data.values, dtype=np.float64)), positive=True)
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """The arguments of `balance`, checked."""
+def _project(X: AnyArray, problem: Problem, margins: Margins, settings: Settings) -> Balanced:
+    """Solve on the cells that can be positive.
 
-    X: AnyArray
-    problem: Problem
-    margins: Margins
-    settings: Settings
-
-    def balanced(self) -> Balanced:
-        """Solve on the cells that can be positive.
-
-        Whether all can is a linear program or a flow. Cheap ones are solved first. Otherwise the answer itself is the
-        proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
-        """
-        known = reach(self.problem)
-        program = Program(self.problem, known.alive)
-        cheap = not known.certain and (program.extreme or self._cheap(program))
-        if cheap:
-            known = possible_cells(program, known)
-        outcome = self._solve(known)
-        result = self._result(known, outcome)
-        if known.certain or outcome.status is Status.STOPPED:
-            return result
+    Whether all can is a linear program or a flow. Cheap ones are solved first. Otherwise the answer itself is the
+    proof, when it converges with a small tilt: the tensor behind its gap is positive and has the margins.
+    """
+    program = Program.of(problem)
+    cheap = not program.certain and program.is_cheap()
+    if cheap:
+        program = program.decide()
+    outcome = _solve(program, settings)
+    if not program.certain and outcome.status is not Status.STOPPED:
+        result = _result(X, program, margins, outcome, settings.tol)
         if result.converged and outcome.tilt <= limits.PROOF_TILT:
-            return replace(result, status=_found(result))
-        decided = known if cheap else possible_cells(program, known)
-        if decided.certain and ((decided.alive != known.alive).any() or not outcome.status.converged):
-            outcome = self._solve(decided)
-        return self._result(decided, outcome)
-
-    @staticmethod
-    def _cheap(program: Program) -> bool:
-        if not program.bipartite:
-            return program.small or program.size <= limits.SMALL_PROGRAM
-        return program.size <= limits.SMALL_TRANSPORT or program.whole is not None
-
-    def _face(self, known: Reach) -> BoolArray | None:
-        alive = self.problem.model.alive
-        return None if known.alive is alive or np.array_equal(known.alive, alive) else known.alive
-
-    def _solve(self, known: Reach) -> Outcome:
-        """Step from X itself; from near the answer where X is extreme, or where there is one and the steps failed."""
-        program = Program(self.problem, known.alive)
-        if program.extreme:
-            return self._steps(known, *annealed(program, self._eta_tol()))
-        outcome = self._steps(known, self.problem, np.zeros(self.problem.model.n_params))
-        failed = outcome.status in (Status.STALLED, Status.OUT_OF_STEPS) and self.settings.max_iter is None
-        if not (failed and known.certain and program.solvable):
-            return outcome
-        again = self._steps(known, *annealed(program, self._eta_tol()))
-        return again if again.status is Status.CONVERGED else outcome
-
-    def _steps(self, known: Reach, problem: Problem, ahead: FloatArray) -> Outcome:
-        """Run the solvers from the problem's own base measure, which is `ahead` of X by this theta."""
-        model, face, settings = self.problem.model, self._face(known), self.settings
-        solvers = [settings.solver] if settings.solver else choose_for_margins(problem, prove=not known.certain)
-        first, columns = solvers[0], np.arange(model.n_params)
-        if not first.accepts_dependent:
-            columns = independent(problem.model.on_face(face))
-        reduced = problem.reduced(face, columns)
-        matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
-        engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
-        target = Target(engine, reduced, self._eta_tol())
-        start = np.zeros(len(columns))
-        outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
-        if len(columns) < model.n_params or problem is not self.problem:
-            theta = ahead.copy()
-            theta[columns] += outcome.point.theta
-            whole = Target(engine_for(model.on_face(face)), self.problem, target.tol)
-            outcome = replace(outcome, point=whole.at(theta))
-        return outcome
-
-    def _eta_tol(self) -> float:
-        """Return how closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them."""
-        tol, margins = self.settings.tol, self.problem.prescribed or {}
-        shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in margins.items()]
-        return min(tol, max(LEVEL, tol * min(shares)))
-
-    def _result(self, known: Reach, outcome: Outcome) -> Balanced:
-        model, face, tol = self.problem.model, self._face(known), self.settings.tol
-        parts = log_factors(model, outcome.point, self.margins)
-        alive = None if face is None else model.quotient.spread(face)
-        cycles = POLISH if outcome.status in (Status.CONVERGED, Status.STALLED) else 0
-        tensor, parts, error = polished(self.X, alive, parts, self.margins, tol, cycles)
-        result = Balanced(
-            X=self.X,
-            margins=self.margins,
-            values=frozen(tensor),
-            parts=parts,
-            model=model,
-            point=outcome.point,
-            eta_hat=self.problem.eta_hat,
-            status=outcome.status,
-            vanishing_cells=frozen(vanishing_cells(model, face)),
-            gap=outcome.gap,
-            solver=outcome.solver.name,
-            history=outcome.history,
-            tol=tol,
-        )
-        if error <= tol:
-            return replace(result, status=_found(result) if known.certain else Status.UNDECIDED)
-        return replace(result, status=Status.STALLED) if outcome.status is Status.CONVERGED else result
+            program = replace(program, certain=True)
+        elif not cheap:
+            decided = program.decide()
+            if decided.certain and ((decided.alive != program.alive).any() or not outcome.status.converged):
+                outcome = _solve(decided, settings)
+            program = decided
+    return _result(X, program, margins, outcome, settings.tol)
 
 
-def _found(result: Balanced) -> Status:
-    return Status.AT_BOUNDARY if len(result.vanishing_cells) else Status.CONVERGED
+def _solve(program: Program, settings: Settings) -> Outcome:
+    """Step from X itself on the cells of the program, with independent parameters where the solver needs them."""
+    problem, face = program.problem, program.face
+    model, tol = problem.model, _eta_tol(problem, settings.tol)
+    solvers = [settings.solver] if settings.solver else _choose_solvers(problem, prove=not program.certain)
+    first, columns = solvers[0], np.arange(model.n_params)
+    if not first.accepts_dependent:
+        columns = independent(model.on_face(face))
+    reduced = problem.reduced(face, columns)
+    matrix = first.needs_matrix and MatrixEngine.applies(reduced.model)
+    engine = MatrixEngine(reduced.model) if matrix else engine_for(reduced.model)
+    start = np.zeros(len(columns))
+    target = Target(engine, reduced, tol)
+    outcome = run_in_turn(solvers, target, start, max_iter=settings.max_iter, callback=settings.callback)
+    if len(columns) < model.n_params:
+        theta = np.zeros(model.n_params)
+        theta[columns] = outcome.point.theta
+        outcome = replace(outcome, point=Target(engine_for(model.on_face(face)), problem, tol).at(theta))
+    return outcome
 
 
-def choose_for_margins(problem: Problem, *, prove: bool) -> list[Solver]:
-    """Choose by structure and size; a solver after the first goes on from where the one before it gave up."""
+def _choose_solvers(problem: Problem, *, prove: bool, trial: int = 400) -> list[Solver]:
+    """Choose by structure and size; a solver after the first goes on from where the one before it gave up.
+
+    A matrix gets at most `trial` steps while it is not known whether there is an answer.
+    """
     model = problem.model
     if MatrixEngine.applies(model):
-        return [MatrixScaling(prove=True, max_iter=limits.TRIAL_STEPS) if prove else MatrixScaling(prove=False)]
+        return [MatrixScaling(prove=True, max_iter=trial) if prove else MatrixScaling(prove=False)]
     small = model.n_params <= limits.LARGEST_MATRIX
     newton: Solver = Natural() if small else NaturalCG()
-    if model.n_params and (model.n_params >= limits.SCALING_FROM or len(problem.prescribed or {}) == 1):
-        return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
-    return [newton]
+    if not model.n_params:
+        return [newton]
+    return [Scaling(horizon=limits.SCALING_HORIZON if small else limits.SCALING_HORIZON_CG), newton]
+
+
+def _eta_tol(problem: Problem, tol: float, rounding: float = 1e-14) -> float:
+    """Return how closely expectations must be met for the margins to be: a k-way entry is a sum of 2^k of them.
+
+    `rounding` is the error of expectations on a large grid; what it leaves in the margins is polished away.
+    """
+    shares = [float(values.max()) * 0.5 ** len(modes) for modes, values in (problem.prescribed or {}).items()]
+    return min(tol, max(rounding, tol * min(shares)))
+
+
+def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, tol: float) -> Balanced:
+    model, face, status = program.problem.model, program.face, outcome.status
+    alive = None if face is None else model.quotient.spread(face)
+    cycles = 5 if status in (Status.CONVERGED, Status.STALLED) else 0
+    parts = share_out(model, outcome.point, margins)
+    tensor, parts, error = polish(X, alive, parts, margins, tol, cycles)
+    vanishing = vanishing_cells(model, face)
+    if error <= tol and program.certain:
+        status = Status.AT_BOUNDARY if len(vanishing) else Status.CONVERGED
+    elif error <= tol:
+        status = Status.UNDECIDED
+    elif status is Status.CONVERGED:
+        status = Status.STALLED
+    return Balanced(
+        X=X,
+        margins=margins,
+        values=frozen(tensor),
+        parts=parts,
+        model=model,
+        point=outcome.point,
+        eta_hat=program.problem.eta_hat,
+        status=status,
+        vanishing_cells=frozen(vanishing),
+        gap=outcome.gap,
+        solver=outcome.solver.name,
+        history=outcome.history,
+        tol=tol,
+    )
+
+
+def _by_modes(name: str, parts: dict[Modes, FloatArray]) -> Arrays:
+    """Write arrays by the modes that they belong to, in their order: ``margins.0-2``."""
+    return nested(name, {"-".join(map(str, modes)): part for modes, part in parts.items()})
+
+
+def _read_by_modes(arrays: Archive, name: str) -> dict[Modes, FloatArray]:
+    """Read arrays by modes, each of the lengths of its modes."""
+    shape, part = arrays.shape(), arrays.part(name)
+    found = {}
+    for key in part.names():
+        modes = tuple(int(k) for k in key.split("-"))
+        if list(modes) != sorted({*modes} & {*range(len(shape))}):
+            raise arrays.unfit(f"{name} of the modes {modes}")
+        found[modes] = part.floats(key, *(shape[k] for k in modes), finite=False)
+    if not found:
+        raise arrays.damaged(f"'{name}' is missing")
+    return found

@@ -1,4 +1,4 @@
-"""Prescribed margins: from whatever the caller has to checked ones that agree with each other."""
+"""Prescribed margins: from whatever the caller has to checked ones that agree; and a tensor made to have them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import found_modes, mode_sets
-from legendre.core.arguments import entries, is_real, is_whole
+from legendre.core.arguments import check_number, entries, is_whole
 from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidBasis, InvalidMargins
 from legendre.core.labels import Labels, Mode
-from legendre.core.types import FloatArray
+from legendre.core.memory import rows_of
+from legendre.core.sums.zeta import zeta
+from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.readers.labelled import opened
+from legendre.engines.protocol import Point
 from legendre.model.margins import Modes
+from legendre.model.model import Model
 
-SUMMATION = 1e-12  # margins of one tensor, summed in different orders, agree to this share of their largest entry
 MarginsLike = Mapping[Any, Any] | Sequence[ArrayLike]
 """Keys are modes or tuples of modes: a mapping's key type is invariant, so that no narrower type fits both."""
 
@@ -38,17 +41,16 @@ class Margins:
         """The sets of modes that are not part of another one."""
         return [s for s in self.values if not any(set(s) < set(t) for t in self.values)]
 
-    def normalised(self) -> dict[Modes, FloatArray]:
+    def normalise(self) -> dict[Modes, FloatArray]:
         """Return the margins of the largest sets, each divided by its own sum."""
         return {modes: frozen(self.values[modes] / self.values[modes].sum()) for modes in self.largest_sets}
 
-    def errors(self, tensor: FloatArray) -> dict[Modes, float]:
-        """Return the largest absolute error of each margin of a tensor."""
-        return {modes: float(np.abs(margin_of(tensor, modes) - want).max()) for modes, want in self.values.items()}
-
-    def worst(self, tensor: FloatArray) -> float:
-        """Return the largest error of a margin, as a share of the margin's largest entry."""
-        return max(error / float(self.values[modes].max()) for modes, error in self.errors(tensor).items())
+    def largest_error(self, tensor: FloatArray, *, relative: bool) -> float:
+        """Return the largest error of a margin of a tensor; if relative, as a share of that margin's largest entry."""
+        return max(
+            float(np.abs(margin_of(tensor, modes) - wanted).max()) / (float(wanted.max()) if relative else 1.0)
+            for modes, wanted in self.values.items()
+        )
 
 
 def margin_of(tensor: FloatArray, modes: Modes) -> FloatArray:
@@ -76,77 +78,67 @@ def read_margins(
 ) -> Margins:
     """Read and check margins for a tensor with these modes and levels; ``margins=None`` makes uniform ones."""
     if margins is None:
-        return _uniform(_sets(modes, labels), total, labels.shape)
+        return _uniform(_read_sets(modes, labels), total, labels.shape)
     if modes is not None or total is not None:
         raise InvalidMargins("modes and total describe uniform margins; leave them out when margins are given.")
-    values = dict(_one(group, given, labels) for group, given in _pairs(margins, labels))
+    values = dict(_read_margin(modes, given, labels) for modes, given in _list_margins(margins, labels))
     _check_agreement(values, tol)
     return Margins(values, float(next(iter(values.values())).sum()))
 
 
-def _sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
+def _read_sets(modes: int | Iterable[Iterable[Mode]] | None, labels: Labels) -> list[Modes]:
     order = len(labels.shape)
-    if modes is None:
-        return [(k,) for k in range(order)]
-    if is_whole(modes, 1) and modes <= order:
-        return list(combinations(range(order), int(modes)))
-    groups = entries(modes)
-    if groups is None:
+    if modes is None or (is_whole(modes, 1) and modes <= order):
+        return list(combinations(range(order), 1 if modes is None else int(modes)))
+    sets = entries(modes)
+    if not sets:
         raise InvalidMargins(
             f"modes must be an order from 1 to {order} or sets of modes such as [(0, 1)], got {modes!r}. "
             "Margins of your own go to margins, e.g. {0: row_sums}."
         )
-    return [_group(group, labels) for group in groups]
+    return [_read_set(group, labels) for group in sets]
 
 
-def _group(group: object, labels: Labels) -> Modes:
+def _read_set(group: object, labels: Labels) -> Modes:
     """Read one set of modes: a mode, by number or name, or a tuple of them."""
     try:
         several: Any = (group,) if is_whole(group) or isinstance(group, str) else group
-        sets = mode_sets("margins", [several])
-        [read] = found_modes("margins", sets, len(labels.shape), labels)
+        [found] = found_modes("margins", mode_sets("margins", [several]), len(labels.shape), labels)
     except InvalidBasis as trouble:
         raise InvalidMargins(str(trouble)) from None
-    if not read:
+    if not found:
         raise InvalidMargins(f"margins: a margin is named by its modes, e.g. 0 or (0, 1); got {group!r}.")
-    return read
+    return found
 
 
 def _uniform(sets: list[Modes], total: float | None, shape: tuple[int, ...]) -> Margins:
-    if not sets:
-        raise InvalidMargins("modes is empty: name at least one set of modes, e.g. [(0,), (1,)].")
     sizes = [math.prod(shape[k] for k in group) for group in sets]
-    scale = float(sizes[0]) if total is None else total
-    if not is_real(scale) or not 0 < scale < np.inf:
-        raise InvalidMargins(f"total must be a finite number > 0, got {total!r}.")
+    scale = float(sizes[0]) if total is None else check_number(total, "total", above=0, error=InvalidMargins)
     pairs = zip(sets, sizes, strict=True)
-    values = {tuple(sorted(s)): np.full([shape[k] for k in sorted(s)], float(scale) / size) for s, size in pairs}
-    return Margins(values, float(scale))
+    return Margins({tuple(sorted(s)): np.full([shape[k] for k in sorted(s)], scale / n) for s, n in pairs}, scale)
 
 
-def _pairs(margins: MarginsLike, labels: Labels) -> list[tuple[Modes, ArrayLike]]:
-    order = len(labels.shape)
-    if isinstance(margins, Mapping):
-        if not margins:
-            raise InvalidMargins("margins is empty: prescribe at least one, e.g. {0: row_sums, 1: column_sums}.")
-        pairs = [(_group(key, labels), given) for key, given in margins.items()]
+def _list_margins(margins: MarginsLike, labels: Labels) -> list[tuple[Modes, ArrayLike]]:
+    if isinstance(margins, Mapping) and margins:
+        pairs = [(_read_set(key, labels), given) for key, given in margins.items()]
         names = [tuple(sorted(group)) for group, _ in pairs]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InvalidMargins(f"the margin of modes {key_of(twice[0])} is given twice.")
         return pairs
-    if not isinstance(margins, (list, tuple)) or len(margins) != order:
+    order, listed = len(labels.shape), isinstance(margins, (list, tuple))
+    if not listed or len(margins) != order:
+        found = "an empty dict" if isinstance(margins, Mapping) else type(margins).__name__
         raise InvalidMargins(
             f"margins must be a dict such as {{0: row_sums, 1: column_sums}}, or a list of {order} one-way margins, "
-            f"one per mode of X; got {type(margins).__name__}"
-            + (f" of length {len(margins)}." if isinstance(margins, (list, tuple)) else ".")
+            f"one per mode of X; got {found}{f' of length {len(margins)}' if listed else ''}."
         )
     return [((k,), given) for k, given in enumerate(margins)]
 
 
-def _one(group: Modes, given: Any, labels: Labels) -> tuple[Modes, FloatArray]:
+def _read_margin(group: Modes, given: Any, labels: Labels) -> tuple[Modes, FloatArray]:
     """Check one margin and bring its modes, and levels that it names, into the order of X."""
     name, shape = f"margin {key_of(group)}", labels.shape
-    given = _in_order_of(labels.part(group), given, name)
+    given = _order_levels(labels.part(group), given, name)
     if isinstance(given, np.ma.MaskedArray):
         raise InvalidMargins(f"{name} is a masked array; every entry of a margin must be known.")
     values = rectangular(given, name, InvalidMargins)
@@ -159,21 +151,33 @@ def _one(group: Modes, given: Any, labels: Labels) -> tuple[Modes, FloatArray]:
             f"{expected}."
         )
     numbers = values.astype(np.float64)
-    for wrong, what in ((np.isnan(numbers), "NaN"), (np.isinf(numbers), "infinite"), (numbers < 0, "negative")):
-        if wrong.any():
-            place = np.argwhere(wrong)[0]
-            raise InvalidMargins(
-                f"{name} is {what} at {cell_name(place)} = {numbers[tuple(place)]:g}; margins of a nonnegative tensor "
-                "are finite and >= 0."
-            )
-    with np.errstate(over="ignore"):
-        sum_ = float(numbers.sum())
-    if not 0 < sum_ < np.inf:
-        raise InvalidMargins(f"{name} sums to {sum_:g}; the total must be finite and > 0.")
+    _check_entries(numbers, name)
     return tuple(sorted(group)), frozen(numbers.transpose(np.argsort(group)))
 
 
-def _in_order_of(labels: Labels, given: Any, name: str) -> Any:
+def _check_entries(
+    values: FloatArray, name: str, least: float = 1e-100, most: float = 1e100, ratio: float = 1e18
+) -> None:
+    """Refuse what is not the margin of a tensor, and what float64 cannot carry: the range is that of X."""
+    smallest = max(least, float(values.max(initial=0.0)) / ratio)
+    for wrong, what in (
+        (np.isnan(values), "NaN"),
+        (np.isinf(values), "infinite"),
+        (values < 0, "negative"),
+        (values > most, f"above {most:g}"),
+        ((values > 0) & (values < smallest), f"below {least:g} or more than {ratio:g} times below the largest entry"),
+    ):
+        if wrong.any():
+            place = np.argwhere(wrong)[0]
+            raise InvalidMargins(
+                f"{name} is {what} at {cell_name(place)} = {values[tuple(place)]:g}; margins of a nonnegative tensor "
+                "are finite and >= 0."
+            )
+    if not values.any():
+        raise InvalidMargins(f"{name} sums to 0; the total must be > 0.")
+
+
+def _order_levels(labels: Labels, given: Any, name: str) -> Any:
     """Bring a margin with labels (a mapping of levels, a Series, a DataArray, a table) into X's order of levels."""
     if isinstance(given, Mapping):
         if len(labels.shape) > 1:
@@ -195,8 +199,11 @@ def _in_order_of(labels: Labels, given: Any, name: str) -> Any:
     return values
 
 
-def _check_agreement(values: dict[Modes, FloatArray], tol: float) -> None:
-    """Compare the sums of each two margins over the modes that they do not share: at least the totals must agree."""
+def _check_agreement(values: dict[Modes, FloatArray], tol: float, rounding: float = 1e-12) -> None:
+    """Compare the sums of each two margins over the modes that they do not share: at least the totals must agree.
+
+    Margins of one tensor, summed in different orders, differ by up to `rounding` times their largest entry.
+    """
     for (a, first), (b, second) in combinations(values.items(), 2):
         shared = tuple(k for k in a if k in b)
         one, other = (
@@ -204,16 +211,83 @@ def _check_agreement(values: dict[Modes, FloatArray], tol: float) -> None:
             for margin, group in ((first, a), (second, b))
         )
         off = np.abs(one - other)
-        if off.max() <= max(tol, SUMMATION) * one.max():
+        if off.max() <= max(tol, rounding) * one.max():
             continue
         place = np.unravel_index(int(off.argmax()), off.shape)
-        pair = f"margins {key_of(a)} and {key_of(b)}"
-        if not shared:
-            raise InvalidMargins(
-                f"{pair} have different sums, {float(one):.12g} and {float(other):.12g}. Both are the sum of one "
-                "tensor: rescale one of them."
+        sums = f"{one[place]:.12g} and {other[place]:.12g}"
+        text = f"have different sums, {sums}. Both are the sum of one tensor: rescale one of them."
+        if shared:
+            text = (
+                f"disagree about their common margin over modes {key_of(shared)}: at {cell_name(place)} the first "
+                f"sums to {one[place]:.12g}, the second to {other[place]:.12g}."
             )
-        raise InvalidMargins(
-            f"{pair} disagree about their common margin over modes {key_of(shared)}: at {cell_name(place)} the first "
-            f"sums to {one[place]:.12g}, the second to {other[place]:.12g}."
-        )
+        raise InvalidMargins(f"margins {key_of(a)} and {key_of(b)} {text}")
+
+
+def share_out(model: Model, point: Point, margins: Margins) -> dict[Modes, FloatArray]:
+    """Turn theta into log factors: a parameter goes to the first margin with its modes, ``-psi`` to the first."""
+    left = np.ones(model.n_params, dtype=np.bool_)
+    out: dict[Modes, FloatArray] = {}
+    for modes in margins.largest_sets:
+        own = left & ~(model.positions[:, other_modes(modes, model.positions.shape[1])] > 0).any(axis=1)
+        left &= ~own
+        grid = np.zeros(margins.values[modes].shape)
+        grid[tuple(model.positions[own][:, modes].T)] = point.theta[own]
+        part = zeta(grid)
+        if not out:
+            part += np.log(margins.total) - point.psi
+        part[margins.values[modes] == 0] = -np.inf
+        out[modes] = part
+    return out
+
+
+def multiply(
+    X: AnyArray, log_factors: dict[Modes, FloatArray], alive: BoolArray | None, widest: float = 400.0
+) -> FloatArray:
+    """Multiply X by the factors; 0 outside the face. In logarithms if factors may overflow: above ``exp(widest)``."""
+    logs = [np.expand_dims(part, other_modes(modes, X.ndim)) for modes, part in log_factors.items()]
+    wide = sum(float(np.abs(log[np.isfinite(log)]).max(initial=0.0)) for log in logs) > widest
+    factors = logs if wide else [np.exp(log) for log in logs]
+    out = np.empty(X.shape)
+    for rows in rows_of(X.shape, 1 << 16):  # blocks that stay in the cache
+        parts = [factor[rows] if len(factor) > 1 else factor for factor in factors]
+        if wide:
+            with np.errstate(divide="ignore"):
+                out[rows] = np.exp(sum(parts, np.log(X[rows], dtype=np.float64)))
+        else:
+            np.multiply(X[rows], parts[0], out=out[rows])
+            for factor in parts[1:]:
+                out[rows] *= factor
+    if alive is not None:
+        out[~alive] = 0.0
+    return out
+
+
+def polish(
+    X: AnyArray,
+    alive: BoolArray | None,
+    log_factors: dict[Modes, FloatArray],
+    margins: Margins,
+    tol: float,
+    cycles: int,
+) -> tuple[FloatArray, dict[Modes, FloatArray], float]:
+    """Multiply, then lower errors of the margins above tol, which rounding left, by a few cycles of scaling.
+
+    Return the tensor, its log factors and the largest error. A cycle counts if it helps.
+    """
+    tensor = multiply(X, log_factors, alive)
+    error = margins.largest_error(tensor, relative=True)
+    for _ in range(cycles):
+        if error <= tol:
+            break
+        trial, logs = tensor.copy(), {}
+        for modes, part in log_factors.items():
+            current, wanted = margin_of(trial, modes), margins.values[modes]
+            ratio = np.divide(wanted, current, out=np.ones_like(current), where=(current > 0) & (wanted > 0))
+            trial *= np.expand_dims(ratio, other_modes(modes, tensor.ndim))
+            logs[modes] = part + np.log(ratio)
+        after = margins.largest_error(trial, relative=True)
+        if not after < error:
+            break
+        tensor, log_factors, error = trial, logs, after
+    return tensor, log_factors, error

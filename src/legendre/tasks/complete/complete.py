@@ -16,7 +16,6 @@ from legendre.basis.parse import as_basis
 from legendre.core.array_libraries import host
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
-from legendre.core.memory import memory_told
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
@@ -29,8 +28,8 @@ from legendre.fitting.plan import Settings
 from legendre.fitting.progress import shown
 from legendre.results.decomposition import Decomposition
 from legendre.results.on_grid import box_values, grid_rows, merged_log_density
-from legendre.solvers.before.identifiability import identify
 from legendre.solvers.protocol import Solver
+from legendre.solvers.structure.identifiability import identify
 from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
 from legendre.tasks.complete.result import Completion
 
@@ -114,35 +113,34 @@ def complete(
     >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
     """
-    with memory_told("complete"):
-        if undetermined not in UNDETERMINED:
-            raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
-        if criterion not in CRITERIA:
-            raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-        if folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
-            raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
-        settings = Settings.read(solver, tol, max_iter)
-        recipes = read_bases(basis, folds)
-        with shown(None) if progress else nullcontext((None, None)) as (step, say):
-            data, seen = read_gaps(X, support, base, "complete", names, levels)
-            recipe, table = recipes[0], None
-            if folds is not None:
-                folding = Folding.read(folds, hold_out, rng, data.labels)
-                recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
-            fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
-        warned(fit, stacklevel=3)
-        value, determined = extrapolate(fit, undetermined)
-        tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
-        if determined is None and not seen.all():
-            warnings.warn(
-                f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
-                "parameters are too many, or too nearly dependent. Where cells are not, their values depend on the "
-                "choice of theta.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        known = None if determined is None else frozen(determined | seen)
-        return Completion(tensor, fit, known, frozen(seen), table)
+    if undetermined not in UNDETERMINED:
+        raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
+    if criterion not in CRITERIA:
+        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
+    if folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
+        raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
+    settings = Settings.read(solver, tol, max_iter)
+    recipes = read_bases(basis, folds)
+    with shown(None) if progress else nullcontext((None, None)) as (step, say):
+        data, seen = read_gaps(X, support, base, "complete", names, levels)
+        recipe, table = recipes[0], None
+        if folds is not None:
+            folding = Folding.read(folds, hold_out, rng, data.labels)
+            recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
+        fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
+    warned(fit, stacklevel=3)
+    value, determined = extrapolate(fit, undetermined)
+    tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
+    if determined is None and not seen.all():
+        warnings.warn(
+            f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
+            "parameters are too many, or too nearly dependent. Where cells are not, their values depend on the "
+            "choice of theta.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    known = None if determined is None else frozen(determined | seen)
+    return Completion(tensor, fit, known, frozen(seen), table)
 
 
 def read_gaps(

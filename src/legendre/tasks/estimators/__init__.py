@@ -1,1 +1,1 @@
-"""BoltzmannMachine, LegendreDensity and LegendreTransformer: scikit-learn's conventions without scikit-learn."""
+"""BoltzmannMachine and LegendreDensity: scikit-learn's conventions without scikit-learn."""

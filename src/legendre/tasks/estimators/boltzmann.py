@@ -26,7 +26,7 @@ from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warned
 from legendre.fitting.plan import Settings
 from legendre.model.cliques.graph import clique_tree
-from legendre.solvers.before.faces import diverging
+from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (
     Estimator,
     counts,

@@ -18,15 +18,14 @@ from scipy.linalg import eigh
 
 from legendre.basis.basis import Cells
 from legendre.core import limits
-from legendre.core.sums.linalg import few_threads
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.dense import Dense
 from legendre.engines.protocol import Point
 from legendre.fitting.plan import Plan, Settings, plan_on, searched
 from legendre.model.problem import Problem
-from legendre.solvers.before.faces import features
 from legendre.solvers.loop import Step, run
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
+from legendre.solvers.structure.faces import features
 
 FLATTEST = 1e-6  # curvatures (relative to G, so at most 1) below this count as this: they do not show how far to go
 LENGTHS = (1.0, 0.25, 0.0625)  # shares of a Newton step that are tried
@@ -151,10 +150,9 @@ class HiddenModel(Solver):
         flat = spread.reshape(-1, spread.shape[2])
         G = now.engine.fisher(now.point)
         try:
-            with few_threads(len(G), least=0):
-                curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
-                slopes = axes.T @ now.point.gradient
-                direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
+            curvature, axes = eigh(G - flat.T @ (joint.reshape(-1, 1) * flat), G)
+            slopes = axes.T @ now.point.gradient
+            direction = axes @ (slopes / np.maximum(np.abs(curvature), FLATTEST))
         except np.linalg.LinAlgError:
             return None
         for length in LENGTHS:

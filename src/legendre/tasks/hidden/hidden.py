@@ -17,9 +17,9 @@ from legendre.core.arguments import entries, generator_from, is_whole
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels
-from legendre.core.memory import memory_told
 from legendre.core.origin import Origin
 from legendre.core.progress import Say, line, silent
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
@@ -102,7 +102,7 @@ def hidden(
     >>> fit.kl < 1e-10, fit.tensor().shape
     (True, (2, 2, 2))
     """
-    with memory_told("hidden"), line("reading X", progress) as say:
+    with limit_blas(), line("reading X", progress) as say:
         settings, added, recipe = Settings.read(tol=tol, max_iter=max_iter), _sizes(sizes), as_basis(basis)
         if not is_whole(restarts, 1):
             raise InvalidSetting(f"restarts must be an integer >= 1, got {restarts!r}.")

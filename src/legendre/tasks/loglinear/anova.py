@@ -94,7 +94,7 @@ def anova(*models: LogLinear, nested: bool = True) -> Anova:
     Examples
     --------
     >>> import legendre as ld
-    >>> X = ld.table(ld.datasets.drug_use().toarray())
+    >>> X = ld.datasets.drug_use().toarray()
     >>> ld.anova(ld.loglinear(X, "[AC][BC]"), ld.loglinear(X, ".^2"))
     #  model            df        G2  p of fit      AIC      BIC       LRT  on df       p
     ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from legendre.data.partial_table import PartialTable, Pattern
 from legendre.fitting.fit import fit_on
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
-from legendre.solvers.before.rank import independent
+from legendre.solvers.structure.rank import independent
 from legendre.tasks.loglinear.observed import Observed, margins_on
 
 MOST_STEPS = 2000  # rounds of both steps

@@ -16,10 +16,8 @@ from legendre.core.memory import size_name
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.checks import support_mask
 from legendre.data.observation import Observation, beyond_memory
-from legendre.data.partial_table import PartialTable
+from legendre.data.partial_table import PartialTable, has_rows, read_cases
 from legendre.data.read import read
-from legendre.data.readers.contingency import checked_table, has_rows, listed_variables, table
-from legendre.data.readers.partial import partial_table
 from legendre.data.sparse_tensor import SparseTensor
 from legendre.fitting.plan import Settings
 from legendre.tasks.loglinear.em import Incomplete
@@ -51,19 +49,25 @@ def loglinear(
     Parameters
     ----------
     data
-        What `table` takes: a table, or a data frame with a row for each case or cell.
+        A data frame (pandas, polars, pyarrow) or a mapping of names to columns, with a row for each case or for each
+        cell; a cross table or a Series with a MultiIndex of pandas, a DataArray of xarray, a `SparseTensor`, an array
+        of counts.
     formula
         As in R: ``"Class*Sex + Survived"``, ``"(a + b + c)^2"``, ``".^2 - a:b"``, where a dot is all variables. By
         generators: ``"[AB][BC]"`` (names or their initials), or lists of names, ``[["a", "b"], ["c"]]``. Names with
         blanks are put in quotes. ``"1"`` is the model with equal means. Association models of `legendre.ties` are
         functions: ``"a + b + uniform(a, b)"``, ``"quasi_symmetric(a, b)"``, ``"a + b + diagonal(a, b)"``.
     counts
-        For a data frame: the column of frequencies. It may also stand before a ``~`` in the formula.
+        For a data frame: the column of frequencies, or these numbers; ``"rows"`` counts every row once. It may also
+        stand before a ``~`` in the formula. If a column looks like frequencies, an error asks for it.
     variables
         For a data frame: the variables of the table; by default those of the formula. Other data are taken whole: if
         the formula does not name a variable, the model gives its levels equal frequencies.
-    levels, names
-        As in `table`.
+    levels
+        For each variable its levels in order; by default those that occur, sorted (ordered categories keep their
+        order).
+    names
+        Names of the variables of an array; by default A, B, C, ...
     missing
         What to do with rows of a data frame that lack a value. "refuse" is an error that names the first of them.
         "drop" leaves them out, and says how many. "em" uses them: each counts for the margin of the variables that it
@@ -93,7 +97,7 @@ def loglinear(
 
     See Also
     --------
-    table : Make a table of raw data.
+    from_rows : Count rows of raw data.
     anova : Compare models.
     decompose : Any tensor, any basis.
 
@@ -112,7 +116,7 @@ def loglinear(
     status  the maximum likelihood estimate exists, and this is it
     """
     settings = Settings.read(tol=tol)
-    variables = listed_variables(variables, "loglinear")
+    variables = [variables] if isinstance(variables, str) else variables
     if missing not in ("refuse", "drop", "em"):
         raise InvalidSamples(f'loglinear(missing={missing!r}): it is "refuse", "drop" or "em".')
     framed = has_rows(data, variables, counts)
@@ -121,23 +125,22 @@ def loglinear(
             f"the formula {formula!r} names {left!r} before ~, but a {type(data).__name__} is read as a table, which "
             "has its counts already. Leave out what stands before ~; only of a data frame it is the column of counts."
         )
-    if missing == "em" and framed:
-        rows = partial_table(data, *_of_frame(formula, counts, variables, features), levels)
-        if rows.complete < rows.total:
-            return _partial(rows, formula, features, offset, support, hierarchical, settings)
-        whole = checked_table(rows.patterns[0].counts, rows.origin, rows.notes)
-        data, variables, counts, framed = replace(whole, dropped=rows.dropped), None, None, False
+    if _on_list(data):
+        model = _model(formula, data.names, features, ())
+        base = None if offset is None else _base(offset, data.shape)
+        return fitted(read(data, support, base), model, data.names, hierarchical, settings)
     named = _of_frame(formula, counts, variables, features) if framed else (variables, counts)
-    how = "refuse" if missing == "em" else missing
-    listed = _on_list(data)
-    X = data if listed else table(data, *named, levels=levels, names=names, missing=how)
-    labels = X.origin.of(X.shape)
-    called = tuple(labels.mode(k) for k in range(len(X.shape)))
-    model = _model(formula, called, features, getattr(X, "dropped", ()))
-    base = None if offset is None else _base(offset, X.shape)
-    if base is not None and not listed:
-        _check_possible(base, X.counts, offset, support)
-    observed: Observation = read(X, support, base)
+    how: Any = {"refuse": "error", "em": "keep"}.get(missing, missing)
+    rows = read_cases(data, *named, levels=levels, names=names, missing=how)
+    if rows.complete < rows.total:
+        return _partial(rows, formula, features, offset, support, hierarchical, settings)
+    model = _model(formula, rows.names, features, rows.dropped)
+    base = None if offset is None else _base(offset, rows.shape)
+    table, called = rows.patterns[0].counts, rows.names
+    if base is not None:
+        _check_possible(base, table, offset, support)
+    observed: Observation = read(table, support, base, names=called, levels=rows.origin.of(rows.shape).levels)
+    observed = replace(observed, origin=rows.origin)
     return fitted(observed, model, called, hierarchical, settings)
 
 

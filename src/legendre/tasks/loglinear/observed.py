@@ -16,7 +16,7 @@ from legendre.core import limits
 from legendre.core.errors import InvalidSetting
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.partial_table import PartialTable
-from legendre.solvers.before.faces import feature_rows
+from legendre.solvers.structure.faces import feature_rows
 
 if TYPE_CHECKING:
     from legendre.model.model import Model

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.fft import dct, idct
 
 from legendre.core import limits
-from legendre.core.sums.linalg import all_threads
 from legendre.core.types import BoolArray, FloatArray
 from legendre.solvers.loop import Step
 
@@ -87,8 +86,7 @@ class Waves:
 
 def _product(a: FloatArray, matrix: FloatArray) -> FloatArray:
     """Multiply the first mode by a matrix and make it the last one: after all modes, each is in its place again."""
-    with all_threads():
-        product: FloatArray = a.reshape(len(a), -1).T @ matrix
+    product: FloatArray = a.reshape(len(a), -1).T @ matrix
     return product.reshape(*a.shape[1:], matrix.shape[1])
 
 

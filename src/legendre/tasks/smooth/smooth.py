@@ -17,9 +17,8 @@ from numpy.typing import ArrayLike
 from legendre.core import limits
 from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting, unknown_name
-from legendre.core.memory import memory_told
 from legendre.core.progress import Say, line, silent
-from legendre.core.sums.linalg import one_thread
+from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.read import TensorLike
@@ -100,7 +99,7 @@ def smooth(
     >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
     True
     """
-    with memory_told("smooth"), line("reading X", progress) as say:
+    with limit_blas(), line("reading X", progress) as say:
         if criterion not in CRITERIA:
             raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
         settings = Settings.read(tol=tol, max_iter=max_iter)
@@ -111,12 +110,11 @@ def smooth(
         folding = Folding.read(folds, hold_out, rng, data.labels)
         together = math.prod(data.shape[k] for k in folding.along)
         limit = STEPS if settings.max_iter is None else settings.max_iter
-        with one_thread():  # products with the short matrices of waves: two threads were 20 times slower
-            tuned = tune(values, measure, folding.deal(omega), criterion, together, say)
-            say("the last fit, to all that was observed")
-            observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
-            place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
-            h, residual, gap = place.h, place.residual, place.gap
+        tuned = tune(values, measure, folding.deal(omega), criterion, together, say)
+        say("the last fit, to all that was observed")
+        observed = Observed(tuned.waves, values / data.total, np.where(omega, measure, 0.0))
+        place, steps = fit(observed, tuned.spread, tuned.b, settings.tol, limit)
+        h, residual, gap = place.h, place.residual, place.gap
         with np.errstate(divide="ignore"):  # one exponent: a product of units may leave float64
             model = in_units(h - place.psi + np.log(measure), data.total)
         done = Smoothed(

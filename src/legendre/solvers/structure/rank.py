@@ -14,19 +14,15 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.sums.cell_sums import above, zeta_rows
-from legendre.core.sums.linalg import all_threads, factorise, independent_columns
+from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
-from legendre.model.cliques.face import n_carrying, n_free
-from legendre.model.cliques.tables import Tables, saturated
-from legendre.model.margins import margins_that_are_the_model
+from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
+from legendre.model.margins import generating_margins
 from legendre.model.model import Model
 from legendre.model.space import Cliques, Space
-
-ROUNDING = 64 * float(np.finfo(np.float64).eps)  # ranges of features, relative to their size, that are rounding errors
-EXACT = 2.0**50  # n^2 times a covariance of whole numbers up to this is known to less than a half
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def _by_reference(model: Model) -> Rank | None:
     every mode of it; those that no cell of Omega meets are 0. If for each other one the cell that is a on S and r
     elsewhere lies in Omega, these cells and indicators make a unitriangular matrix. Otherwise the number is a bound.
     """
-    if margins_that_are_the_model(model) is None:
+    if generating_margins(model) is None:
         return None
     alive, every = model.alive, range(model.alive.ndim)
     seen = sum(alive.sum(axis=tuple(j for j in every if j != k), keepdims=True) for k in every)
@@ -151,18 +147,17 @@ def _free_in_tables(tables: Tables) -> IntArray:
             means = np.zeros((len(alive), len(rows)))
             np.add.at(means, states, features)
             features -= (means / np.maximum(alive.sum(axis=1), 1)[:, None])[states]
-            with all_threads():
-                gram = features.T @ features
-            rows = rows[independent_columns(gram, len(cells))]
+            rows = rows[independent_columns(features.T @ features, len(cells))]
         kept.append(rows)
     return np.sort(np.concatenate(kept))
 
 
-def covariance(model: Model) -> FloatArray:
+def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_000) -> FloatArray:
     """Compute the covariance of the features under the uniform distribution on the n merged cells.
 
-    Times n^2 they are whole numbers, ``n N_ij - N_i N_j``, where N counts cells. Rounded to them, features that are
-    nearly constant lose no digits to the difference.
+    Times n^2 they are integers, ``n N_ij - N_i N_j``, where N counts cells. Rounded to them, features that are nearly
+    constant lose no digits to the difference. Integers up to `exact`, of up to `most_cells` cells, are known to less
+    than a half.
     """
     if model.space.form == "cliques":  # every cell of a box counts
         n, counted = n_carrying(model.space.tables), model
@@ -170,9 +165,9 @@ def covariance(model: Model) -> FloatArray:
         n, counted = model.n_alive, model.on_measure(model.alive.astype(np.float64))
     engine = engine_for(counted)
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
-    if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < EXACT):
+    if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
         return _without_constants(g, engine, model.ties)
-    if n <= limits.WHOLE_COVARIANCES:
+    if n <= most_cells:
         return np.rint(g * float(n) ** 2) / float(n) ** 2
     # A feature that is constant on Omega has variance 0; the difference eta - eta^2 may leave a rounding error instead.
     constant = np.rint(np.diagonal(g) * float(n) ** 2) == 0
@@ -186,7 +181,7 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
     sizes, unit = ties.collect_sizes(np.ones(ties.n_cells)), np.zeros(ties.n_params)
     for j, size in enumerate(sizes.tolist()):
         unit[j] = 1.0 / size if size else 0.0
-        if engine.swing(unit) <= ROUNDING:
+        if engine.swing(unit) <= 64 * float(np.finfo(np.float64).eps):
             g[j] = g[:, j] = 0.0
         unit[j] = 0.0
     return g

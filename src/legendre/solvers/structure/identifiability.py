@@ -16,15 +16,11 @@ from legendre.core import limits
 from legendre.core.sums.linalg import factorise, independent_columns
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
-from legendre.model.margins import Modes, margins_that_are_the_model
+from legendre.model.margins import Modes, generating_margins
 from legendre.model.model import Model
 
-# Random functions that vanish on the observed cells; the chance that all are near 0 where one need not be is nil.
-DRAWS = 4
-# Values of those functions, which have coefficients of size 1; between these bounds nothing is claimed.
+# Values of random functions, which have coefficients of size 1; between these bounds nothing is claimed.
 SURELY_ZERO, SURELY_NOT = 1e-7, 1e-5
-# Directions (of length 1) so near to each other are one: their coordinates are ratios of small whole numbers.
-SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +55,12 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     unknown = ~(value | gone)
     if not gone.any() or not unknown.any():
         return Identified(value, gone & ~value)
-    return Identified(value, _in_the_cone(model, seen, functions, unknown, gone) & ~value)
+    return Identified(value, _in_cone(model, seen, functions, unknown, gone) & ~value)
 
 
 def vanishing_functions(model: Model, seen: BoolArray) -> FloatArray | None:
     """Draw functions of the model that are 0 on the observed cells, n x the merged grid, if they come out clearly."""
-    margins = None if model.n_params < limits.TABLES_FROM else margins_that_are_the_model(model)
+    margins = None if model.n_params < limits.TABLES_FROM else generating_margins(model)
     functions = None if margins is None else from_tables(margins, seen)
     if functions is not None and _clear(functions, seen):
         return functions
@@ -78,8 +74,12 @@ def _clear(functions: FloatArray, seen: BoolArray) -> bool:
     return bool(size[seen].max() <= SURELY_ZERO and not ((size > SURELY_ZERO) & (size < SURELY_NOT)).any())
 
 
-def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArray | None:
+def from_gram(
+    model: Model, seen: BoolArray, *, n_draws: int = 4, every: bool = False, most_directions: int = 300
+) -> FloatArray | None:
     """Find them through the Gram matrix of (1, features) on the observed cells; with `every`, a basis of them all.
+
+    The chance that all of `n_draws` random functions are near 0 at a cell where one need not be is nil.
 
     Coefficients of dependent features are drawn freely, those of the others follow; a second solve removes the rounding
     error that the first one left on the observed cells.
@@ -90,10 +90,10 @@ def from_gram(model: Model, seen: BoolArray, *, every: bool = False) -> FloatArr
         gram = ties.T @ (ties.T @ gram).T
     kept = independent_columns(gram.copy(), int(seen.sum()))
     lost = np.setdiff1d(np.arange(len(gram)), kept)
-    if every and len(lost) > limits.MOST_DIRECTIONS:
+    if every and len(lost) > most_directions:
         return None
     factor = factorise(gram[np.ix_(kept, kept)], int(seen.sum()))
-    draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(DRAWS, len(lost)))
+    draws = np.eye(len(lost)) if every else np.random.default_rng(0).normal(size=(n_draws, len(lost)))
     functions = np.empty((len(draws), *seen.shape))
     for function, draw in zip(functions, draws, strict=True):
         coefficients = np.zeros(len(gram))
@@ -134,8 +134,10 @@ def _on_grid(places: IntArray, column: FloatArray, shape: tuple[int, ...]) -> Fl
     return zeta(grid)
 
 
-def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
-    """Find them without a matrix, for models that are all functions of some margins.
+def from_tables(
+    margins: list[Modes], seen: BoolArray, *, n_draws: int = 4, max_visits: float = 1e11
+) -> FloatArray | None:
+    """Find them without a matrix, for models that are all functions of some margins, in `max_visits` of cells.
 
     Random tables, one per margin, less the shortest that agree with them on the observed cells (by LSQR) are 0 there.
     """
@@ -159,10 +161,10 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
 
     size = len(where), int(ends[-1])
     # a step of LSQR visits every cell twice for each margin
-    most = min(limits.MOST_PRODUCTS // 2, int(limits.MOST_VISITS / (2.0 * DRAWS * len(margins) * seen.size)))
+    most = min(2_000, int(max_visits / (2.0 * n_draws * len(margins) * seen.size)))
     operator = LinearOperator(size, lambda tables: spread(tables).ravel()[where], collect, dtype=np.float64)
     rng = np.random.default_rng(0)
-    functions = np.empty((DRAWS, *seen.shape))
+    functions = np.empty((n_draws, *seen.shape))
     for function in functions:
         function[...] = spread(rng.normal(size=size[1]))
         answer = lsqr(operator, function.ravel()[where], atol=1e-14, btol=1e-14, conlim=0, iter_lim=most)
@@ -172,25 +174,33 @@ def from_tables(margins: list[Modes], seen: BoolArray) -> FloatArray | None:
     return functions
 
 
-def _in_the_cone(
-    model: Model, seen: BoolArray, functions: FloatArray, unknown: BoolArray, gone: BoolArray
+def _in_cone(
+    model: Model,
+    seen: BoolArray,
+    functions: FloatArray,
+    unknown: BoolArray,
+    gone: BoolArray,
+    *,
+    same: float = 1e-6,
+    most_cones: int = 3_000,
 ) -> BoolArray:
     """Mark the cells that, up to combinations of the face, are nonnegative multiples of cells that vanish.
 
     Random functions that are 0 on the face recognise the same ray; sums of several rays need a basis of all of them.
+    Rays (of length 1) that differ by at most `same` are one: their coordinates are ratios of small integers.
     """
     from scipy.optimize import nnls
     from scipy.spatial import cKDTree
 
     zero = gone.copy()
-    zero[unknown] = cKDTree(_unit(functions[:, gone])).query(_unit(functions[:, unknown]))[0] <= SAME
+    zero[unknown] = cKDTree(_unit(functions[:, gone])).query(_unit(functions[:, unknown]))[0] <= same
     left = unknown & ~zero
-    whole = from_gram(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
-    if whole is not None:
-        rows, place = np.unique(_unit(whole[:, left]).round(9), axis=0, return_inverse=True)
-        if len(rows) <= limits.MOST_CONES:
-            rays = np.unique(_unit(whole[:, gone]).round(9), axis=0).T
-            inside = np.array([nnls(rays, row)[1] <= SAME for row in rows], dtype=np.bool_)
+    basis = from_gram(model, seen, every=True) if left.any() and model.n_params <= limits.LARGEST_MATRIX else None
+    if basis is not None:
+        rows, place = np.unique(_unit(basis[:, left]).round(9), axis=0, return_inverse=True)
+        if len(rows) <= most_cones:
+            rays = np.unique(_unit(basis[:, gone]).round(9), axis=0).T
+            inside = np.array([nnls(rays, row)[1] <= same for row in rows], dtype=np.bool_)
             zero[left] = inside[place.reshape(-1)]
     return zero
 

@@ -1,0 +1,420 @@
+"""The one encoder: columns of a table, of any library (data frames through narwhals), to integer codes and levels.
+
+`read_table` opens a table, `Table.column` reads one of its columns, and `encode` turns several into codes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from legendre.core.arguments import entries, is_whole
+from legendre.core.array_libraries import rectangular
+from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
+from legendre.core.level_values import have_rank
+from legendre.core.text_order import sorted_levels
+from legendre.core.types import AnyArray, BoolArray, IntArray
+
+Missing = Literal["error", "drop", "keep"]
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The values of a column.
+
+    A column of numbers has them in `values`, with NaN where there is none, and `codes` is ``None``. Any other column
+    has its distinct values there, and in `codes` the place of each row's value, -1 where a row has none. The values are
+    in an order that counts if `ordered`.
+    """
+
+    values: AnyArray
+    codes: IntArray | None = None
+    ordered: bool = False
+
+    def rows(self) -> AnyArray:
+        """Return the value of each row."""
+        if self.codes is None:
+            return self.values
+        return np.append(self.values, np.full(1, None))[self.codes] if self.absent().any() else self.values[self.codes]
+
+    def at(self, row: int) -> Any:
+        """Return the value of one row, as Python's own: errors show 'c', not np.str_('c')."""
+        value = self.rows()[row]
+        return value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
+
+    def take(self, rows: Any) -> Column:
+        """Return some of the rows."""
+        return Column(self.values[rows]) if self.codes is None else replace(self, codes=self.codes[rows])
+
+    def absent(self, infinite: bool = False) -> BoolArray:
+        """Mark the rows without a value (NaN, NaT, NA or None), or with an infinite one if that counts."""
+        if self.codes is not None:
+            return self.codes < 0
+        if self.values.dtype.kind != "f":
+            return np.zeros(len(self.values), np.bool_)
+        return ~np.isfinite(self.values) if infinite else np.isnan(self.values)
+
+    def missing(self, infinite: bool = False) -> int | None:
+        """Find the first row that is absent."""
+        rows = self.absent(infinite)
+        return int(rows.argmax()) if rows.any() else None
+
+    def levels(self, label: str) -> AnyArray:
+        """Return the values in the column's own order if it has one, else those that occur, sorted."""
+        if self.ordered:
+            return self.values
+        seen = self.values if self.codes is None else self.values[np.unique(self.codes[self.codes >= 0])]
+        try:
+            return sorted_levels(seen)
+        except TypeError:
+            kinds = sorted({type(value).__name__ for value in seen.tolist()})
+            raise InvalidSamples(
+                f"{label} mixes values of types {', '.join(kinds)}, which have no order. Convert it to one type, or "
+                "list its levels (levels= or categories=)."
+            ) from None
+
+    def codes_in(self, levels: AnyArray, label: str = "", unlisted: str = "") -> IntArray:
+        """Return the place of each row's value in a list of levels; where it has none -1, or an error that says so."""
+        place = {value: k for k, value in enumerate(levels.tolist())}
+        numbers = self.codes is None
+        distinct, codes = np.unique(self.values, return_inverse=True) if numbers else (self.values, self.codes)
+        places = [*(place.get(value, -1) for value in distinct.tolist()), -1]  # the last one: of rows without a value
+        found = np.array(places, dtype=np.int64)[codes]
+        if unlisted and found.min(initial=0) < 0:
+            row = int(found.argmin())
+            raise InvalidSamples(f"{label} holds {self.at(row)!r} in row {row}, which {unlisted}.")
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns as the table holds them, their names (0, 1, ... if it has none), and all in one array if it is one."""
+
+    names: Sequence[Hashable]
+    n: int
+    held: Sequence[Any]
+    array: AnyArray | None = None
+
+    def column(self, name: Hashable) -> Column:
+        """Read a column."""
+        held, label = self.held[self.names.index(name)], f"column {name!r}"
+        if isinstance(held, np.ndarray):
+            return _read_values(np.asarray(_unmask(held)), label)
+        if not isinstance(held, (list, tuple)):
+            import narwhals.stable.v2 as nw
+
+            series: Any = nw.from_native(held, series_only=True, pass_through=True)
+            if isinstance(series, nw.Series):
+                return _read_series(series, label)
+        return _read_values(as_objects(list(held)), label)
+
+    def by_name(self, wanted: Sequence[str], name: str, optional: str | None = None) -> Table:
+        """Put columns that have names in the order wanted; `optional` need not be there, and holds 0 then.
+
+        >>> read_table({"b": [1], "a": [2]}).by_name(["a", "b"], "X").names
+        ['a', 'b']
+        """
+        own = [str(column) for column in self.names]
+        lacking = [column for column in wanted if column not in own and column != optional]
+        unknown = [column for column in own if column not in wanted]
+        if lacking:
+            near = get_close_matches(lacking[0], unknown, n=1, cutoff=0.5)
+            hint = f" Is it {near[0]!r}? Rename it." if near else f" It has {', '.join(map(repr, own))}."
+            raise InvalidSamples(f"{name} has no column {lacking[0]!r}, which fit saw.{hint}")
+        if unknown:
+            raise InvalidSamples(f"{name} has a column {unknown[0]!r}, which fit did not see. Leave it out.")
+        held = dict(zip(own, self.held, strict=True))
+        return Table(list(wanted), self.n, [held.get(column, np.zeros(self.n)) for column in wanted])
+
+    @property
+    def text_names(self) -> list[str] | None:
+        """The names of the columns; ``None`` where there are none, or they are not strings."""
+        names = [name for name in self.names if isinstance(name, str)]
+        return names if len(names) == len(self.names) else None
+
+    def choose(self, columns: Any, counts: Any = None) -> list[Any]:
+        """Check the columns that a caller names as modes; ``None`` is all but that of the counts."""
+        if columns is None:
+            listed = [name for name in self.names if not isinstance(counts, str) or name != counts]
+        else:
+            listed = [columns] if isinstance(columns, str) else entries(columns) or []
+        for name in [*listed, *([counts] if isinstance(counts, str) else [])]:
+            if name not in self.names or isinstance(name, bool):
+                raise InvalidSamples(unknown_name("column", str(name), map(str, self.names)))
+        if not listed or len(set(listed)) < len(listed):
+            raise InvalidSetting(f"columns must be a list of different columns, at least one; got {columns!r}.")
+        return listed
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What `encode` returns, with one item for each column.
+
+    `codes` holds the index of the level of each row, -1 where it has no value and these are kept. `levels` holds the
+    levels in order, ``None`` for a column of indices whose number of levels the caller gave; `shape` how many there
+    are; `ranked` which columns have levels with an order of their own (ordered categories). `kept` marks the rows of
+    the table that are left, ``None`` where all are; `notes` says in a sentence how many are not.
+    """
+
+    codes: list[AnyArray]
+    levels: tuple[AnyArray | None, ...]
+    shape: tuple[int, ...]
+    ranked: tuple[int, ...]
+    kept: BoolArray | None = None
+    notes: tuple[str, ...] = ()
+
+
+def encode(table: Table, columns: Sequence[Hashable], levels: Any = None, missing: Missing = "error") -> Encoded:
+    """Turn columns of a table into codes and levels.
+
+    `levels` is what the caller gives, see `levels_by_column`: the levels of a column in order, or their number where it
+    holds indices, or ``None`` for the values that occur, sorted; ordered categories keep their order. Rows that lack a
+    value are an error, are left out ("drop"), or have the code -1 ("keep").
+
+    >>> table = read_table({"a": ["y", None, "x"], "b": [7, 8, 7]})
+    >>> found = encode(table, ["a", "b"], missing="drop")
+    >>> [codes.tolist() for codes in found.codes], found.notes
+    ([[1, 0], [0, 0]], ('1 of 3 rows has no value of a (1) and was left out.',))
+    """
+    given = levels_by_column(levels, columns)
+    read = {name: table.column(name) for name in columns}
+    absent = {name: column.absent() for name, column in read.items()}
+    kept, notes = None, ()
+    if missing == "drop" and (lost := np.any(list(absent.values()), axis=0)).any():
+        kept, notes = ~lost, (_say_left_out(absent, int(lost.sum()), table.n),)
+        read = {name: column.take(kept) for name, column in read.items()}
+        absent = {name: rows[kept] for name, rows in absent.items()}
+    codes, found, shape = [], [], []
+    for name, column in read.items():
+        label, gaps = f"column {name!r}", absent[name]
+        if gaps.any() and missing == "error":
+            raise InvalidSamples(
+                f"{label} is missing in row {int(gaps.argmax())}. Leave such rows out (missing='drop'), or make "
+                "missing a level of its own, e.g. 'unknown'; loglinear(..., missing='em') uses them."
+            )
+        if gaps.all():
+            raise InvalidSamples(f"{label} has no value in any row. Leave it out.")
+        part = column.take(~gaps) if gaps.any() else column
+        own, labels, size = _encode_column(part, label, given[name])
+        if gaps.any():
+            places = np.full(len(gaps), -1)
+            places[~gaps] = own
+            own = places
+        codes.append(own)
+        found.append(labels)
+        shape.append(size)
+    ranked = tuple(k for k, name in enumerate(columns) if read[name].ordered or have_rank(given[name]))
+    return Encoded(codes, tuple(found), tuple(shape), ranked, kept, notes)
+
+
+def _say_left_out(absent: Mapping[Hashable, BoolArray], gone: int, n: int) -> str:
+    """Say how many rows were left out, and which columns had no value."""
+    which = ", ".join(f"{name} ({int(rows.sum()):,})" for name, rows in absent.items() if rows.any())
+    return f"{gone:,} of {n:,} rows {'has' if gone == 1 else 'have'} no value of {which} and {was(gone)} left out."
+
+
+def was(n: int) -> str:
+    """Return the verb of a sentence about n things."""
+    return "was" if n == 1 else "were"
+
+
+def _encode_column(column: Column, label: str, given: Any) -> tuple[AnyArray, AnyArray | None, int]:
+    """Return the index of each row, the levels and their number; `given` is one of the latter two, or nothing."""
+    if is_whole(given, 1):
+        if column.codes is not None:
+            raise InvalidSetting(f"levels of {label} is {given}, but it holds no numbers. List its levels, in order.")
+        indices = _as_integers(column.values, label)
+        if (bad := (indices < 0) | (indices >= given)).any():
+            row = int(np.argmax(bad))
+            raise InvalidSamples(
+                f"{label} holds {indices[row]} in row {row}; with levels = {given} it holds indices from 0 to "
+                f"{given - 1}. Without levels the values that occur are its levels."
+            )
+        return indices, None, given
+    if column.codes is None and given is None:
+        return _find_distinct(_as_integers(column.values, label))
+    levels = column.levels(label) if given is None else level_list(given, f"levels of {label} must be its size or")
+    return column.codes_in(levels, label, "its levels do not list"), levels, len(levels)
+
+
+def _as_integers(values: AnyArray, label: str) -> AnyArray:
+    """Refuse fractions: each would be a level of its own."""
+    if values.dtype.kind != "f":
+        return values
+    with np.errstate(invalid="ignore"):  # infinity is refused below
+        integers = values.astype(np.int64)
+    if (bad := integers != values).any():
+        row = int(np.argmax(bad))
+        raise InvalidSamples(
+            f"{label} holds {values[row]} in row {row}; numbers are read as levels only where they are whole. Bin them "
+            "first, or list the levels: levels={column: [...]}."
+        )
+    return integers
+
+
+def _find_distinct(values: AnyArray) -> tuple[AnyArray, AnyArray, int]:
+    """Return the place of each value among the distinct ones; where these are close, by counting, not by sorting."""
+    low, high = int(values.min()), int(values.max())
+    if values.dtype.kind in "bO" or high >= 2**62 or high - low > 4 * len(values) + 1000:
+        levels, codes = np.unique(values, return_inverse=True)
+        return codes.reshape(-1), levels, len(levels)
+    places = values.astype(np.int64) - low
+    found = np.bincount(places) > 0
+    levels = np.flatnonzero(found) + low
+    return places if found.all() else (np.cumsum(found) - 1)[places], levels, len(levels)
+
+
+def read_table(table: Any, name: str = "table") -> Table:
+    """Read a table; `name` is what errors call it."""
+    if hasattr(table, "toarray") or hasattr(table, "todense"):
+        raise InvalidSamples(
+            f"{name} is a {type(table).__name__}, which is sparse; rows of observations are dense. Pass "
+            f"{name}.toarray(); for a sparse tensor see legendre.from_coords."
+        )
+    if isinstance(table, np.ndarray) and table.dtype.names is not None:
+        table = {field: table[field] for field in table.dtype.names}
+    if not isinstance(table, (np.ndarray, list, tuple, Mapping)):
+        table = _read_frame(table, name)
+    if not isinstance(table, Mapping):
+        return _read_array(table, name)
+    n = len(next(iter(table.values()), ()))
+    for key, column in table.items():
+        if len(column) != n:
+            raise InvalidSamples(f"column {key!r} has {len(column)} rows, the {name} has {n}.")
+    return Table(list(table), n, list(table.values()))
+
+
+def _read_frame(table: Any, name: str) -> Any:
+    """Return the columns by name of a data frame that narwhals knows; anything else comes back as it is."""
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame: Any = nw.from_native(table, pass_through=True)
+        if frame is table and hasattr(table, "__arrow_c_stream__") and hasattr(table, "column_names"):
+            frame = nw.from_arrow(table, backend="pyarrow")  # a record batch
+    except nw.exceptions.DuplicateError:
+        names = getattr(table, "column_names", None) or list(table.columns)
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidSamples(f"the {name} has two columns named {twice!r}. Rename one.") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidSamples(
+            f"{name} is a {type(table).__name__}, whose rows are not in memory; .collect() it first, or .compute() it."
+        )
+    return {key: frame[:, k] for k, key in enumerate(frame.columns)} if isinstance(frame, nw.DataFrame) else table
+
+
+def _read_array(table: Any, name: str) -> Table:
+    rows = table if type(table) is np.ndarray else rectangular(_unmask(table), name, InvalidSamples)
+    if rows.ndim != 2:
+        raise InvalidSamples(
+            f"{name} must be 2-D, one row per observation; got shape {rows.shape}. Reshape your data: for one variable "
+            ".reshape(-1, 1), for one observation .reshape(1, -1)."
+        )
+    if rows.dtype.kind in "SU" and not hasattr(table, "dtype"):
+        mixed = np.array(table, dtype=object)  # NumPy makes texts of the numbers in such a list
+        rows = rows if all(isinstance(value, str) for value in mixed.flat) else mixed
+    return Table(range(rows.shape[1]), len(rows), list(rows.T), rows)
+
+
+def _unmask(values: Any) -> Any:
+    """Put None where an array is masked."""
+    return np.where(values.mask, None, values.data) if np.ma.is_masked(values) else values
+
+
+def _read_series(series: Any, label: str) -> Column:
+    """Read a column of a data frame; texts and categories are encoded by its own library, which is faster."""
+    import narwhals.stable.v2 as nw
+
+    kind, category = series.dtype, series.dtype in (nw.Categorical, nw.Enum)
+    if not category and kind != nw.String:
+        try:
+            return _read_values(series.to_numpy(), label)
+        except (InvalidSamples, MemoryError):
+            raise
+        except Exception as problem:  # each library has errors of its own
+            raise InvalidSamples(f"{label} holds {kind}, which cannot be read ({problem}). Convert it.") from None
+    ordered, present = category and nw.is_ordered_categorical(series), ~series.is_null().to_numpy()
+    seen = series.drop_nulls()
+    own = seen.unique(maintain_order=True).to_list()
+    if ordered:
+        own = list(kind.categories) if kind == nw.Enum else series.cat.get_categories().to_list()
+    codes = np.full(len(series), -1)
+    if own:
+        codes[present] = seen.replace_strict(own, list(range(len(own))), return_dtype=nw.Int64).to_numpy()
+    if category and not ordered and own and present.all() and all(isinstance(value, NUMBERS) for value in own):
+        return Column(np.array(own)[codes])
+    return Column(as_objects(own), codes, ordered)
+
+
+def _read_values(values: AnyArray, label: str) -> Column:
+    kind = values.dtype.kind
+    if values.ndim != 1 or kind in "cV":
+        unfit = "Complex data not supported: " if kind == "c" else ""
+        shape = "" if values.ndim == 1 else f" and shape {values.shape}"
+        raise InvalidSamples(f"{unfit}{label} has dtype {values.dtype}{shape}; a column is numbers or names of levels.")
+    if kind in "biuf":
+        return Column(values)
+    if kind != "O":
+        distinct, codes = np.unique(values, return_inverse=True)
+        known = ~np.isnat(distinct) if kind in "mM" else np.ones(len(distinct), np.bool_)  # NaT is sorted to the end
+        return Column(distinct[known], np.where(known[codes], codes, -1))
+    listed = values.tolist()
+    try:
+        place = {value: k for k, value in enumerate(dict.fromkeys(v for v in listed if not _is_missing(v)))}
+        codes = np.array([place.get(value, -1) for value in listed], dtype=np.int64)
+    except TypeError:
+        row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
+        raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
+    if any(isinstance(value, (complex, np.complexfloating)) for value in place):
+        raise InvalidSamples(f"Complex data not supported: {label} holds complex numbers, which name no level.")
+    if place and all(isinstance(value, NUMBERS) for value in place):
+        if codes.min(initial=0) >= 0:
+            return Column(np.array(listed))
+        if not any(isinstance(value, (bool, np.bool_)) for value in place):
+            return Column(np.array([np.nan if _is_missing(value) else value for value in listed], dtype=np.float64))
+    return Column(as_objects(list(place)), codes)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Hashable) and value != value)
+
+
+def as_objects(listed: list[Any]) -> AnyArray:
+    """Put values into an array as they are, tuples too."""
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def level_list(given: Any, rule: str) -> AnyArray:
+    """Read levels that the caller lists, in the type that they share; numbers and texts together stay objects."""
+    listed = (None if isinstance(given, (set, frozenset)) else entries(given)) or []
+    if not listed or not all(isinstance(value, Hashable) for value in listed) or len(set(listed)) < len(listed):
+        raise InvalidSetting(f"{rule} different values in a list, got {given!r}.")
+    for kinds in (NUMBERS, str, np.generic):
+        if all(isinstance(value, kinds) for value in listed):
+            return np.array(listed)
+    return as_objects(listed)
+
+
+def levels_by_column(levels: Any, columns: Sequence[Hashable]) -> dict[Hashable, Any]:
+    """Return what the caller gives of each column: its levels, their number, or nothing."""
+    if levels is None or is_whole(levels, 1):
+        return dict.fromkeys(columns, levels)
+    if isinstance(levels, Mapping):
+        for name in levels:
+            if name not in columns:
+                raise InvalidSetting(f"levels: {unknown_name('column', str(name), map(str, columns))}")
+        return {name: levels.get(name) for name in columns}
+    if isinstance(levels, (str, bytes)) or not isinstance(levels, Sequence) or len(levels) != len(columns):
+        raise InvalidSetting(
+            f"levels must be a mapping of columns, a list with one item for each of the {len(columns)} modes, or one "
+            f"size >= 1; got {levels!r}."
+        )
+    return dict(zip(columns, levels, strict=True))

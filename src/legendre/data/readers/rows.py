@@ -1,0 +1,209 @@
+"""`from_rows`: tables with a row for each event, sample or cell, counted into a tensor with a mode per column."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core.arguments import check_choice
+from legendre.core.array_libraries import rectangular
+from legendre.core.errors import InvalidSamples, InvalidSetting
+from legendre.core.text_order import sorted_levels
+from legendre.core.types import AnyArray
+from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
+from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
+
+
+def from_rows(
+    data: Any,
+    columns: Sequence[Hashable] | None = None,
+    counts: ArrayLike | str | None = None,
+    *,
+    levels: int | Sequence[Any] | Mapping[Any, Any] | None = None,
+    missing: Literal["error", "drop"] = "error",
+) -> SparseTensor:
+    """Count the rows of a table, or of many: one row per event, sample or cell, one column per mode.
+
+    The levels of a mode are the values that occur in its column, sorted: dates, whole numbers, or texts, of which those
+    that mean numbers, times, days or months are sorted as these. Ordered categories (of pandas and pyarrow, and Enum of
+    polars) keep their list and its order.
+
+    Parameters
+    ----------
+    data
+        A data frame of pandas, polars or any other library that narwhals reads, a pyarrow table, a mapping of names to
+        columns, or an array with one row per event. Or several of these, of which only a few are in memory at a time:
+        an iterator or a list, such as the batches of a parquet file (``pyarrow.parquet.ParquetFile(path)
+        .iter_batches()``) and the pieces of a CSV file (``pandas.read_csv(path, chunksize=100_000)``), or a dask data
+        frame, whose parts are counted by the scheduler of dask.
+    columns
+        Which columns are modes, and in which order: names, or numbers for an array. ``None``: all columns except
+        `counts`.
+    counts
+        The number of times each row counts: numbers >= 0, or the name of the column that holds them. ``None``: once.
+    levels
+        For each column (a mapping, or a sequence with one item per mode) its levels in order; for a column of indices
+        counted from 0, their number; ``None``: the values that occur. A single number is the size of every mode.
+    missing
+        What to do with rows that lack a value: "error" names the first of them; "drop" leaves them out, and `notes`
+        says how many. (`loglinear` can use them: ``missing="em"``.)
+
+    Returns
+    -------
+    SparseTensor
+        With `names` and `levels`. Answers of a fit to it have these labels.
+
+    Raises
+    ------
+    InvalidSamples
+        If an entry is invalid or missing; the message names its row and column.
+
+    See Also
+    --------
+    from_coords : A sparse tensor from cells and values.
+    SparseTensor : What these readers return.
+    LegendreDensity : The distribution of rows of categories.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> flights = pd.DataFrame({"dest": ["SFO", "BOS", "SFO"], "hour": [6, 7, 6]})
+    >>> x = from_rows(flights, levels={"hour": 24})
+    >>> x
+    SparseTensor: 2 entries > 0 of 48 cells (2 x 24), int64
+    >>> x.cells.tolist(), x.values.tolist(), x.levels[0].tolist()
+    ([[0, 7], [1, 6]], [1, 2], ['BOS', 'SFO'])
+
+    Rows that come in parts:
+
+    >>> x = from_rows([{"dest": ["SFO", "BOS"], "hour": [6, 7]}, {"dest": ["ATL"], "hour": [9]}])
+    >>> x.shape, x.levels[0].tolist(), x.cells.tolist()
+    ((3, 3), ['ATL', 'BOS', 'SFO'], [[0, 2], [1, 1], [2, 0]])
+
+    An array of samples, each with 40 binary variables:
+
+    >>> from_rows(np.random.default_rng(0).integers(0, 2, (1000, 40)), levels=2)
+    SparseTensor: 1,000 entries > 0 of 1,099,511,627,776 cells (2 x 2 x 2 x 2 x ... x 2, 40 modes), int64
+    """
+    check_choice(missing, "missing", ("error", "drop"))
+    if not _has_parts(data):
+        return _count(data, columns, counts, levels, missing)
+    if counts is not None and not isinstance(counts, str):
+        raise InvalidSetting(f"counts of tables that come in parts are a column's name, got {type(counts).__name__}.")
+    parts: list[SparseTensor] = []
+    for part in _count_parts(data, columns, counts, levels, missing):
+        parts.append(part)
+        # joining costs as much as what is joined: wait until it doubles
+        if sum(some.nnz for some in parts[1:]) >= parts[0].nnz:
+            parts = [_join(parts)]
+    if not parts:
+        raise InvalidSamples("there are no rows in any of the tables: there is nothing to count.")
+    return _join(parts) if len(parts) > 1 else parts[0]
+
+
+def _count(data: Any, columns: Any, counts: Any, levels: Any, missing: Any) -> SparseTensor:
+    """Count the rows of one table."""
+    source = read_table(data)
+    if not source.names or not source.n:
+        size = f"{source.n} rows and {len(source.names)} columns"
+        raise InvalidSamples(f"the table has {size}: there is nothing to count.")
+    modes = source.choose(columns, counts)
+    found = encode(source, modes, levels, missing)
+    names = None if source.array is not None else tuple(map(str, modes))
+    values = row_counts(source, counts, found)
+    x = assemble(found.codes, values, found.shape, "row {0} of mode {1}".format, InvalidSamples, names, found.levels)
+    return replace(x, library=frame_library(data), ranked=found.ranked, notes=found.notes)
+
+
+def frame_library(data: Any) -> str | None:
+    """Name the library of a data frame, in which answers are given; ``None`` for other data."""
+    root = type(data).__module__.partition(".")[0]
+    return root if root in ("pandas", "polars", "pyarrow") else None
+
+
+def row_counts(source: Table, counts: Any, found: Encoded) -> AnyArray | None:
+    """Check how often each row counts; return it for the rows that are left."""
+    if counts is None:
+        return None
+    column = source.column(counts) if isinstance(counts, str) else None
+    given: AnyArray = rectangular(counts, "counts", InvalidSamples) if column is None else column.rows()
+    if given.dtype.kind == "f" and (gaps := np.isnan(given)).any():
+        row = int(np.argmax(gaps))
+        raise InvalidSamples(f"the count of row {row} is NaN. Leave such rows out, or give them a count.")
+    values = check_values(given, source.n, "counts", lambda row: f" (row {row})", InvalidSamples)
+    return values if found.kept is None else values[found.kept]
+
+
+# --- tables that come in parts ---------------------------------------------------------------------------------------
+
+
+def _has_parts(data: Any) -> bool:
+    """Whether data are several tables: an iterator, a dask data frame, or a list of tables."""
+    if isinstance(data, (list, tuple)) and data:
+        first = data[0]
+        return isinstance(first, Mapping) or hasattr(first, "columns") or getattr(first, "ndim", 0) == 2
+    return isinstance(data, Iterator) or hasattr(data, "to_delayed")
+
+
+def _count_parts(data: Any, *arguments: Any) -> Iterator[SparseTensor]:
+    """Count one table after the other; those of a dask data frame some at a time, in their order."""
+    if hasattr(data, "to_delayed"):
+        import dask
+
+        count, together = dask.delayed(_count_some, pure=False), 8
+        parts = [count(part, *arguments) for part in data.to_delayed()]
+        for start in range(0, len(parts), together):
+            yield from (found for found in dask.compute(*parts[start : start + together]) if found is not None)
+        return
+    yield from (found for table in data if (found := _count_some(table, *arguments)) is not None)
+
+
+def _count_some(table: Any, *arguments: Any) -> SparseTensor | None:
+    """Count the rows of a table, which may have none."""
+    rows = next(iter(table.values()), ()) if isinstance(table, Mapping) else table
+    return _count(table, *arguments) if len(rows) else None
+
+
+def _join(parts: list[SparseTensor]) -> SparseTensor:
+    """Add up lists whose modes are the same; levels that differ are brought to those of all."""
+    first = parts[0]
+    for part in parts[1:]:
+        if part.names != first.names or len(part.shape) != len(first.shape):
+            raise InvalidSamples(
+                f"the tables have different columns: {first.names or len(first.shape)} first, then "
+                f"{part.names or len(part.shape)}. Name those that are modes: columns=[...]."
+            )
+    columns, shape, levels, ordered = zip(*(_join_mode(parts, k) for k in range(len(first.shape))), strict=True)
+    values = np.concatenate([part.values for part in parts])
+    x = assemble(columns, values, shape, "row {} of mode {}".format, InvalidSamples, first.names, levels)
+    ranked = tuple(k for k, has in enumerate(ordered) if has)
+    return replace(x, library=first.library, ranked=ranked, notes=tuple(note for part in parts for note in part.notes))
+
+
+def _join_mode(parts: list[SparseTensor], k: int) -> tuple[AnyArray, int, AnyArray | None, bool]:
+    """Return the indices of one mode in all parts, its size, its levels, and whether these are ordered categories."""
+    known = [None if part.levels is None else part.levels[k] for part in parts]
+    columns = [part.cells[:, k].astype(np.int64) for part in parts]
+    named = [level for level in known if level is not None]
+    if not named:
+        return np.concatenate(columns), max(part.shape[k] for part in parts), None, False
+    if len(named) == len(parts) and all(np.array_equal(level, named[0]) for level in named):
+        return np.concatenate(columns), len(named[0]), named[0], all(k in part.ranked for part in parts)
+    label = f"mode {k}" if parts[0].names is None else f"column {parts[0].names[k]!r}"
+    mixed = f"{label} holds values of different kinds in different tables. Convert them, or give its levels."
+    if len(named) < len(parts):
+        raise InvalidSamples(mixed)
+    try:
+        union = sorted_levels(np.concatenate(named))
+    except TypeError:
+        raise InvalidSamples(mixed) from None
+    same = [level.astype(union.dtype) if union.dtype.kind in "mM" else level for level in named]  # dates of any unit
+    places = [
+        Column(level, np.arange(len(level))).codes_in(union, label, "has another kind in other tables")
+        for level in same
+    ]
+    return np.concatenate([own[at] for own, at in zip(places, columns, strict=True)]), len(union), union, False
