@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.hidden.hidden import hidden as hidden
-    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.hidden import hidden as hidden
+    from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.load import load as load
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
@@ -92,8 +92,7 @@ _PLACES = {
     "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.hidden.hidden": "hidden",
-    "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.hidden": "hidden HiddenDecomposition",
     "tasks.load": "load",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",

@@ -16,7 +16,7 @@ KINDS = {
     "legendre-completion": ("legendre.tasks.complete.result", "Completion"),
     "legendre-cross-validation": ("legendre.tasks.complete.crossval", "CrossValidation"),
     "legendre-decomposition": ("legendre.results.decomposition", "Decomposition"),
-    "legendre-hidden": ("legendre.tasks.hidden.result", "HiddenDecomposition"),
+    "legendre-hidden": ("legendre.tasks.hidden", "HiddenDecomposition"),
     "legendre-inference": ("legendre.results.inference.result", "Inference"),
     "legendre-ladder": ("legendre.tasks.geometry.kl_ladder", "Ladder"),
     "legendre-likelihood-ratio": ("legendre.results.inference.likelihood_ratio", "LikelihoodRatio"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,6 @@ from legendre.core.labels import Mode
 from legendre.core.text_table import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
-from legendre.results.file_format import Archive, Arrays, nested, packed_mask
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
 from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
@@ -80,8 +79,6 @@ class Inference(Storable):
     >>> round(tests.x2, 4), tests.standard_errors.round(4).tolist()
     (11.5385, [0.2831, 0.2828])
     """
-
-    format: ClassVar[str] = "legendre-inference"
 
     fit: Decomposition = field(repr=False)
     counts: Counts = field(repr=False)
@@ -372,48 +369,30 @@ class Inference(Storable):
     def __str__(self) -> str:
         return self.summary()
 
-    def to_arrays(self) -> Arrays:
-        """List the fit and the counts; what is computed from them is computed anew."""
-        counts = self.counts
-        vectors = {"n": counts.n, "mu": counts.mu, "cells": counts.cells, "logs": counts.logs}
-        return {
-            **self.fit.as_part("fit"),
-            **nested("counts", {name: array for name, array in vectors.items() if array is not None}),
-            "counts.rest": counts.rest,
-            **packed_mask("counts.alive", counts.alive),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the tests together again."""
-        fit: Decomposition = arrays.result("fit", "legendre-decomposition")
-        return cls(*read_numbers(fit, arrays.part("counts")))
-
-
-def read_numbers(fit: Decomposition, part: Archive) -> tuple[Any, ...]:
-    """Read counts, and compute what an inference holds."""
-    n, alive = part.floats("n", None), part.mask("alive", fit.shape)
-    cells = part.integers("cells", len(n), len(fit.shape)) if alive is None else None
-    logs = part.floats("logs", len(n)) if alive is None else None
-    return _numbers(fit, Counts(n, part.floats("mu", len(n)), part.number("rest"), alive, cells, logs))
-
 
 def infer(fit: Decomposition) -> Inference:
     """Compare X with Q."""
-    return Inference(*numbers(fit))
+    return Inference(**numbers_of(fit))
 
 
-def numbers(fit: Decomposition) -> tuple[Any, ...]:
-    """Return the values of the fields of an inference."""
-    return _numbers(fit, counts_of(fit))
-
-
-def _numbers(fit: Decomposition, counts: Counts) -> tuple[Any, ...]:
-    df, rank = degrees_of_freedom(fit), support_rank(fit)
+def numbers_of(fit: Decomposition) -> dict[str, Any]:
+    """Compute the fields of an inference."""
+    counts, df, rank = counts_of(fit), degrees_of_freedom(fit), support_rank(fit)
     g2, x2 = counts.g2(), counts.x2()
     aic, bic = criteria(counts.poisson_log_likelihood(), rank, fit.total)
-    p_values = chi_square_p(g2, df), chi_square_p(x2, df)
-    return fit, counts, g2, x2, df, *p_values, counts.log_likelihood(), aic, bic, rank
+    return {
+        "fit": fit,
+        "counts": counts,
+        "g2": g2,
+        "x2": x2,
+        "df": df,
+        "g2_p_value": chi_square_p(g2, df),
+        "x2_p_value": chi_square_p(x2, df),
+        "log_likelihood": counts.log_likelihood(),
+        "aic": aic,
+        "bic": bic,
+        "rank": rank,
+    }
 
 
 def _residuals(tests: Inference, kind: str, cells: IntArray) -> FloatArray:
