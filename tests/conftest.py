@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, ClassVar
@@ -15,8 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings, strategies
-
-from legendre.core.python_text import expression
 
 settings.register_profile(
     "reproducible",
@@ -38,10 +37,14 @@ def pytest_configure(config: pytest.Config) -> None:
         ast.literal_eval = _parsed_in_turn  # of NumPy, which parses the headers of files that tests read by `np.load`
 
 
+_PARSING = threading.Lock()
+
+
 def _parsed_in_turn(node_or_string: str | ast.AST, plain: Callable[..., Any] = ast.literal_eval) -> Any:
-    """Evaluate a literal as Python does; Python 3.11 fails where two threads parse at a time, see `python_text`."""
+    """Evaluate a literal as Python does; Python 3.11 fails where two threads parse at a time, so one at a time does."""
     text = node_or_string
-    return plain(expression(text.lstrip(" \t")) if isinstance(text, str) else text)
+    with _PARSING:
+        return plain(text)
 
 
 def pytest_sessionstart() -> None:

@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
+    from legendre.results.files import load as load
     from legendre.results.growth_path import Round as Round
-    from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
-    from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
     from legendre.results.inference.result import Inference as Inference
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
@@ -52,12 +51,10 @@ if TYPE_CHECKING:
     from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.hidden import hidden as hidden
     from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
-    from legendre.tasks.load import load as load
+    from legendre.tasks.hidden import hidden as hidden
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
-    from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
     from legendre.tasks.smooth.result import Smoothed as Smoothed
     from legendre.tasks.smooth.smooth import smooth as smooth
@@ -80,7 +77,7 @@ _PLACES = {
     "fitting.plan": "Plan plan",
     "results.decomposition": "Decomposition",
     "results.effects": "Effects",
-    "results.inference.likelihood_ratio": "LikelihoodRatio likelihood_ratio",
+    "results.files": "load",
     "results.inference.result": "Inference",
     "results.parameters": "Parameters",
     "results.growth_path": "Round",
@@ -93,10 +90,8 @@ _PLACES = {
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden": "hidden HiddenDecomposition",
-    "tasks.load": "load",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
-    "tasks.loglinear.partial": "PartialLogLinear",
     "tasks.loglinear.result": "LogLinear",
     "tasks.smooth.result": "Smoothed",
     "tasks.smooth.smooth": "smooth",

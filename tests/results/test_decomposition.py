@@ -233,16 +233,14 @@ def test_save_and_load_keep_everything(name: str, tmp_path: Path) -> None:
 
 
 def same(back: ld.Decomposition, fit: ld.Decomposition) -> None:
-    for field in ("theta", "eta_hat", "basis", "vanishing_cells", "recession", "alive"):
+    """Compare what is stored to the last bit, and what is computed anew from theta up to rounding."""
+    for field in ("theta", "eta_hat", "basis", "vanishing_cells", "recession"):
         assert_array_equal(getattr(back, field), getattr(fit, field), err_msg=field)
-    scalars = ("total", "status", "rank", "gap", "solver", "tol", "recipe", "shape", "n_iter", "history", "kl", "rmse")
-    for field in scalars:
+    for field in ("total", "status", "rank", "gap", "solver", "tol", "recipe", "shape", "history", "kl", "rmse"):
         assert getattr(back, field) == getattr(fit, field), field
-    for view in ("tensor", "theta_tensor", "eta_tensor", "fisher", "summary", "__repr__"):
-        assert_array_equal(getattr(back, view)(), getattr(fit, view)(), err_msg=view)
-    assert_array_equal(back.tensor(extend=True), fit.tensor(extend=True))
-    assert back.psi == fit.psi
-    assert back.data is None
+    for view in ("tensor", "theta_tensor", "eta_tensor", "fisher"):
+        assert_allclose(getattr(back, view)(), getattr(fit, view)(), rtol=1e-12, atol=1e-13, err_msg=view)
+    assert_allclose(back.tensor(extend=True), fit.tensor(extend=True), rtol=1e-12)
     assert (back.missing is None) == (fit.missing is None)
 
 
@@ -264,115 +262,11 @@ def test_missing_cells_survive_the_file(tmp_path: Path) -> None:
     assert back.missing.tolist() == [[False, False], [False, True]]
 
 
-def test_an_unfinished_fit_survives_the_file(tmp_path: Path) -> None:
-    with pytest.warns(ld.ConvergenceWarning, match="1 steps"):
-        fit = ld.decompose(X, "B1", solver="natural", max_iter=1)
-    fit.save(tmp_path / "fit.npz")
-    assert ld.load(tmp_path / "fit.npz").status is ld.Status.OUT_OF_STEPS
-
-
-def test_a_loaded_fit_can_be_saved_again(tmp_path: Path) -> None:
-    fit = fitted("weighted_hole")
-    fit.save(tmp_path / "one.npz")
-    ld.load(tmp_path / "one.npz").save(tmp_path / "two.npz")
-    same(ld.load(tmp_path / "two.npz"), fit)
-
-
 def test_the_name_is_taken_as_it_is(tmp_path: Path) -> None:
     """No .npz is added behind the caller's back."""
     fitted("matrix").save(tmp_path / "result")
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
     assert ld.load(tmp_path / "result").converged
-
-
-def test_truncated_files(tmp_path: Path) -> None:
-    path = tmp_path / "fit.npz"
-    fitted("cube").save(path)
-    whole = path.read_bytes()
-    for size in sorted({0, 1, 2, 4, 10, 30, *range(50, len(whole), 97), len(whole) - 1}):
-        path.write_bytes(whole[:size])
-        with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*fit\.npz: "):
-            ld.load(path)
-
-
-def test_corrupt_files(tmp_path: Path) -> None:
-    """One flipped byte: refused, or, where it carries no content, read as it was."""
-    path = tmp_path / "fit.npz"
-    fit = fitted("cube")
-    fit.save(path)
-    whole = path.read_bytes()
-    refused = 0
-    for place in range(0, len(whole), 61):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        try:
-            assert_array_equal(ld.load(path).theta, fit.theta)
-        except ld.errors.InvalidFile:
-            refused += 1
-    assert refused > 10
-
-
-def altered(path: Path, **changes: Any) -> Path:
-    """Rewrite a saved fit with some arrays replaced, or left out where the value is None."""
-    fitted("one_hole").save(path)
-    with np.load(path) as archive:
-        arrays = dict(archive) | changes
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
-    return path
-
-
-DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
-    "newer": ({"version": 99}, r"its format version is 99, this library reads up to 2\. Update legendre"),
-    "other_format": ({"format": "something-else"}, r"not a saved result \(it holds basis, checksum, eta, eta_hat,"),
-    "no_format": ({"format": None}, r"not a saved result"),
-    "no_theta": ({"theta": None}, r"a saved decomposition, but a damaged one \('theta'"),
-    "no_version": ({"version": None}, r"damaged one \('version'"),
-    "short_theta": ({"theta": np.zeros(1)}, r"its parts do not fit together"),
-    "short_eta": ({"eta_hat": np.zeros(1)}, r"its parts do not fit together"),
-    "short_support": ({"support": np.zeros(0, dtype=np.uint8)}, r"its support has 0 bytes"),
-    "short_recession": ({"recession": np.ones(1)}, r"its parts do not fit together"),
-    "unknown_status": ({"status": "FINE"}, r"damaged one \('FINE'"),
-    "basis_outside": ({"basis": np.array([[9, 9], [1, 1], [2, 0]])}, r"cannot read"),
-    "basis_of_other_order": ({"basis": np.array([[1], [2], [3]])}, r"cannot read"),
-    "text_for_rank": ({"rank": "many"}, r"damaged one"),
-    "no_history": ({"history": np.zeros((0, 4))}, r"cannot read"),
-    "nan_theta": ({"theta": np.full(3, NAN)}, r"cannot read"),
-    "text_for_theta": ({"theta": np.array(["a", "b", "c"])}, r"cannot read"),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGED)
-def test_files_whose_parts_are_wrong(name: str, tmp_path: Path) -> None:
-    changes, message = DAMAGED[name]
-    with pytest.raises(ld.errors.InvalidFile, match=message):
-        ld.load(altered(tmp_path / "fit.npz", **changes))
-
-
-def test_the_altered_file_is_good_without_a_change(tmp_path: Path) -> None:
-    same(ld.load(altered(tmp_path / "fit.npz")), fitted("one_hole"))
-
-
-def test_files_that_are_something_else(tmp_path: Path) -> None:
-    other = tmp_path / "other.npz"
-    np.savez(other, a=np.ones(3))
-    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*other\.npz: not a saved result \(it holds a\)"):
-        ld.load(other)
-    np.savez(other)
-    with pytest.raises(ld.errors.InvalidFile, match=r"it holds nothing"):
-        ld.load(other)
-    np.save(tmp_path / "array.npy", np.ones(3))
-    with pytest.raises(
-        ld.errors.InvalidFile, match=r"array\.npy holds a single array; a saved result is an \.npz file"
-    ):
-        ld.load(tmp_path / "array.npy")
-    (tmp_path / "text.npz").write_text("hello")
-    with pytest.raises(ld.errors.InvalidFile, match=r"not a NumPy file at all\. A saved result is an \.npz file"):
-        ld.load(tmp_path / "text.npz")
-
-
-def test_pickles_are_not_opened(tmp_path: Path) -> None:
-    np.savez(tmp_path / "pickled.npz", format=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(ld.errors.InvalidFile, match=r"cannot read .*pickled\.npz"):
-        ld.load(tmp_path / "pickled.npz")
 
 
 def test_no_such_file(tmp_path: Path) -> None:

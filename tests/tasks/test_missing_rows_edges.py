@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 import legendre as ld
 from legendre.core import limits
 from legendre.core.errors import InvalidQuery, InvalidSupport
-from legendre.core.npz import checksum
 from legendre.tasks.loglinear import em as ascent
 from legendre.tasks.loglinear.observed import Margin
 from legendre.tasks.loglinear.saturated import saturated
@@ -177,16 +175,3 @@ def test_the_likelihood_does_not_fall_where_cells_vanish_on_the_way() -> None:
     assert np.diff(m.log_likelihoods).min() >= -1e-13
     assert m.converged
     assert m.fit.n_vanishing == 24
-
-
-@pytest.mark.parametrize("path", [np.zeros(0), np.array([-400.0, 0.0])])
-def test_a_file_cannot_claim_another_likelihood(path: np.ndarray[Any, Any], tmp_path: Path) -> None:
-    m = em(CROSSED, "a + b", counts="n")
-    m.save(tmp_path / "m.npz")
-    with np.load(tmp_path / "m.npz") as file:
-        arrays = {name: file[name] for name in file.files if name != "checksum"} | {"path": path}
-    np.savez(tmp_path / "m.npz", **arrays, checksum=np.array(checksum(arrays)))
-    again = ld.load(tmp_path / "m.npz")
-    assert again.log_likelihoods[-1] == m.log_likelihoods[-1]
-    assert again.global_maximum == m.global_maximum
-    assert again.g2 == m.g2

@@ -15,7 +15,6 @@ from legendre.basis.boxes import boxes
 from legendre.basis.interactions import boltzmann, interactions, rbm
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
-from legendre.core.python_text import expression
 
 _EVERY: tuple[Callable[..., Basis], ...] = (
     B1,
@@ -53,7 +52,7 @@ def as_basis(basis: Basis | str | ArrayLike) -> Basis:
 @lru_cache(maxsize=128)  # a basis is frozen, and the string that fits use again need not be read again
 def _parse(basis: str) -> Basis:
     try:
-        tree = expression(basis.strip())
+        tree = ast.parse(basis.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise InvalidBasis(f"cannot read the basis {basis!r}. Write it like 'B1 + B2(10) + B3(10)'.") from None
     return _build(tree, basis)

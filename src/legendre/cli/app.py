@@ -28,8 +28,8 @@ from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting
 from legendre.core.files import replacing
 from legendre.fitting.decompose import decompose
 from legendre.fitting.plan import Settings
+from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
-from legendre.tasks.load import load
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",

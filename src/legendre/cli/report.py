@@ -8,7 +8,7 @@ import typer
 
 from legendre.cli.read import Asked, read_input
 from legendre.core.errors import InvalidSetting
-from legendre.tasks.load import load
+from legendre.results.files import load
 
 
 def run_report(result: Path, output: Path, data: Path | None, asked: Asked) -> None:

@@ -1,20 +1,34 @@
-"""Arrays in one npz file: written whole or not at all, read without pickle."""
+"""Files that are written whole or not at all, and NumPy's files read without pickle."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from legendre.core.errors import InvalidFile, TooLarge
-from legendre.core.npz import DAMAGED, NotNumpy, Npz, read_numpy
-from legendre.core.types import AnyArray
+from legendre.core.errors import InvalidFile, LegendreError, TooLarge
+
+DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    tokenize.TokenError,
+    EOFError,
+    ValueError,
+    KeyError,
+    SyntaxError,
+    NotImplementedError,
+    OverflowError,
+)
+"""What NumPy and zipfile raise where a file is damaged."""
 
 
 @contextmanager
@@ -63,38 +77,24 @@ def check_writable(path: str | os.PathLike[str], example: str = "fit.npz") -> No
         raise InvalidFile(f"cannot write {path}: {problem.strerror or problem}.") from None
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write named arrays to an npz file."""
-    with replacing(path) as stream:
-        np.savez_compressed(stream, **arrays)
-
-
 @contextmanager
-def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[AnyArray | Npz]:
-    """Open a .npy or .npz file without pickle; whatever is wrong with it becomes an `InvalidFile`.
+def numpy_file(path: str | os.PathLike[str], advice: str = "") -> Iterator[Any]:
+    """Open a .npy or .npz file, without pickle: yield an array, or NumPy's mapping from names to arrays.
 
-    `advice` is a sentence for those who name a file of another kind.
+    What is wrong with it becomes an `InvalidFile`; `advice` is a sentence for those who name a file of another kind.
     """
     try:
         with Path(path).open("rb") as stream:
-            yield read_numpy(stream, os.fstat(stream.fileno()).st_size)
-    except (InvalidFile, TooLarge):
-        raise
+            if stream.read(6)[:4] not in (b"PK\x03\x04", b"PK\x05\x06", b"\x93NUM"):
+                said = "it holds Python objects, or is not a NumPy file at all"
+                raise InvalidFile(f"cannot read {path}: {said}. {advice}".strip())
+            stream.seek(0)
+            yield np.load(stream, allow_pickle=False)
     except OSError as problem:
         raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
-    except NotNumpy as problem:
-        raise InvalidFile(f"cannot read {path}: {problem}. {advice}".strip()) from None
     except MemoryError:
         raise TooLarge(f"cannot read {path}: its arrays do not fit in the memory that is left.") from None
+    except LegendreError:
+        raise
     except DAMAGED as problem:
         raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
-
-
-def read_arrays(
-    path: str | os.PathLike[str], what: str = "a saved decomposition", advice: str = ""
-) -> dict[str, AnyArray]:
-    """Read all arrays of an npz file, in which `what` was expected."""
-    with numpy_file(path, advice) as content:
-        if isinstance(content, np.ndarray):
-            raise InvalidFile(f"{path} holds a single array; {what} is an .npz file.")
-        return {name: content[name] for name in content.files}

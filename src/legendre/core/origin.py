@@ -6,8 +6,7 @@ with a row for each cell. Arrays of NumPy, torch, JAX and CuPy stay arrays of th
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -16,7 +15,6 @@ import numpy as np
 from legendre.core.array_libraries import HERE, Device
 from legendre.core.errors import InvalidQuery
 from legendre.core.labels import Labels
-from legendre.core.level_values import level_text
 from legendre.core.types import AnyArray, IntArray
 
 Form = Literal["array", "xarray", "series", "table", "rows"]
@@ -150,103 +148,8 @@ class Origin:
         _library(self.library)
         return nw.from_dict(columns, backend=backend).to_native()
 
-    def to_arrays(self) -> dict[str, Any]:
-        """List what a file holds of it: texts, numbers and dates as they are, other labels as texts."""
-        if self.labels is None and not self.notes:
-            return {}
-        about: dict[str, Any] = {
-            "form": self.form,
-            "index": self.index,
-            "library": self.library,
-            "notes": list(self.notes),
-        }
-        if self.labels is None:
-            return {"about": json.dumps(about)}
-        own = [None if level is None else _stored(level) for level in self.labels.levels or ()]
-        about |= {"names": self.labels.names, "own_names": self.own_names and [*map(_plain, self.own_names)]}
-        about["ranked"] = list(self.ranked)
-        about["levels"] = [None if level is None else _group(level) for level in own]
-        order = self.labels.order or ()
-        about["arranged"] = [k for k, by in enumerate(order) if by is not None]
-        groups: dict[str, list[AnyArray]] = {}
-        for level in own:
-            if level is not None:
-                groups.setdefault(_group(level), []).append(level)
-        arrays = {f"levels.{name}": np.concatenate(g) for name, g in groups.items()}
-        if about["arranged"]:
-            arrays["order"] = np.concatenate([by for by in order if by is not None])
-        return {"about": json.dumps(about), **arrays}
-
-
-def _stored(level: AnyArray) -> AnyArray:
-    """Make labels an array that a file can hold: objects become texts."""
-    return np.array([level_text(value) for value in level]) if level.dtype.kind == "O" else level
-
-
-def _group(level: AnyArray) -> str:
-    """Name the array of a file that holds labels of a type: those of all its modes, one after the other."""
-    return "text" if level.dtype.kind == "U" else str(level.dtype)
-
 
 PLAIN = Origin()  # an array of NumPy without labels
-
-
-def read_origin(about: str, shape: tuple[int, ...], stored: Mapping[str, AnyArray], order: IntArray) -> Origin:
-    """Make an origin of what a file holds; ValueError, KeyError or TypeError where that cannot be one."""
-    found = json.loads(about)
-    if not isinstance(found, dict) or found["form"] not in FORMS:
-        raise ValueError("no form of X is named")
-    names, own = found.get("names"), found.get("own_names")
-    levels = _cut(found.get("levels") or [], shape, stored)
-    labels = Labels.read(shape, names, levels or None) if names or levels else None
-    if (by := _read_order(found.get("arranged") or [], shape, order)) is not None:
-        labels = replace(labels or Labels(shape), order=by)
-    if (found["form"] != "array" and labels is None) or (own is not None and len(own) != len(shape)):
-        raise ValueError("names are missing")
-    return Origin(
-        labels,
-        form=found["form"],
-        index=int(found["index"]),
-        library=str(found["library"]),
-        own_names=None if own is None else tuple(own),
-        notes=tuple(map(str, found["notes"])),
-        ranked=_read_ranked(found.get("ranked") or [], len(shape)),
-    )
-
-
-def _read_ranked(modes: list[int], order: int) -> tuple[int, ...]:
-    if not all(isinstance(k, int) and 0 <= k < order for k in modes):
-        raise ValueError(f"{modes} are no modes")
-    return tuple(modes)
-
-
-def _read_order(modes: list[int], shape: tuple[int, ...], stored: IntArray) -> tuple[IntArray | None, ...] | None:
-    """Share out among the modes that were arranged what a file holds for all of them."""
-    if not modes:
-        return None
-    order: list[IntArray | None] = [None] * len(shape)
-    for k, by in zip(modes, np.split(stored, np.cumsum([shape[k] for k in modes])[:-1]), strict=True):
-        if not np.array_equal(np.sort(by), np.arange(shape[k])):
-            raise ValueError(f"the levels of mode {k} are in no order")
-        order[k] = by
-    return tuple(order)
-
-
-def _cut(groups: list[str | None], shape: tuple[int, ...], stored: Mapping[str, AnyArray]) -> list[AnyArray | None]:
-    """Share out among the modes what the arrays of a file hold for all of them."""
-    used = dict.fromkeys(stored, 0)
-    levels: list[AnyArray | None] = []
-    for name, size in zip(groups, shape, strict=bool(groups)):
-        levels.append(None if name is None else stored[name][used[name] : used[name] + size])
-        if name is not None:
-            used[name] += size
-    if any(len(stored[name]) != count for name, count in used.items()):
-        raise ValueError("there are labels of no mode")
-    return levels
-
-
-def _plain(name: Hashable) -> Any:
-    return name if name is None or isinstance(name, (str, int, float)) else str(name)
 
 
 def _library(name: str) -> Any:

@@ -7,23 +7,21 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
-from legendre.core.files import write_arrays
 from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
-from legendre.core.npz import checksum
 from legendre.core.text_table import Table
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
 from legendre.engines.protocol import Point
 from legendre.model.model import Model
+from legendre.results import files
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file_format import CHECKSUM, VERSION, Archive, Arrays, nested
 from legendre.results.page.subject import Subject
 from legendre.results.page.write import write_page
 from legendre.results.small_effects import effects_for_pictures
@@ -33,8 +31,6 @@ from legendre.solvers.status import Status
 
 class Storable(ABC):
     """A result with a summary in text that can be written to a file, which `legendre.load` reads."""
-
-    format: ClassVar[str]  # the name of this kind of result in a file
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -48,28 +44,12 @@ class Storable(ABC):
         """Return the same for a notebook."""
         return fragment(self.tables())
 
-    @abstractmethod
-    def to_arrays(self) -> Arrays:
-        """List what a file must hold, by name, without the format."""
-
-    @classmethod
-    @abstractmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Rebuild the result; what is missing or of the wrong kind is refused."""
-
-    def as_part(self, name: str) -> Arrays:
-        """List the same for the file of a result that contains this one."""
-        return nested(name, {"format": self.format, **self.to_arrays()})
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the result to an npz file, which `legendre.load` reads; if writing fails, an old file stays.
 
         X itself is not written, except where it is part of the result. What comes back has arrays of NumPy.
         """
-        arrays = self.to_arrays()
-        names = np.array(sorted([*arrays, CHECKSUM]))  # so that a missing array is noticed
-        content = {"format": self.format, "version": VERSION, "names": names, **arrays}
-        write_arrays(path, {**content, CHECKSUM: checksum(content)})
+        files.save(self, path)
 
 
 class Result(Storable):

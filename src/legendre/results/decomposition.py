@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -19,14 +19,13 @@ from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
+from legendre.engines.protocol import Point
 from legendre.model.cliques.tables import parts_of
-from legendre.results import file_format, summary
+from legendre.results import summary
 from legendre.results import tensor as tensors
 from legendre.results.certificate import Certificate, certificate_of
 from legendre.results.effect_tables import Measure
 from legendre.results.effects import Effects, effects_of
-from legendre.results.file_check import fit_fields
-from legendre.results.file_model import pack_fit
 from legendre.results.growth_path import Round
 from legendre.results.inference.result import Inference, infer
 from legendre.results.on_cliques import OnCliques
@@ -40,6 +39,7 @@ from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
+REPEATED = 1e-11  # by which the residual of another evaluation of the same theta may differ
 FAR = 4096.0  # theta beyond this times the rounding error of eta_hat is seen in KL, which is then summed cell by cell
 
 
@@ -103,7 +103,10 @@ class Decomposition(Refits):
     [[1.2, 1.8], [2.8, 4.2]]
     """
 
-    format: ClassVar[str] = "legendre-decomposition"
+    _stored: ClassVar[tuple[str, ...]] = (
+        "model", "theta", "eta_hat", "total", "alive", "recession", "missing", "status", "rank", "rank_is_bound",
+        "newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "origin", "kl", "rmse",
+    )  # fmt: skip
     total: float
     alive: BoolArray | None
     recession: FloatArray
@@ -289,12 +292,15 @@ class Decomposition(Refits):
     def __repr__(self) -> str:
         return summary.one_line(self)
 
-    def to_arrays(self) -> file_format.Arrays:
-        """List what cannot be computed again without X."""
-        return pack_fit(self)
-
     @classmethod
-    def from_arrays(cls, arrays: file_format.Archive) -> Self:
-        """Rebuild the decomposition."""
-        plain = file_format.read_plain(cls, arrays.renamed(newton_gap="gap"))
-        return cls(**plain | fit_fields(arrays, plain["status"]))
+    def _restore(cls, *, theta: FloatArray, kl: float, rmse: float, **fields: Any) -> Self:
+        """Make the fit of what a file holds; eta, psi and so the residual are computed anew from theta."""
+        model, status = fields["model"], fields["status"]
+        for vector in (theta, fields["eta_hat"], fields["recession"]):
+            if vector.shape != (model.n_params,):
+                raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
+        with np.errstate(all="ignore"):  # theta of a damaged file may be anything
+            point = engine_for(model.on_face(fields["alive"])).at(theta)
+        fit = cls(point=Point(theta, point.eta, point.psi), stored={"kl": kl, "rmse": rmse}, **fields)
+        met = fit.residual <= fit.tol + REPEATED
+        return fit if met or not status.converged else replace(fit, status=Status.STALLED)

@@ -1,20 +1,16 @@
-"""The stages of a basis that grows, and how they are stored."""
+"""The stages of a basis that grows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import overload
 
 import numpy as np
 
-from legendre.core.types import AnyArray, FloatArray
 from legendre.data.observation import Observation
-from legendre.results.file_format import Archive
-
-PLAIN, FULL = 5, 7  # columns of rounds in a file, without and with held-out losses
 
 
 @dataclass(frozen=True)
@@ -126,26 +122,3 @@ class GrowthPath(Sequence[Round]):
 
     def __repr__(self) -> str:
         return repr(self._rounds)
-
-
-def pack_rounds(path: Sequence[Round]) -> FloatArray:
-    """Write rounds as rows; those of held-out losses are longer."""
-    width = FULL if any(not math.isnan(step.held_out) for step in path) else PLAIN
-    return np.array([astuple(step)[:width] for step in path]).reshape(len(path), width)
-
-
-def unpack_rounds(rows: AnyArray) -> tuple[Round, ...]:
-    """Read rounds from rows."""
-    return tuple(Round(int(row[0]), *(float(x) for x in row[1:])) for row in rows)
-
-
-def read_rounds(arrays: Archive, n_params: int, kl: float) -> tuple[Round, ...]:
-    """Read the rounds of a file, the last of which is the fit itself."""
-    rows = arrays.floats("path", None, None, finite=False)
-    if rows.shape[1] not in (PLAIN, FULL):
-        raise arrays.unfit(f"{arrays.prefix}path has {rows.shape[1]} columns, not {PLAIN} or {FULL}")
-    sizes = rows[:, 0]
-    whole = len(rows) and np.isfinite(sizes).all() and (sizes == np.rint(sizes)).all() and (np.diff(sizes) >= 0).all()
-    if not whole or (rows[:, 1:3] < 0).any() or sizes[0] < 0 or sizes[-1] != n_params or rows[-1, 1] != kl:
-        raise arrays.unfit(f"{arrays.prefix}path does not lead to {n_params} parameters and KL {kl:g}")
-    return unpack_rounds(rows)

@@ -137,7 +137,9 @@ class Incomplete:
             return int(alive.sum()) - 1
         cells = np.argwhere(alive)
         sizes = [pattern.counts.shape for pattern in self.patterns]
-        entries = [np.ravel_multi_index(tuple(cells[:, p.modes].T), n) for p, n in zip(self.patterns, sizes, strict=True)]
+        entries = [
+            np.ravel_multi_index(tuple(cells[:, p.modes].T), n) for p, n in zip(self.patterns, sizes, strict=True)
+        ]
         rows = [np.eye(math.prod(n))[entry] for entry, n in zip(entries, sizes, strict=True)]
         return int(np.linalg.matrix_rank(np.hstack(rows))) - 1
 
@@ -295,9 +297,7 @@ class Ascent:
         return replace(later, path=(*self.path, later.path[-1]), residuals=(*self.residuals, later.residual))
 
 
-def ascend(
-    now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: float = 0.0, patience: int = 10
-) -> Ascent:
+def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: float = 0.0, patience: int = 10) -> Ascent:
     """Take Newton's step, or an E and an M step, until the gradient is at most tol or the likelihood rises no more.
 
     It also ends after `most` rounds, after `patience` rounds without progress, and as soon as a fitted count, relative

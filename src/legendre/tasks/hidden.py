@@ -385,7 +385,9 @@ def _run_of(run: Ascent, data: Dense) -> HiddenRun:
     constant = float(p @ np.log(p))
     kls = [max(constant - value / run.likelihood.data.total, 0.0) for value in run.path]
     steps = enumerate(zip(kls, run.residuals, strict=True))
-    return HiddenRun(run.theta, run.residual, tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps))
+    return HiddenRun(
+        run.theta, run.residual, tuple(Step(i, kl, gradient, gradient, 1.0) for i, (kl, gradient) in steps)
+    )
 
 
 def _visible_fit(data: Dense, fit: Decomposition) -> tuple[float, float]:
@@ -406,7 +408,9 @@ def visible_sums(grid: FloatArray, n_visible: int, *, keepdims: bool = False) ->
 def _cells(recipe: Basis, joint: Dense, n_visible: int) -> IntArray:
     """List the basis, and refuse one that leaves a hidden mode alone: then it can explain nothing."""
     if recipe.growing is not None:
-        raise InvalidBasis("adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2), (1, 2)]).")
+        raise InvalidBasis(
+            "adaptive(...) cannot grow with hidden modes; give a basis of fixed cells, e.g. interactions([(0, 2)])."
+        )
     try:
         cells = recipe.select(joint)
     except InvalidBasis as trouble:

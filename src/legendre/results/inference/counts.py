@@ -168,6 +168,6 @@ def _check(values: AnyArray, inside: BoolArray, cell_of: Callable[[tuple[int, ..
     broken = np.argwhere(inside & ((values != np.rint(values)) | (values >= 2.0**53)))
     for place in map(tuple, broken):
         raise InvalidTensor(
-            f"inference needs counts, whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} = {values[place]:g} "
-            f"({len(broken)} of {int(inside.sum())} cells are none). If X was rescaled, fit the counts."
+            f"inference needs counts, whole numbers from 0 to 2**53, but X{cell_name(cell_of(place))} is "
+            f"{values[place]:g} ({len(broken)} of {int(inside.sum())} cells are none). Fit the counts themselves."
         )

@@ -70,7 +70,7 @@ def _parameters(tests: Inference, rows: int) -> Columns:
 
 
 def parameter_name(fit: Decomposition, i: int) -> str:
-    """Name a parameter: a tied one by its title, any other by its cell; of many modes by the coordinates other than 0."""
+    """Name a parameter: a tied one by its title, any other by its cell, of many modes without zeros."""
     if fit.ties is not None and fit.ties.names[i]:
         return shortened(fit.ties.names[i], 48)
     index = fit.basis[i if fit.ties is None else fit.ties.own[i]]

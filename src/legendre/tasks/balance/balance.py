@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +35,6 @@ from legendre.model.margins import Modes
 from legendre.model.problem import Problem
 from legendre.results.base import ModelResult
 from legendre.results.certificate import Certificate
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
-from legendre.results.file_model import pack_model, pack_origin, unpack_model, unpack_origin, unpack_point
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
@@ -92,8 +90,6 @@ class Balanced(ModelResult):
     >>> ld.balance([[1, 2], [3, 4]])
     <Balanced 2x2: CONVERGED after ... steps (matrix-scaling), largest margin error ...>
     """
-
-    format: ClassVar[str] = "legendre-balanced"
 
     X: AnyArray
     margins: Margins
@@ -200,38 +196,6 @@ class Balanced(ModelResult):
             ("status", f"{self.status.name}: {self.status.value}"),
         ]
         return [NamedValues("Balanced tensor", [*rows, *(("note", note) for note in self.origin.notes)])]
-
-    def to_arrays(self) -> Arrays:
-        """List the result with X, which is its base measure."""
-        arrays: Arrays = {
-            **{name: array for name, array in pack_model(self.model, self.point).items() if name != "base"},
-            **pack_plain(self),
-            **pack_origin(self.origin),
-            "X": self.X,
-            "values": self.values,
-            "total": self.margins.total,
-            "eta_hat": self.eta_hat,
-            "vanishing_cells": self.vanishing_cells,
-        }
-        return arrays | _by_modes("margins", self.margins.values) | _by_modes("log_factors", self.parts)
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the result together again."""
-        X = arrays.array("X", "iuf", arrays.shape())
-        model = unpack_model(arrays, frozen(X.astype(np.float64)))
-        return cls(
-            model=model,
-            point=unpack_point(arrays, model),
-            eta_hat=arrays.expectations("eta_hat", model.n_params),
-            X=X,
-            margins=Margins(_read_by_modes(arrays, "margins"), arrays.total()),
-            values=arrays.floats("values", *X.shape),
-            parts=_read_by_modes(arrays, "log_factors"),
-            vanishing_cells=arrays.integers("vanishing_cells", None, X.ndim),
-            origin=unpack_origin(arrays, X.shape),
-            **read_plain(cls, arrays),
-        )
 
     def __repr__(self) -> str:
         return (
@@ -432,22 +396,3 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         history=outcome.history,
         tol=tol,
     )
-
-
-def _by_modes(name: str, parts: dict[Modes, FloatArray]) -> Arrays:
-    """Write arrays by the modes that they belong to, in their order: ``margins.0-2``."""
-    return nested(name, {"-".join(map(str, modes)): part for modes, part in parts.items()})
-
-
-def _read_by_modes(arrays: Archive, name: str) -> dict[Modes, FloatArray]:
-    """Read arrays by modes, each of the lengths of its modes."""
-    shape, part = arrays.shape(), arrays.part(name)
-    found = {}
-    for key in part.names():
-        modes = tuple(int(k) for k in key.split("-"))
-        if list(modes) != sorted({*modes} & {*range(len(shape))}):
-            raise arrays.unfit(f"{name} of the modes {modes}")
-        found[modes] = part.floats(key, *(shape[k] for k in modes), finite=False)
-    if not found:
-        raise arrays.damaged(f"'{name}' is missing")
-    return found

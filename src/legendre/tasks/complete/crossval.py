@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from legendre.fitting.fit import fit_recipe
 from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 
 CRITERIA = ("deviance", "rmse")
 MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
@@ -75,8 +73,6 @@ class CrossValidation(Storable):
     'B1()'
     """
 
-    format: ClassVar[str] = "legendre-cross-validation"
-
     scores: tuple[Score, ...]
     best: int
     n_folds: int
@@ -93,32 +89,6 @@ class CrossValidation(Storable):
             rows += [("*" if at == self.best else "", score.basis, *errors, str(score.undetermined))]
         lead = f"{self.n_folds} folds of {self.folds}; {self.scored} of {self.held_out} held-out cells scored"
         return [Columns("Cross-validation", rows, "<", lead)]
-
-    def to_arrays(self) -> Arrays:
-        """List the scores and what they are about."""
-        columns = {part.name: [getattr(score, part.name) for score in self.scores] for part in fields(Score)}
-        return pack_plain(self) | nested("scores", columns)
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the table together again."""
-        part, plain = arrays.part("scores"), read_plain(cls, arrays)
-        n = len(part.array("basis", "U", (None,)))
-        if not 0 <= plain["best"] < n:
-            raise arrays.unfit(f"the best of {n} bases has number {plain['best']}")
-        numbers = ("rmse", "rmse_se", "deviance", "deviance_se")
-        columns: list[Any] = [part.floats(name, n, finite=False).tolist() for name in numbers]
-        rows = zip(part.texts("basis", n), *columns, part.integers("undetermined", n).tolist(), strict=True)
-        found = cls(scores=tuple(Score(*row) for row in rows), **plain)
-        bad = (
-            any(value < 0 for column in columns for value in column)
-            or min(score.undetermined for score in found.scores) < 0
-        )
-        if bad or found.criterion not in CRITERIA or not found.scored <= found.held_out or found.n_folds < 2:
-            raise arrays.unfit("errors or numbers of cells that cannot be")
-        if found.best != min(range(n), key=lambda at: _merit(found.scores[at], found.criterion)):
-            raise arrays.unfit(f"basis {found.best} is not the best by its {found.criterion}")
-        return found
 
     def __str__(self) -> str:
         return "\n".join(self.summary().splitlines()[2:])  # without title and rule

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from legendre.core.labels import Labels
-from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
@@ -16,8 +15,6 @@ from legendre.results.base import Result, of_fit
 from legendre.results.certificate import Certificate
 from legendre.results.decomposition import Decomposition
 from legendre.results.effects import Effect
-from legendre.results.file_check import same
-from legendre.results.file_format import Archive, Arrays, packed_mask
 from legendre.results.page.subject import Subject, own_pair, subject_of_fit
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import FitPlots
@@ -63,8 +60,6 @@ class Completion(Result):
     >>> round(float(done.tensor()[1, 2]), 6), bool(done.determined[1, 2])
     (12.0, True)
     """
-
-    format: ClassVar[str] = "legendre-completion"
 
     values: FloatArray
     fit: Decomposition
@@ -166,54 +161,10 @@ class Completion(Result):
         scores = [] if self.cv is None else self.cv.tables()
         return [NamedValues("Completion", rows), *scores, *self.fit.tables()]
 
-    def to_arrays(self) -> Arrays:
-        """List the filled tensor, the masks, the fit and the cross-validation."""
-        arrays: Arrays = {
-            "values": self.values,
-            **packed_mask("determined", self.determined),
-            **packed_mask("observed", self.observed),
-            **self.fit.as_part("fit"),
-        }
-        return arrays if self.cv is None else arrays | self.cv.as_part("cv")
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the completion together again."""
-        fit: Decomposition = arrays.result("fit", Decomposition.format)
-        found = cls(
-            values=arrays.floats("values", *fit.shape, finite=False),
-            fit=fit,
-            determined=arrays.mask("determined", fit.shape),
-            observed=arrays.needed_mask("observed", fit.shape),
-            cv=arrays.result("cv", CrossValidation.format) if "cv.format" in arrays else None,
-        )
-        check(arrays, found)
-        return found
-
     def __repr__(self) -> str:
         missing = int(np.count_nonzero(~self.observed))
         left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
         return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
-
-
-def check(arrays: Archive, found: Completion) -> None:
-    """Refuse values that the fit does not give, or a fit to other values than those observed."""
-    fit, values, seen = found.fit, found.values, found.observed
-    omega, total = fit.model.support.on_grid(), fit.total
-    if not (seen | ~omega).all() or not (values[seen] >= 0).all() or np.isinf(values).any():
-        raise arrays.unfit("observed cells are missing or negative")
-    mass = np.where(omega, np.nan_to_num(values), 0.0)
-    eta_hat, ties = zeta_adjoint(mass / total)[tuple(fit.basis.T)], fit.model.ties
-    eta_hat, size = (eta_hat, 1.0) if ties is None else (ties.collect(eta_hat), ties.size)
-    if not same(float(mass.sum()), total) or not np.allclose(eta_hat, fit.eta_hat, rtol=0.0, atol=FILLED * size):
-        raise arrays.unfit("the fit is not one to the observed values")
-    model = model_tensor(fit, extend=True)
-    filled = ~seen & np.isfinite(values) & np.isfinite(model) & (values != 0)  # 0 at the boundary, whatever theta says
-    if not np.allclose(values[filled], model[filled], rtol=FILLED, atol=0.0):
-        raise arrays.unfit("the values of missing cells are not those of the fit")
-    known = found.determined
-    if known is not None and ((~known & seen).any() or (np.isnan(values[known]).any() and fit.alive is None)):
-        raise arrays.unfit("cells are marked as determined that are not")
 
 
 def _filled(done: Completion) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,8 +23,6 @@ from legendre.core.types import IntArray
 from legendre.data.read import TensorLike, read
 from legendre.fitting.decompose import decompose
 from legendre.results.base import Storable
-from legendre.results.file_check import same
-from legendre.results.file_format import Archive, Arrays, nested, pack_plain, read_plain
 from legendre.results.inference.counts import chi_square_p
 from legendre.results.inference.likelihood_ratio import added_parameters
 from legendre.results.inference.printout import shown
@@ -114,8 +111,6 @@ class Ladder(Storable):
     ('uniform', 2)
     """
 
-    format: ClassVar[str] = "legendre-ladder"
-
     shape: tuple[int, ...]
     total: float
     ground: str
@@ -142,38 +137,6 @@ class Ladder(Storable):
             rows.append(row)
         title = f"KL ladder of {shape_name(self.shape)}, sum {self.total:.6g}"
         return [Columns(title, rows, "<>")]
-
-    def to_arrays(self) -> Arrays:
-        """List the rungs and what they stand on."""
-        whole: Arrays = {"shape": np.array(self.shape, dtype=np.int64), "n_rungs": len(self.rungs), **pack_plain(self)}
-        for i, rung in enumerate(self.rungs):
-            whole |= nested(f"rung{i}", pack_plain(rung))
-        return whole
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the ladder together again."""
-        parts = [arrays.part(f"rung{i}") for i in range(arrays.count("n_rungs"))]
-        if not parts:
-            raise arrays.unfit("a ladder without rungs")
-        rungs = tuple(Rung(**read_plain(Rung, part)) for part in parts)
-        found = cls(shape=arrays.shape(), rungs=rungs, **read_plain(cls, arrays) | {"total": arrays.total()})
-        _check(arrays, found)
-        return found
-
-
-def _check(arrays: Archive, found: Ladder) -> None:
-    """Refuse rungs that do not add up."""
-    below, counts = found.total_kl, found.rungs[0].g2 is not None
-    if found.ground not in ("uniform", "base") or not below < math.inf:
-        raise arrays.unfit(f"the ground is {found.ground} with KL {below:g}")
-    for i, rung in enumerate(found.rungs):
-        share = rung.explained / found.total_kl if found.total_kl > NOTHING else math.nan
-        g2 = 2.0 * found.total * rung.explained if counts else None
-        true = same(rung.explained, below - rung.kl) and rung.explained >= 0 and same(rung.share, share)
-        if not (true and (rung.g2 is None) == (g2 is None) and same(rung.g2 or 0.0, g2 or 0.0)):
-            raise arrays.unfit(f"rung {i} does not explain the difference to the one below it")
-        below = rung.kl
 
 
 def ladder(

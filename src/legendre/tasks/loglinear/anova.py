@@ -251,7 +251,7 @@ def _check_same_rows(one: Any, other: Any) -> None:
     if names[0] != names[1] or a.shape != b.shape:
         said = " and ".join(f"{', '.join(own)} (shape {fit.shape})" for own, fit in zip(names, (a, b), strict=True))
         raise InvalidQuery(
-            f"the tables differ: {said}. Compare fits of one table; of a data frame name the same columns: columns=[...]."
+            f"the tables differ: {said}. Compare fits of one table; of a data frame name the same columns."
         )
     if not (a.converged and b.converged):
         fit = a if not a.converged else b
@@ -325,8 +325,8 @@ def _check_nested(small: Decomposition, large: Decomposition) -> None:
     title, cell = one.titles()[strange], one.own_cells()[strange]
     raise InvalidQuery(
         f"{small.recipe} is not nested in {large.recipe}: it has features that are no combinations of those of the "
-        f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so that the difference of "
-        "deviances has no chi-square distribution. Compare AIC, BIC or KL: anova(..., nested=False)."
+        f"larger basis, e.g. {repr(title) if title else f'the one of cell {cell_name(cell)}'}, so that the difference "
+        "of deviances has no chi-square distribution. Compare AIC, BIC or KL: anova(..., nested=False)."
     )
 
 
@@ -345,8 +345,8 @@ def _added_parameters(small: Decomposition, basis: Terms) -> int:
     if not more.exact:
         raise InvalidQuery(
             f"the degrees of freedom are not known: of {basis.n_params:,} parameters at most {more.n:,} are "
-            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is was "
-            "not counted. Compare smaller bases, or merge levels."
+            f"independent where the smaller fit has probability, and beyond {limits.LARGEST_MATRIX:,} how many it is "
+            "was not counted. Compare smaller bases, or merge levels."
         )
     return more.n - small.rank
 

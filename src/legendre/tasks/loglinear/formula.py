@@ -271,7 +271,7 @@ def _tokens(formula: str) -> list[_Token]:
     pattern = r"""(`[^`]*`|"[^"]*"|'[^']*')|([^\W\d]\w*(?:\.\w+)*)|(\d+(?:\.\d+)?)|(\*\*|[-+*:^().,~=\[\]])|(\S)"""
     found = []
     for match in re.finditer(pattern, formula):
-        quoted, name, number, sign, other = match.groups()
+        quoted, _, number, sign, other = match.groups()
         if other:
             hint = " A name that is not closed needs its second quote." if other in "`\"'" else ""
             raise InvalidBasis(

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.arguments import check_int
 from legendre.core.errors import ConvergenceWarning, InvalidQuery, InvalidSetting
 from legendre.core.text_table import Columns, NamedValues, Table, shortened
@@ -30,7 +29,15 @@ from legendre.solvers.status import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, maximise
 from legendre.tasks.loglinear.anova import LikelihoodRatio
 from legendre.tasks.loglinear.choice import Criterion, Direction, Kind, Move, TermTests, add_terms, drop_terms, search
-from legendre.tasks.loglinear.formula import LOST, Formula, Term, check_features, check_used, read_formula, update_formula
+from legendre.tasks.loglinear.formula import (
+    LOST,
+    Formula,
+    Term,
+    check_features,
+    check_used,
+    read_formula,
+    update_formula,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -213,8 +220,8 @@ class LogLinear(Inference):
         """The covariance from the information in what was observed."""
         if np.isnan(self.missing_information):
             raise InvalidQuery(
-                "some fitted counts tend to 0: there is no information about some parameters beyond rounding, and so no "
-                "standard errors. Fitted counts and tests of fit do not need it."
+                "some fitted counts tend to 0: there is no information about some parameters beyond rounding, and so "
+                "no standard errors. Fitted counts and tests of fit do not need it."
             )
         if not self.local_maximum:
             raise InvalidQuery(
@@ -405,14 +412,13 @@ def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
 
 def fit_rows(rows: Incomplete, model: Formula, tol: float) -> LogLinear:
     """Fit a model to rows of which some lack values."""
-    n_cells = int(np.prod(rows.shape))
     basis = model.basis(rows.shape)
     em = maximise(rows, basis, tol)
     found = LogLinear(**_numbers_of_rows(em), model=model, tol=tol, em=em)
     if not found.converged:
         text = (
-            f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per row, "
-            f"above tol = {tol:g}."
+            f"expectation-maximisation stopped after {len(em.path)} rounds with a gradient of {em.residual:.2e} per "
+            f"row, above tol = {tol:g}."
         )
         warnings.warn(text, ConvergenceWarning, stacklevel=4)
     return found

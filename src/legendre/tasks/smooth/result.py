@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
 from legendre.core.cells import frozen
 from legendre.core.labels import Labels
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.sums.zeta import zeta, zeta_adjoint
+from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.text_table import NamedValues, Table, shape_name
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.read import TensorLike
-from legendre.engines.rounding import EPS, SPREAD
 from legendre.results.base import Result
 from legendre.results.certificate import Certificate
 from legendre.results.effects import Effect
-from legendre.results.file_check import SHARE, same
-from legendre.results.file_format import Archive, Arrays, pack_plain, packed_mask, read_plain
-from legendre.results.file_model import pack_origin, unpack_origin
 from legendre.results.page.subject import Subject, own_pair, shape_line
 from legendre.results.plots.pair import TensorPair
 from legendre.results.plots.plots import Plots
@@ -29,7 +25,6 @@ from legendre.results.small_effects import effects_of_tensor
 from legendre.results.summary import modes_row
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
-from legendre.tasks.smooth.penalised import Waves
 
 NAMED = 8  # terms that the summary names: those of the largest variance
 
@@ -72,8 +67,6 @@ class Smoothed(Result):
     >>> done.tensor().shape, bool(np.isfinite(done.tensor()).all())
     ((5, 6), True)
     """
-
-    format: ClassVar[str] = "legendre-smoothed"
 
     values: FloatArray
     means: FloatArray
@@ -176,68 +169,6 @@ class Smoothed(Result):
         modes = ((part.rstrip("~"), "~" * part.count("~")) for part in name.split(" x "))
         return " x ".join(f"{self.labels.mode(int(k))}{walk}" for k, walk in modes)
 
-    def to_arrays(self) -> Arrays:
-        """List the filled tensor, the model and how it was found."""
-        return {
-            "shape": np.array(self.shape, dtype=np.int64),
-            "values": self.values,
-            "means": self.means,
-            **packed_mask("observed", self.observed),
-            "theta": self.theta,
-            "terms": np.array(list(self.variances), dtype=np.str_),
-            "variances": np.array(list(self.variances.values()), dtype=np.float64),
-            **pack_plain(self),
-            **pack_origin(self.origin),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Archive) -> Self:
-        """Put the result together again."""
-        shape, variances = arrays.shape(), arrays.floats("variances", None)
-        values = arrays.floats("values", *shape)
-        names = arrays.texts("terms", len(variances))
-        found = cls(
-            values=values,
-            means=arrays.floats("means", *shape),
-            observed=arrays.needed_mask("observed", shape),
-            theta=arrays.floats("theta", values.size - 1),
-            variances=dict(zip(names, variances.tolist(), strict=True)),
-            origin=unpack_origin(arrays, shape),
-            **read_plain(cls, arrays),
-        )
-        check(arrays, found)
-        return found
-
     def __repr__(self) -> str:
         shape, missing = shape_name(self.shape), int((~self.observed).sum())
         return f"<Smoothed {shape}: {missing} cells filled in, held-out {self.criterion} {self.error:.5g}>"
-
-
-def check(arrays: Archive, found: Smoothed) -> None:
-    """Refuse means that are not those of theta, values that are not X or the means, or a gradient that is another."""
-    means, values, seen = found.means, found.values, found.observed
-    omega = seen & (means > 0)
-    if not omega.any() or (means < 0).any() or (values < 0).any() or not (values == means)[~seen].all():
-        raise arrays.unfit("means or values that cannot be, or missing cells without their mean")
-    waves = Waves(found.shape)
-    names = [waves.name(tuple(term)) for term in np.argwhere(waves.terms).tolist()]
-    if names != list(found.variances) or min(found.variances.values()) < 0:
-        raise arrays.unfit("the variances are not those of the terms")
-    total, h = float(values[omega].sum()), zeta(np.concatenate([[0.0], found.theta]).reshape(found.shape))
-    tau = np.zeros(waves.terms.shape)
-    tau[waves.terms] = list(found.variances.values())
-    variances, n = waves.variances(tau), int(omega.sum())
-    excess = n * waves.to_waves(np.where(omega, means - values, 0.0) / total)
-    used = variances > 0
-    spread = np.sqrt(variances[used])
-    gradient = waves.to_waves(h)[used] / spread + spread * excess[used]
-    residual = float(np.abs(gradient).max(initial=0.0)) / n
-    size = float(np.abs(found.theta).sum()) + float(np.abs(h).max()) + 1.0
-    slack = SPREAD * EPS * np.sqrt(sum(found.shape)) * size * (1.0 / float(spread.min(initial=np.inf)) + n)
-    if not abs(residual - found.residual) <= slack:
-        raise arrays.unfit(f"the gradient at its theta is {residual:.2g}, where {found.residual:.2g} is stored")
-    if not same(float(means[omega].sum()), total) or (found.converged and not residual <= found.tol + slack):
-        raise arrays.unfit(f"the status is {found.status.name}, but the gradient is {residual:.2g} (tol {found.tol:g})")
-    shortest = max(float(np.linalg.norm(gradient)) - slack * n * np.sqrt(gradient.size), 0.0)
-    if not found.gap >= (least := 0.5 * (1.0 - SHARE) * shortest**2 / n):
-        raise arrays.unfit(f"the gap is {found.gap:.2g}, where the gradient gives {least:.2g} or more")

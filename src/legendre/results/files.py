@@ -1,0 +1,217 @@
+"""The file format: a result as one npz file, written whole or not at all and read without pickle.
+
+Every result is a frozen dataclass of arrays, numbers, texts, ``None``, tuples, dictionaries and other such dataclasses.
+The file holds the arrays by name (``theta``, ``model.basis``) and, as JSON text in ``content``, everything else:
+which class holds which fields, and the dtype and shape of each array.
+
+A class that does not store all of its fields names those that it does in ``_stored``, and makes itself of them in
+``_restore(**fields)``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from legendre.core.cells import frozen
+from legendre.core.errors import InvalidFile, LegendreError, TooLarge
+from legendre.core.files import numpy_file, replacing
+from legendre.core.level_values import level_text
+from legendre.core.types import AnyArray
+from legendre.results import PLACES
+
+VERSION = 3  # versions 1 and 2 had other arrays for every class
+PARTS = {
+    "core.labels": "Labels",
+    "core.origin": "Origin",
+    "core.tied_parameters": "Ties",
+    "data.partial_table": "PartialTable Pattern",
+    "data.support": "Support",
+    "engines.protocol": "Point",
+    "model.model": "Model",
+    "results.inference.counts": "Counts",
+    "solvers.loop": "Step",
+    "tasks.balance.margins": "Margins",
+    "tasks.complete.crossval": "Score",
+    "tasks.hidden": "HiddenRun",
+    "tasks.smooth.penalised": "Waves",
+    "tasks.smooth.result": "Smoothed",
+}
+"""Where the classes live that results are made of, beside those that `legendre.results` names."""
+
+LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space", "device")}
+"""Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
+
+TYPES: dict[str, tuple[Any, str]] = {
+    "float": ((float, int), ""), "int": (int, ""), "str": (str, ""), "bool": (bool, ""), "Status": (Enum, ""),
+    "FloatArray": (np.ndarray, "f"), "IntArray": (np.ndarray, "iu"), "BoolArray": (np.ndarray, "b"),
+}  # fmt: skip
+"""What a field may hold, by its annotation: a type, and for arrays the kinds of dtypes."""
+
+
+def save(result: Any, path: str | os.PathLike[str]) -> None:
+    """Write a result to an npz file; if writing fails, an old file stays as it was."""
+    arrays: dict[str, AnyArray] = {}
+    head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
+    with replacing(path) as stream:
+        np.savez_compressed(stream, content=np.array(json.dumps(head)), **arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a result from the file that its `save` wrote: the same type, with the same numbers.
+
+    X is not in the file, so compute what needs it (`inference`, `at`) before saving. Of a decomposition eta, psi and
+    the residual are computed anew from theta, and the residual decides whether the fit counts as converged.
+
+    Parameters
+    ----------
+    path
+        The name of an npz file.
+
+    Returns
+    -------
+    Decomposition, or a class of `legendre.results`
+        Whatever was saved.
+
+    See Also
+    --------
+    Decomposition : The result of `decompose`.
+
+    Examples
+    --------
+    >>> import legendre as ld, tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "fit.npz"
+    ...     ld.decompose([[1, 2], [3, 4]], "B1").save(path)
+    ...     ld.load(path).status.name
+    'CONVERGED'
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidFile(f"load takes the name of a file, got {path!r}.")
+    with numpy_file(
+        path, "A saved result is an .npz file, written by its save, or from data by `legendre fit`."
+    ) as file:
+        if isinstance(file, np.ndarray):
+            raise InvalidFile(f"{path} holds a single array; a saved result is an .npz file.")
+        arrays = {name: file[name] for name in file.files}
+    if "format" in arrays and str(arrays["format"]).startswith("legendre-"):
+        raise InvalidFile(f"{path} was written by an earlier version of legendre, which alone reads it. Fit X anew.")
+    if "content" not in arrays:
+        names = ", ".join(sorted(arrays)[:5]) or "nothing"
+        raise InvalidFile(f"cannot read {path}: not a saved result (it holds {names}).")
+    try:
+        head = json.loads(str(arrays["content"]))
+        if head["format"] != "legendre" or head["version"] > VERSION:
+            raise InvalidFile(
+                f"cannot read {path}: its format is {head['format']} {head['version']}, this library reads legendre up "
+                f"to {VERSION}. Update legendre."
+            )
+        return _decode(head["result"], arrays)
+    except MemoryError as problem:
+        raise TooLarge(f"cannot read {path}: a saved result, which does not fit in memory ({problem}).") from None
+    except InvalidFile:
+        raise
+    except (LegendreError, KeyError, ValueError, IndexError, TypeError, ArithmeticError, AttributeError) as problem:
+        raise InvalidFile(f"cannot read {path}: a saved result, but a damaged one ({problem}).") from None
+
+
+def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
+    """Make JSON of a value; its arrays go to `arrays`, by name."""
+    if isinstance(value, Enum):
+        return {"$enum": type(value).__name__, "name": value.name}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":  # labels of any type become texts
+            value = np.array([level_text(label) for label in value])
+        known = next((key for key, array in arrays.items() if array is value), name)
+        arrays[known] = value
+        return {"$array": known, "dtype": value.dtype.str, "shape": value.shape}
+    if isinstance(value, dict):
+        return {"$dict": [[_encode(key, name, arrays), _encode(part, f"{name}.{i}", arrays)]
+                         for i, (key, part) in enumerate(value.items())]}  # fmt: skip
+    if isinstance(value, Sequence):
+        if (columns := _columns(value)) is not None:
+            rows = {key: _encode(column, f"{name}.{key}", arrays) for key, column in columns.items()}
+            return {"$rows": type(value[0]).__name__, **rows}
+        return [_encode(part, f"{name}.{i}", arrays) for i, part in enumerate(value)]
+    kind = next((base for base in type(value).__mro__ if base.__name__ in _places()), None)
+    if kind is None:
+        raise TypeError(f"{name}: a file cannot hold a {type(value).__name__}.")
+    prefix = f"{name}." if name else ""
+    parts = {key: _encode(getattr(value, key), f"{prefix}{key}", arrays) for key in _names(kind)}
+    return {"$class": kind.__name__, **parts}
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    """List the fields of a class that are stored."""
+    if (listed := getattr(kind, "_stored", None)) is not None:
+        return tuple(listed)
+    left_out = LEFT_OUT.get(kind.__name__, ())
+    return (
+        *(part.name for part in fields(kind) if part.name not in left_out),
+        *(["ties"] if kind.__name__ == "Model" else []),
+    )
+
+
+def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:
+    """Write a tuple of dataclasses of one type, such as steps, by columns; ``None`` where fields are no numbers."""
+    if not parts or not is_dataclass(parts[0]) or len({type(part) for part in parts}) > 1:
+        return None
+    columns = {}
+    for key in _names(type(parts[0])):
+        values = [getattr(part, key) for part in parts]
+        if len({type(value) for value in values}) > 1 or not isinstance(values[0], (bool, int, float, str)):
+            return None
+        columns[key] = np.array(values)
+    return columns
+
+
+def _decode(found: Any, arrays: dict[str, AnyArray]) -> Any:
+    """Make the value that `_encode` wrote."""
+    if isinstance(found, list):
+        return tuple(_decode(part, arrays) for part in found)
+    if not isinstance(found, dict):
+        return found
+    if "$array" in found:
+        array = arrays[found["$array"]]
+        if array.dtype.str != found["dtype"] or list(array.shape) != found["shape"]:
+            raise ValueError(f"{found['$array']} has shape {array.shape} and dtype {array.dtype}")
+        return frozen(array)
+    if "$dict" in found:
+        return {_decode(key, arrays): _decode(part, arrays) for key, part in found["$dict"]}
+    if "$enum" in found:
+        return _find_class(found["$enum"])[found["name"]]
+    cls = _find_class(found["$rows"] if "$rows" in found else found["$class"])
+    parts = {key: _decode(part, arrays) for key, part in found.items() if key not in ("$rows", "$class")}
+    if "$rows" in found:
+        rows = zip(*(column.tolist() for column in parts.values()), strict=True)
+        return tuple(cls(**dict(zip(parts, row, strict=True))) for row in rows)
+    for part in fields(cls):
+        kind, dtypes = TYPES.get(str(part.type).removesuffix(" | None"), (object, ""))
+        value = parts.get(part.name)
+        if value is not None and not (isinstance(value, kind) and (not dtypes or value.dtype.kind in dtypes)):
+            raise ValueError(f"{part.name} of {cls.__name__} holds {type(value).__name__}")
+    make = cls.of if cls.__name__ == "Model" else getattr(cls, "_restore", cls)
+    return make(**parts)
+
+
+def _find_class(name: str) -> Any:
+    """Import a class that files may name."""
+    if name not in _places():
+        raise ValueError(f"no result holds a {name}")
+    return getattr(import_module(f"legendre.{_places()[name]}"), name)
+
+
+def _places() -> dict[str, str]:
+    """Return the module of each class that files may name."""
+    return {kind: place for table in (PLACES, PARTS) for place, kinds in table.items() for kind in kinds.split()}
