@@ -150,8 +150,8 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 PUBLIC = """
     B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
     decompose Decomposition Round plan Plan Status load
-    Effects Inference LikelihoodRatio Parameters likelihood_ratio
-    loglinear LogLinear PartialLogLinear anova
+    Effects Inference Parameters
+    loglinear LogLinear anova
     SparseTensor from_coords from_rows read_tns
     balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning

@@ -36,4 +36,4 @@ grown.plot.graph()
 sets = [("smoke", "physical", "protein"), ("smoke", "systolic", "protein"), ("mental", "physical"), ("family",)]
 small = ld.decompose(X, ld.interactions(sets))
 large = ld.decompose(X, ld.interactions(3))
-print(ld.likelihood_ratio(small, large).summary())
+print(ld.anova(small, large).tests[0].summary())

@@ -101,10 +101,10 @@ def test_show_knows_results_of_every_kind(
     np.testing.assert_array_equal(np.load(tmp_path / "Q.npy"), balanced.tensor())
     code, _, err = run(monkeypatch, capsys, "show", path, "-t", tmp_path / "Q.npy", "--extend")
     assert (code, "Balanced, whose tensor has every cell. Leave --extend out." in err) == (2, True)
-    ld.geometry.ladder(X).save(path)
+    ld.decompose(X, "B1").inference().save(path)
     code, _, err = run(monkeypatch, capsys, "show", path, "-t", tmp_path / "Q.npy")
-    assert (code, "holds a result of type Ladder, which has no tensor. Leave --tensor out." in err) == (2, True)
-    assert run(monkeypatch, capsys, "show", path)[1].startswith("KL ladder of 2x2")
+    assert (code, "holds a result of type Inference, which has no tensor. Leave --tensor out." in err) == (2, True)
+    assert run(monkeypatch, capsys, "show", path)[1].startswith("Log-linear model of counts")
 
 
 @pytest.mark.parametrize("ending", ["npy", "npz", "csv"])

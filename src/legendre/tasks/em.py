@@ -20,7 +20,7 @@ import numpy as np
 from legendre.basis.basis import Basis
 from legendre.core import limits
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidSupport
+from legendre.core.errors import InvalidSetting, InvalidSupport
 from legendre.core.origin import Origin
 from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray, IntArray
@@ -42,6 +42,7 @@ class Incomplete:
     mask: BoolArray | None  # False where a cell cannot occur
     base: FloatArray | None
     origin: Origin
+    unknown: BoolArray | None = None  # cells outside the mask to which a fit gives values all the same
 
     @cached_property
     def total(self) -> float:
@@ -72,8 +73,8 @@ class Incomplete:
 
     def share(self, q: FloatArray, pattern: Pattern) -> FloatArray:
         """Share the counts of one pattern among the cells in proportion to q."""
-        counts, sums = self.counts(pattern), self.sums(q, pattern)
-        return q * np.divide(counts, sums, out=np.zeros_like(sums), where=counts > 0)
+        sums = self.sums(q, pattern)
+        return self.counts(pattern) * np.divide(q, sums, out=np.zeros_like(q), where=sums > 0)
 
     def expect(self, q: FloatArray) -> FloatArray:
         """E step: the expected table given what was observed."""
@@ -105,8 +106,10 @@ class Incomplete:
         """M step: fit a completed table."""
         # shares below the smallest normal number would lose their digits
         least = 4 * float(np.finfo(np.float64).tiny) * self.total
-        values = frozen(np.where(expected > 0, np.maximum(expected, least), 0.0))
-        observed: Dense = observe(values, "all" if self.mask is None else self.mask, self.base)
+        values = np.where(expected > 0, np.maximum(expected, least), 0.0)
+        if self.unknown is not None:
+            values[self.unknown] = np.nan
+        observed: Dense = observe(frozen(values), "all" if self.mask is None else self.mask, self.base)
         return fit_on(replace(observed, origin=self.origin), basis, settings, start=theta)
 
     def saturated(self, most: int = 20_000) -> float:
@@ -194,7 +197,9 @@ class Likelihood:
         out = np.zeros((*self.fit.shape, len(self.fit.basis)))
         for j, cell in enumerate(self.fit.basis.tolist()):
             out[(*(slice(i, None) for i in cell), j)] = 1.0
-        return out if self.fit.ties is None else out @ self.fit.ties.matrix()
+        if self.fit.ties is None:
+            return out
+        return np.asarray((out.reshape(-1, out.shape[-1]) @ self.fit.ties.matrix()).reshape(*self.fit.shape, -1))
 
     def complete_information(self, q: FloatArray) -> FloatArray:
         """Return the information of a complete table, per row: the covariance of the features."""
@@ -219,15 +224,25 @@ class Likelihood:
 
     def identified(self, q: FloatArray) -> int:
         """Count the independent parameters that the rows can tell apart, near q."""
-        if self.data.complete:
+        if self.data.complete or not len(self.columns):
             return len(self.columns)
         flat = self.features.reshape(q.size, -1)[:, self.columns]
         centred = (q.reshape(-1, 1) * (flat - q.ravel() @ flat)).reshape(*q.shape, -1)
         lost = [tuple(k for k in range(q.ndim) if k not in pattern.modes) for pattern in self.data.patterns]
         margins = np.vstack([centred.sum(axis=axes).reshape(-1, len(self.columns)) for axes in lost])
-        return int(np.linalg.matrix_rank(margins)) if margins.size else 0
+        return int(np.linalg.matrix_rank(margins))
 
-    def newton(self, theta: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    def jump(self, start: FloatArray, first: FloatArray, second: FloatArray, height: float) -> FloatArray | None:
+        """Extrapolate two M steps (SQUAREM, Varadhan and Roland 2008); ``None`` where that lowers the likelihood."""
+        change, bend = first - start, second - 2 * first + start
+        if not np.linalg.norm(change) > np.linalg.norm(bend) > 0:
+            return None
+        length = float(np.linalg.norm(change) / np.linalg.norm(bend))
+        theta = start + 2 * length * change + length**2 * bend
+        q = self.at(theta)
+        return theta if np.isfinite(q).all() and self.data.value(q) > height else None
+
+    def newton(self, theta: FloatArray, q: FloatArray) -> FloatArray | None:
         """Take Newton's step, shortened if need be; ``None`` where it does not raise the likelihood.
 
         Along axes of negative curvature, where the likelihood is not concave, the step goes up as well.
@@ -246,12 +261,12 @@ class Likelihood:
         direction[self.columns] = axes @ ((axes.T @ gradient[self.columns]) / np.maximum(np.abs(shares), 1e-6))
         height = self.data.value(q)
 
-        def phi(step: float) -> tuple[float, float, tuple[FloatArray, FloatArray]]:
+        def phi(step: float) -> tuple[float, float, FloatArray]:
             following = theta + step * direction
             there = self.at(following)
             value = self.data.value(there) if np.isfinite(there).all() else -np.inf
             slope = float(self.gradient(there) @ direction) if np.isfinite(value) else 0.0
-            return (height - value) / self.data.total, -slope, (following, there)
+            return (height - value) / self.data.total, -slope, following
 
         noise = blur(height) / self.data.total
         found = backtrack(phi, -float(gradient @ direction), shortest=0.01, noise=noise)
@@ -304,18 +319,23 @@ def ascend(now: Ascent, basis: Basis, tol: float, *, most: int = 2000, gone: flo
     to the base measure, is below `gone`.
     """
     exact = Settings(tol=0.1 * tol)
-    best, idle = np.inf, 0
+    best, idle, trail = np.inf, 0, list[FloatArray]()
     while now.residual > tol and len(now.path) <= most and idle < patience:
         if gone and _relative_counts(now).min() < gone:
             break
         likelihood, data = now.likelihood, now.likelihood.data
         step = None if likelihood.large else likelihood.newton(now.theta, now.q)
+        if step is None and len(trail) == 2:
+            step = likelihood.jump(trail[0], trail[1], now.theta, now.path[-1])
+            trail = []
         if step is not None:
-            following = Ascent.at(likelihood, step[0])
+            following, trail = Ascent.at(likelihood, step), []
         else:
             fit = data.fit(data.expect(now.q), basis, exact, now.theta)
             if fit.n_vanishing != likelihood.fit.n_vanishing:  # its theta is that of the cells which are left
                 likelihood = Likelihood(data, fit)
+                trail = []
+            trail.append(now.theta)
             following = Ascent.at(likelihood, fit.theta)
         rise, noise = following.path[-1] - now.path[-1], blur(now.path[-1])
         if not rise >= -noise:
@@ -345,6 +365,12 @@ def finish(now: Ascent, basis: Basis, tol: float, most: int = 2000) -> Ascent:
 def maximise(data: Incomplete, basis: Basis, tol: float) -> Ascent:
     """Maximise the likelihood from rows that are shared evenly; fitted counts that go to 0 are 0 in the end."""
     fit = data.fit(data.spread(), basis, Settings(tol=0.1 * tol), None)
+    if Likelihood(data, fit).large:
+        raise InvalidSetting(
+            f"missing='em' forms a table of {math.prod(data.shape):,} cells by {fit.n_params:,} parameters; at most "
+            f"{limits.LARGEST_FEATURES:,} entries are allowed. Name fewer columns, or leave rows that lack values out: "
+            "missing='drop'."
+        )
     gone = 1e-12  # relative fitted counts below this are tried as 0 on the way
     now = ascend(Ascent.at(Likelihood(data, fit), fit.theta), basis, tol, gone=gone)
     now = _to_limit(now, basis, tol, gone, ended=False)

@@ -335,7 +335,9 @@ def _rows(data: Dense, added: tuple[int, ...]) -> Incomplete:
         return None if whole is None else np.broadcast_to(whole, shape)
 
     pattern = Pattern(tuple(range(len(data.shape))), seen)
-    return Incomplete(shape, (pattern,), repeat(data.support.mask), repeat(data.base), _with_hidden(data, shape))
+    gaps = repeat(np.isnan(data.values)) if data.values.dtype.kind == "f" else None
+    origin = _with_hidden(data, shape)
+    return Incomplete(shape, (pattern,), repeat(data.support.mask), repeat(data.base), origin, gaps)
 
 
 def _with_hidden(data: Dense, shape: tuple[int, ...]) -> Origin:

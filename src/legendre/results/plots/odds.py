@@ -34,7 +34,7 @@ def draw(
     """Draw a dot and a line for each odds ratio; an arrow where it is infinite."""
     from matplotlib.ticker import FuncFormatter
 
-    found = tests.odds(first, second, given, contrasts=contrasts, level=level)
+    found = tests.odds(first, second, given, contrasts=contrasts, confidence=level)
     if len(found) > MOST:
         raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most {MOST} can be read. Use given=.")
     ax = axes_for("plot.odds", ax, (WIDTH, EDGE + ROW * len(found)))

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core import limits
 from legendre.core.arguments import check_choice
-from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, InvalidSupport, InvalidTensor
+from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSupport, InvalidTensor
 from legendre.core.memory import size_name
 from legendre.data.checks import support_mask
 from legendre.data.observation import beyond_memory
@@ -134,7 +133,7 @@ def loglinear(
     rows = read_cases(data, *named, levels=levels, names=names, missing=how)
     model = _read_model(formula, rows.names, features, rows.dropped, hierarchical)
     if rows.complete < rows.total:
-        return fit_rows(_incomplete(rows, support, base, model), model, tol)
+        return fit_rows(_incomplete(rows, support, base), model, tol)
     observed = read(rows.patterns[0].counts, support, base, names=rows.names, levels=rows.origin.of(rows.shape).levels)
     return fit_table(replace(observed, origin=rows.origin), model, tol)
 
@@ -158,7 +157,7 @@ def _read_columns(formula: Any, counts: Any, columns: Any, features: Any) -> tup
     return named, left if counts is None else counts
 
 
-def _incomplete(rows: PartialTable, support: Any, base: Any, model: Formula) -> Incomplete:
+def _incomplete(rows: PartialTable, support: Any, base: Any) -> Incomplete:
     """Take rows of which some lack values, with their sample space and base measure."""
     if isinstance(support, str) and support != "all":
         raise InvalidSupport(
@@ -167,13 +166,5 @@ def _incomplete(rows: PartialTable, support: Any, base: Any, model: Formula) -> 
         )
     mask = None if isinstance(support, str) else support_mask(np.empty(rows.shape), None, support)
     checked = read(np.ones(rows.shape), "all" if mask is None else mask, base)
-    n_cells = math.prod(rows.shape)
-    n_params = len(model.basis(rows.shape).select(checked))
-    if n_cells * n_params > limits.LARGEST_FEATURES:
-        raise InvalidSetting(
-            f"missing='em' forms a table of {n_cells:,} cells by {n_params:,} parameters; at most "
-            f"{limits.LARGEST_FEATURES:,} entries are allowed. Name fewer columns, or leave rows that lack values out: "
-            "missing='drop'."
-        )
     origin = replace(rows.origin, completed=True)
     return Incomplete(rows.shape, rows.patterns, mask, checked.base, origin)
