@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
-from legendre.core.csv_records import append
+from benchmarks.csv_records import append
 from legendre.core.types import FloatArray
 
 from .machine import Elsewhere, machine, peak_bytes, reset_peak

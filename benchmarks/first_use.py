@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from legendre.core.csv_records import append, read
+from benchmarks.csv_records import append, read
 
 from .machine import Elsewhere, machine, peak_bytes, reset_peak, versions
 from .problems import ROOT

@@ -25,7 +25,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.sums import growing_factor
-from legendre.tasks.compare.peers import PEERS, Effort
+from legendre.tasks.compare import PEERS, Effort
 
 DATA = Path(os.environ.get("LEGENDRE_DATA", Path(__file__).resolve().parent.parent.parent / "shared" / "data"))
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

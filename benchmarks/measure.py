@@ -23,8 +23,7 @@ import numpy as np
 
 import legendre as ld
 from legendre.core.types import AnyArray, FloatArray
-from legendre.tasks.compare.peers import ADVICE, PEERS, Effort, Factors, Peer
-from legendre.tasks.compare.rows import score
+from legendre.tasks.compare import ADVICE, PEERS, Effort, Factors, Peer, score
 
 from . import machine, numpy_algorithm2
 from .problems import PROBLEMS, ROOT, DataMissing, Problem
@@ -111,7 +110,7 @@ def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
 def errors(X: AnyArray, Q: FloatArray) -> tuple[float, float]:
     """Return root mean square error and KL divergence."""
     found = score(X, Q)
-    return found.rmse, found.kl
+    return found["rmse"], found["kl"]
 
 
 def params_of(problem: Problem, X: AnyArray) -> int:

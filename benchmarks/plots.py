@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from legendre.tasks.compare.peers import PEERS
-from legendre.tasks.compare.plots import STYLES as COMPARED
-from legendre.tasks.compare.plots import figure as new_figure
+from legendre.core.figures import sheet as new_figure
+from legendre.tasks.compare import PEERS
+from legendre.tasks.compare import STYLES as COMPARED
 
 from .measure import NUMPY, OURS
 from .problems import CELLS_SWEEP, PARAMS_SWEEP, Problem

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from legendre.core.csv_records import read
-from legendre.tasks.compare.peers import PEERS
+from benchmarks.csv_records import read
+from legendre.tasks.compare import PEERS
 
 from .measure import NUMPY, OURS
 from .problems import Problem

@@ -1,4 +1,4 @@
-"""The rows of the benchmarks; `legendre.core.csv_records` reads and writes them."""
+"""The rows of the benchmarks; `benchmarks.csv_records` reads and writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
-from legendre.core.csv_records import read
+from benchmarks.csv_records import read
 from legendre.core.files import replacing
 
 BUSY = 0.25

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from legendre.core.csv_records import append
+from benchmarks.csv_records import append
 
 from . import determinism, plan, tables
 from .claims import verdicts

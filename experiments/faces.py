@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, PAPER, UNIFORM, Row
-from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare import ADAPTIVE, COMPARED, PAPER, UNIFORM, Comparison, Row
 
 from .arranged import Arranged
 from .data import faces

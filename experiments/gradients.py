@@ -12,7 +12,7 @@ import legendre as ld
 from legendre.core.types import FloatArray
 from legendre.solvers.gradient import SWEEP_RATE
 from legendre.solvers.protocol import Solver
-from legendre.tasks.compare.rows import Row
+from legendre.tasks.compare import Row
 
 from .data import cube
 from .settings import GRADIENT_SIZES, PAPER_TOL, Level

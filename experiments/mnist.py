@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Row
-from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare import ADAPTIVE, COMPARED, NONZERO, PAPER, UNIFORM, Comparison, Row
 
 from .arranged import Arranged
 from .data import digit

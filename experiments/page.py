@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.csv_records import read
 from benchmarks.problems import ROOT
 from benchmarks.tables import markdown, number
 
-from legendre.core.csv_records import read
-from legendre.tasks.compare.peers import Effort
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Effort, Row
 
 from . import findings
 from .arranged import arrangement_bits

@@ -11,8 +11,9 @@ from benchmarks import plots as bench_plots
 from benchmarks.results import LABELS as BENCH_LABELS
 from benchmarks.rows import Row as BenchRow
 
-from legendre.tasks.compare import plots
-from legendre.tasks.compare.rows import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
+from legendre.core.figures import sheet
+from legendre.tasks import compare as plots
+from legendre.tasks.compare import ADAPTIVE, COMPARED, MASKED, NONZERO, PAPER, UNIFORM, Row
 
 from . import gradients, scale
 from .heldout import HeldOut, table
@@ -32,7 +33,7 @@ PANELS: dict[str, Quantity] = {**MEASURES, "seconds": lambda row: row.seconds}
 
 def gradient(rows: Sequence[Row], path: Path) -> None:
     """Figure 4a, b: hollow marks are runs that the clock stopped."""
-    made = plots.figure(11, 4.4)
+    made = sheet(11, 4.4)
     axes = made.subplots(1, 2)
     for axis, name, which in ((axes[0], "seconds", 1), (axes[1], "iterations", 0)):
         for method, (color, marker, width) in GRADIENT_STYLES.items():
@@ -50,7 +51,7 @@ def gradient(rows: Sequence[Row], path: Path) -> None:
                     markerfacecolor=color if reached else "white",
                 )
             axis.plot([], [], color=color, marker=marker, linewidth=width, label=gradients.LABELS[method])
-        plots.against_params(axis, rows, f"{name} to 1e-5")
+        plots.label_axes(axis, rows, f"{name} to 1e-5")
         axis.set_yscale("log")
     _legend(made, axes[:1], columns=2)
     made.suptitle(
@@ -61,7 +62,7 @@ def gradient(rows: Sequence[Row], path: Path) -> None:
 
 def sizes(rows: Sequence[BenchRow], path: Path) -> None:
     """Figure 4c."""
-    made = plots.figure(6.5, 4.6)
+    made = sheet(6.5, 4.6)
     axis = made.subplots()
     for method in scale.METHODS:
         mine = sorted((row for row in rows if row.method == method and row.measured), key=lambda row: row.cells)
@@ -79,12 +80,12 @@ def sizes(rows: Sequence[BenchRow], path: Path) -> None:
 
 def faces(rows: Sequence[Row], path: Path) -> None:
     """Figure 5a, b and the divergence."""
-    made = plots.figure(13.5, 4.8)
+    made = sheet(13.5, 4.8)
     axes = made.subplots(1, 3)
     for axis, name in zip(axes, ("RMSE", "KL", "seconds"), strict=True):
-        plots.curves(axis, [row for row in rows if row.method not in (UNIFORM, UNORDERED)], PANELS[name])
+        plots.draw_curves(axis, [row for row in rows if row.method not in (UNIFORM, UNORDERED)], PANELS[name])
         _mean_curve(axis, rows, UNORDERED, "all", PANELS[name])
-        plots.against_params(axis, rows, name)
+        plots.label_axes(axis, rows, name)
     _legend(made, axes[:1])
     made.suptitle("Figure 5a, b: faces; mean of the seeds, shaded from best to worst", fontsize=11)
     plots.save(made, path)
@@ -92,7 +93,7 @@ def faces(rows: Sequence[Row], path: Path) -> None:
 
 def mnist(rows: Sequence[Row], path: Path) -> None:
     """Figure 5c, d: first line zeros left out of Omega, second line zeros kept."""
-    made = plots.figure(15, 9)
+    made = sheet(15, 9)
     lines = made.subplots(2, len(PANELS))
     plain, with_mask = COMPARED, tuple(name + MASKED for name in (*COMPARED, NONZERO))
     for axes, support, peers in ((lines[0], "nonzero", plain + with_mask), (lines[1], "all", plain)):
@@ -103,7 +104,7 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
                 if name != "seconds" or not method.endswith(MASKED):
                     _mean_curve(axis, rows, method, "nonzero", quantity)
             _level(axis, rows, support, quantity if name != "seconds" else None)
-            plots.against_params(axis, rows, name)
+            plots.label_axes(axis, rows, name)
             axis.set_title("zeros left out" if support == "nonzero" else "zeros kept", fontsize=9)
     _legend(made, lines[:, 0])
     made.suptitle(
@@ -114,12 +115,12 @@ def mnist(rows: Sequence[Row], path: Path) -> None:
 
 def digits(rows: Sequence[Row], path: Path) -> None:
     """Supplement: each digit."""
-    made = plots.figure(15, 6.6)
+    made = sheet(15, 6.6)
     axes = made.subplots(2, 5)
     for number, axis in zip(DIGITS, axes.ravel(), strict=True):
         mine = [row for row in rows if row.problem == f"digit {number}" and row.support == "nonzero"]
-        plots.curves(axis, mine, PANELS["RMSE"])
-        plots.against_params(axis, rows, "RMSE")
+        plots.draw_curves(axis, mine, PANELS["RMSE"])
+        plots.label_axes(axis, rows, "RMSE")
         axis.set_title(f"digit {number}", fontsize=9)
     _legend(made, axes.ravel())
     made.suptitle("Each digit, zeros left out of Omega", fontsize=11)
@@ -128,7 +129,7 @@ def digits(rows: Sequence[Row], path: Path) -> None:
 
 def held_out(rows: Sequence[HeldOut], path: Path) -> None:
     """Draw KL of the half that was fitted, dashed, and of the half that was held out."""
-    made = plots.figure(13.5, 4.6)
+    made = sheet(13.5, 4.6)
     problems = list(dict.fromkeys(row.problem for row in rows))
     axes = [*np.atleast_1d(made.subplots(1, len(problems)))]
     for axis, problem in zip(axes, problems, strict=True):

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.csv_records import append
 from benchmarks.measure import OURS as BENCH_OURS
 from benchmarks.problems import DataMissing
 from benchmarks.rows import Row as BenchRow
 from threadpoolctl import threadpool_limits
 
-from legendre.core.csv_records import append
-from legendre.tasks.compare.rows import Row
+from legendre.tasks.compare import Row
 
 from . import faces, gradients, heldout, mnist, plots, recovery, scale
 from .heldout import HeldOut

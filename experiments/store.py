@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
 
+from benchmarks.csv_records import CsvRecord, append, read, set_aside
 from benchmarks.problems import ROOT
 from benchmarks.rows import drop_retired
-
-from legendre.core.csv_records import CsvRecord, append, read, set_aside
 
 RESULTS = ROOT / "experiments" / "results"
 

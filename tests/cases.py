@@ -142,3 +142,8 @@ NAMED: dict[str, Case] = {
     "zeros": _with_zeros(),
 }
 SMALL = {name: case for name, case in NAMED.items() if case.X.size <= 100}
+
+
+def rbm(n_visible: int, n_hidden: int) -> ld.Basis:
+    """Make the basis of a restricted Boltzmann machine: an edge from every visible mode to every hidden one."""
+    return ld.interactions([(i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)])

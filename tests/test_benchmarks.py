@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from legendre.core.csv_records import read
+from benchmarks.csv_records import read
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")
 

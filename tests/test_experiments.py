@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import legendre as ld
-from legendre.tasks.compare.rows import Row
-from legendre.tasks.compare.run import Comparison
+from legendre.tasks.compare import Comparison, Row
 
 pytest.importorskip("experiments", reason="the experiments are not part of the installed package")
 

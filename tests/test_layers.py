@@ -129,7 +129,6 @@ def test_front_doors_open_when_somebody_comes() -> None:
         "legendre.tasks.estimators",
         "legendre.tasks.geometry",
         "legendre.tasks.hidden",
-        "legendre.tasks.smooth",
     }
     assert loaded_by("import legendre") & late == set()
     calls = (
@@ -148,12 +147,12 @@ def test_fitting_a_positive_tensor_is_light() -> None:
 
 
 PUBLIC = """
-    B1 B2 B3 Basis adaptive boltzmann boxes cells empty features full interactions rbm
+    B1 B2 B3 Basis adaptive boxes features full interactions
     decompose Decomposition Round plan Plan Status load
     Effects Inference Parameters
     loglinear LogLinear anova
     SparseTensor from_coords from_rows read_tns
-    balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition smooth Smoothed
+    balance Balanced compare complete Completion CrossValidation hidden HiddenDecomposition
     BoltzmannMachine LegendreDensity LegendreError ConvergenceWarning
     datasets dual errors geometry solvers ties
 """

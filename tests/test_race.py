@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.csv_records import read
 
-from legendre.core.csv_records import read
 from legendre.tasks.compare import peers
 
 pytest.importorskip("benchmarks", reason="the benchmarks are not part of the installed package")

@@ -44,7 +44,7 @@ def bumps(side: int) -> Floats:
 
 
 def cp_rank(shape: tuple[int, ...], params: int) -> int:
-    """Return the smallest rank with so many parameters, as `legendre.tasks.compare.peers.cp_rank` does."""
+    """Return the smallest rank with so many parameters, as `legendre.tasks.compare.cp_rank` does."""
     return max(1, -(-params // sum(shape)))
 
 

@@ -31,12 +31,12 @@ class Network:
         from legendre.data.sparse import observe_rows
         from legendre.data.support import Support
         from legendre.model.model import Model
-        from legendre.results.on_cliques import OnCliques
+        from legendre.results.distribution import CliqueDistribution
 
         rng = np.random.default_rng(2018)
         nothing = observe_rows(np.zeros((1, len(self.levels)), dtype=np.int64), np.ones(1), self.levels)
         model = Model.of(Support(self.levels), None, self.basis().select(nothing))
-        return OnCliques(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng)
+        return CliqueDistribution(model, self.spread * rng.normal(size=model.n_params)).sample(N_ROWS, rng)
 
     def basis(self) -> ld.Basis:
         """Take every pair with all its levels, and every mode."""

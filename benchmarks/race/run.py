@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
+from benchmarks.csv_records import append, read
 from benchmarks.problems import ROOT
-from legendre.core.csv_records import append, read
 
 from .disciplines import jobs
 from .entrants import Case, Discipline, Entrant

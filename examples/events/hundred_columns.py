@@ -22,7 +22,7 @@ for k in range(1, 100):  # a column copies the one before it now and then, more 
 X = ld.from_rows(rows, levels=2)
 chain = [(k, k + 1) for k in range(99)]
 began = time.perf_counter()
-fit = ld.decompose(X, ld.boltzmann(chain))
+fit = ld.decompose(X, ld.interactions(chain))
 print(fit)
 print(f"{time.perf_counter() - began:.2f} s for {X.shape[0]}^{len(X.shape)} cells")
 

@@ -19,8 +19,8 @@ goals = np.array([[27, 29, 10, 4], [59, 53, 14, 12], [28, 32, 14, 12], [19, 14, 
 both = [[k, k] for k in range(1, 4)]
 names = {"names": ["home", "away"], "levels": [["0", "1", "2", "3+"]] * 2}
 alone = ld.decompose(goals, "B1", **names)
-fit = ld.decompose(goals, ld.B1() | ld.cells(both), **names)
-print(ld.anova(alone, fit).tests[0].summary())
+fit = ld.decompose(goals, ld.B1() | both, **names)
+print(ld.anova(alone, fit))
 print(fit.parameters().sorted_by("kl_lost").summary(rows=4))
 fit.plot.slices()
 

@@ -12,14 +12,10 @@ if TYPE_CHECKING:
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
     from legendre.basis.basis import Basis as Basis
-    from legendre.basis.basis import cells as cells
-    from legendre.basis.basis import empty as empty
     from legendre.basis.basis import full as full
     from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
-    from legendre.basis.interactions import boltzmann as boltzmann
     from legendre.basis.interactions import interactions as interactions
-    from legendre.basis.interactions import rbm as rbm
     from legendre.basis.paper import B1 as B1
     from legendre.basis.paper import B2 as B2
     from legendre.basis.paper import B3 as B3
@@ -45,10 +41,10 @@ if TYPE_CHECKING:
     from legendre.tasks import geometry as geometry
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.balance.balance import balance as balance
-    from legendre.tasks.compare.run import compare as compare
+    from legendre.tasks.compare import compare as compare
+    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
     from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
@@ -56,17 +52,15 @@ if TYPE_CHECKING:
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
-    from legendre.tasks.smooth.result import Smoothed as Smoothed
-    from legendre.tasks.smooth.smooth import smooth as smooth
 
 __version__ = "0.3.0"
 
 _PLACES = {
     "basis.adaptive": "adaptive",
-    "basis.basis": "Basis cells empty full",
+    "basis.basis": "Basis full",
     "basis.boxes": "boxes",
     "basis.features": "features",
-    "basis.interactions": "boltzmann interactions rbm",
+    "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
     "core.errors": "ConvergenceWarning LegendreError",
     "data.readers.coordinates": "from_coords",
@@ -83,18 +77,15 @@ _PLACES = {
     "results.growth_path": "Round",
     "solvers.status": "Status",
     "tasks.balance.balance": "balance Balanced",
-    "tasks.compare.run": "compare",
-    "tasks.complete.complete": "complete",
+    "tasks.compare": "compare",
+    "tasks.complete.complete": "Completion complete",
     "tasks.complete.crossval": "CrossValidation",
-    "tasks.complete.result": "Completion",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
     "tasks.hidden": "hidden HiddenDecomposition",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
     "tasks.loglinear.result": "LogLinear",
-    "tasks.smooth.result": "Smoothed",
-    "tasks.smooth.smooth": "smooth",
 }
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 

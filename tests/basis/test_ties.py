@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
-from legendre.basis.basis import Basis
+from legendre.basis.basis import Basis, empty
 from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
 from legendre.data.observation import Observation
@@ -98,7 +98,7 @@ def test_bases_of_ties_combine_as_sets() -> None:
     assert ((main | uniform) & (uniform | ld.full())).terms(data).n_params == 7
     assert (ld.ties.quasi_symmetric(0, 1) - main).terms(data).n_params == 6
     assert (uniform - main).terms(data).n_params == 1
-    assert (ld.empty() | uniform).terms(data).n_params == 1
+    assert (empty() | uniform).terms(data).n_params == 1
     assert repr(main | uniform) == "interactions(1) | uniform(0, 1)"
 
 
@@ -126,14 +126,14 @@ def test_names_use_labels() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ld.ties.linear(0, 1, ([1, 2, 3], [1, 2, 3, 4])), "linear: 3 scores for mode 0, which has 4 levels"),
-        (lambda: ld.ties.rows(0, 1, [1, 2, 3, 4, 5]), "rows: 5 scores for mode 1, which has 4 levels"),
+        (lambda: ld.ties.linear(0, 1, ([1, 2, 3], [1, 2, 3, 4])), "linear: scores of mode 0, which has 4 levels"),
+        (lambda: ld.ties.rows(0, 1, [1, 2, 3, 4, 5]), "rows: scores of mode 1, which has 4 levels"),
         (lambda: ld.ties.linear(0, 1, [1, 2, 3, 4]), "linear: scores=.* give two lists"),
         (lambda: ld.ties.linear(0, 1, {2: [1]}), "linear: scores for 2, but the modes are 0 and 1"),
-        (lambda: ld.ties.linear(0, 1, {0: [1, 2, 3, np.nan]}), "scores of mode 0 must be finite numbers"),
+        (lambda: ld.ties.linear(0, 1, {0: [1, 2, 3, np.nan]}), "scores of mode 0.* must be one finite number"),
         (lambda: ld.ties.uniform(0, 0), r"uniform: \(0, 0\) names a mode twice"),
-        (lambda: ld.ties.uniform(0, 5), "uniform: .* names a mode that X has not"),
-        (lambda: ld.ties.uniform("a", "b"), "names modes, but those of X have no names"),
+        (lambda: ld.ties.uniform(0, 5), "uniform: .* is no mode of X"),
+        (lambda: ld.ties.uniform("a", "b"), "'a' is no mode of X"),
         (lambda: ld.ties.topological([[1, 2], [2, 1]]), r"topological: levels has shape \(2, 2\), but the modes"),
         (lambda: ld.ties.topological([[1.5]]), "topological: levels must be a table of whole numbers"),
         (lambda: ld.ties.topological([[1, 2]], 0), "levels has 2 axes, but 1 modes are named"),

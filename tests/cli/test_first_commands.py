@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 from test_cli import run
 
 import legendre as ld
-from legendre.cli.interrupt import Stop, stopping
-from legendre.solvers.status import Status
 
 
 def test_fit_without_a_basis_says_what_and_why(
@@ -102,80 +99,6 @@ def completed(tmp_path: Path, *lines: str) -> list[list[str]]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return [found.split() for found in done.stdout.split("then\n")[:-1]]
-
-
-def test_the_tab_key_completes_commands_options_bases_and_solvers(tmp_path: Path) -> None:
-    lines = (
-        "legendre sh",
-        "legendre fit --c",
-        "legendre fit X.npy --basis inter",
-        "legendre fit X.npy --solver natural-",
-    )
-    commands, options, bases, solvers = completed(tmp_path, *lines)
-    assert (commands, bases, solvers) == (["show"], ["interactions"], ["natural-cg"])
-    assert "--columns" in options
-
-
-def test_help_names_the_installation_of_completion(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "--install-completion" in run(monkeypatch, capsys, "--help")[1]
-
-
-def test_ctrl_c_stops_after_the_step_under_way_and_at_once_the_second_time(capsys: pytest.CaptureFixture[str]) -> None:
-    stop = Stop()
-    with pytest.raises(KeyboardInterrupt):
-        stop.pressed()  # no step has been taken yet: there is nothing to keep
-    assert stop(None) is False
-    stop.pressed()
-    assert "stopping after this step; Ctrl-C again ends at once." in capsys.readouterr().err
-    assert stop(None) is True
-    with pytest.raises(KeyboardInterrupt):
-        stop.pressed()
-
-
-def test_the_usual_ctrl_c_comes_back() -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with stopping() as stop:
-        assert not stop.asked
-        ours = before is signal.default_int_handler
-        assert (signal.getsignal(signal.SIGINT) == stop.pressed) is ours
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-PRESSED = """
-import os, signal
-from legendre.cli import interrupt, main
-
-call = interrupt.Stop.__call__
-
-def press(self, step):
-    if step.iteration == 5:
-        os.kill(os.getpid(), signal.SIGINT)
-    return call(self, step)
-
-interrupt.Stop.__call__ = press
-main()
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
-def test_an_interrupted_fit_is_written_as_it_stood(tmp_path: Path) -> None:
-    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((8, 9)))
-    words = ["fit", "X.npy", "-b", "B3(4)", "--solver", "gradient", "--max-iter", "1000000000"]
-    path = os.pathsep.join([str(Path(ld.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", PRESSED, *words], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 130
-    steps = ld.load(tmp_path / "X.fit.npz").n_iter
-    assert done.stderr == (
-        "legendre: stopping after this step; Ctrl-C again ends at once.\n"
-        f"legendre: interrupted after {steps} steps; X.fit.npz has the fit as it stood.\n"
-    )
-    assert "STOPPED" in done.stdout
-    assert ld.load(tmp_path / "X.fit.npz").status is Status.STOPPED
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from legendre.core.arguments import entries, expect, is_real, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, find, index_type, unique_cells
 from legendre.core.errors import InvalidSetting, LegendreError, unknown_name
+from legendre.core.origin import rectangular
 from legendre.core.sums.quotient import Quotient, n_cells
 from legendre.core.sums.zeta import decode, zeta, zeta_adjoint
-from legendre.core.text_table import aligned, named_values, shape_name
+from legendre.core.text import NamedValues, aligned, shape_name
 
 
 def test_whole_and_real_numbers() -> None:
@@ -62,7 +62,7 @@ def test_running_sums_of_two_by_two() -> None:
 
 
 def test_tables_in_plain_text() -> None:
-    table = named_values("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True)
+    table = NamedValues("Fit", [("KL", "0.1"), ("status", "CONVERGED")], fit_rule=True).text()
     assert table == "Fit\n-----------------\nKL      0.1\nstatus  CONVERGED"
     assert aligned([["basis", "KL"], ["B1", "0.25"], ["none"]], "<>") == ["basis    KL", "B1     0.25", "none"]
     assert (shape_name((2, 3)), shape_name((2,) * 100)) == ("2x3", "2x2x...x2 (order 100)")

@@ -116,7 +116,7 @@ def test_a_fisher_matrix_of_too_many_parameters_is_refused_before_it_is_formed(
     ):
         product.fisher()
     rng = np.random.default_rng(0)
-    chain = ld.decompose(ld.from_rows(rng.integers(0, 2, (500, 40)), levels=2), ld.boltzmann([(0, 1)]))
+    chain = ld.decompose(ld.from_rows(rng.integers(0, 2, (500, 40)), levels=2), ld.interactions([(0, 1)]))
     grid = ld.decompose(rng.random((3, 4, 5)), basis)
     on_a_list = listed()
     monkeypatch.setattr(limits, "LARGEST_MATRIX", 0)

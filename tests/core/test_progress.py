@@ -14,8 +14,8 @@ import pytest
 import legendre as ld
 from legendre.core import limits, progress
 from legendre.core.progress import line
-from legendre.fitting.progress import seen_unasked
-from legendre.results.on_grid import grid_rows
+from legendre.fitting.fit import show_progress
+from legendre.results.distribution import grid_rows
 
 
 class Terminal(io.StringIO):
@@ -64,12 +64,17 @@ def test_an_error_inside_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_shown_where_asked_for_or_where_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     a_terminal(monkeypatch)
-    assert [seen_unasked(True), seen_unasked(False), seen_unasked(None)] == [True, False, True]
+    said = []
+    for wanted in (True, False, None):
+        with show_progress(wanted, None) as (_, say):
+            said.append(say is not None)
+    assert said == [True, False, True]
 
 
 def test_progress_that_nobody_asked_for_is_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not seen_unasked(None)
+    with show_progress(None, None) as (_, say):
+        assert say is None
 
 
 GAPS = np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))
@@ -80,8 +85,8 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["fold 1 of 2   B1()", "fold 2 of 2   interactions(1)", "step "],
     ),
     "smooth": (
-        lambda: ld.smooth(GAPS, progress=True),
-        ["variances: step 1 of at most 40   held out: ", "the last fit"],
+        lambda: ld.complete(GAPS, progress=True),
+        ["cells   held out: ", "the last fit"],
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),
@@ -131,7 +136,7 @@ def test_a_large_q_is_waited_for_with_a_line_on_a_terminal(name: str, monkeypatc
         time.sleep(0.25)
         return grid_rows(*arguments)
 
-    monkeypatch.setattr("legendre.results.tensor.grid_rows", slow)
+    monkeypatch.setattr("legendre.results.distribution.grid_rows", slow)
     monkeypatch.setattr(progress, "AFTER", 0.0)
     for terminal, least, inside in ((True, 27, False), (True, 28, False), (False, 27, False), (True, 27, True)):
         made = a_terminal(monkeypatch) if terminal else io.StringIO()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import legendre as ld
-from legendre.core.text_order import ascending, sort_keys, sorted_levels
+from legendre.core.labels import ascending, sort_keys, sorted_levels
 
 LISTS = [
     ["7", "9", "10", "11"],

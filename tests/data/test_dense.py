@@ -45,8 +45,16 @@ BAD_TENSORS: dict[str, tuple[Any, str]] = {
     "all_nan": ([NAN, NAN], r"every entry of X is NaN, that is, missing: there is nothing to decompose"),
     "zeros_beside_nan": ([NAN, 0.0], r"X on the support is zero everywhere"),
     "ragged": ([[1, 2], [3]], r"X is not a rectangular array \(.*\)\. Pad ragged rows with NaN"),
-    "overflow": ([1e308, 1e308, 3.0], r"the sum of X overflows float64 \(largest entry 1e\+308\)\. Divide X by"),
-    "overflow_beside_nan": ([1.5e308, NAN, 1.5e308], r"the sum of X overflows float64 \(largest entry 1\.5e\+308\)"),
+    "too_large": (
+        [1e308, 1e308, 3.0],
+        r"X\[0\] = 1e\+308; positive entries must lie between 1e-100",
+    ),
+    "too_large_beside_nan": ([1.5e308, NAN, 1.5e308], r"X\[0\] = 1\.5e\+308; positive entries must lie between"),
+    "too_small": ([1.0, 0.0, 1e-101], r"X\[2\] = 1e-101; positive entries must lie between"),
+    "too_wide": (
+        [1.0, 0.0, 1e-19],
+        r"X\[0\] = 1 is more than 1e\+18 times the .* X\[2\] = 1e-19",
+    ),
     "masked_out": (np.ma.masked_array([1.0, 2.0], mask=True), "every entry of X is NaN"),
 }
 
@@ -75,7 +83,7 @@ BAD_SUPPORTS: dict[str, tuple[dict[str, Any], str]] = {
     "base_negative": ({"base": GOOD - 2}, r"base\[0, 0\] = -1; a base measure must be finite and >= 0 on the support"),
     "base_nan": ({"base": GOOD * NAN}, r"base\[0, 0\] = nan; a base measure must be finite"),
     "base_infinite": ({"base": np.full((2, 3), INF)}, r"base\[0, 0\] = inf; a base measure must be finite"),
-    "base_subnormal": ({"base": GOOD * 1e-310}, r"base\[0, 0\] = 1e-310 is below the range .* \(only ratios matter\)"),
+    "base_subnormal": ({"base": GOOD * 1e-310}, r"base\[0, 0\] = 1e-310; positive entries must lie between"),
     "base_zero": (
         {"base": [[1, 1, 0], [1, 1, 1]]},
         r"base\[0, 2\] = 0 where X\[0, 2\] = 4 > 0: .*KL would be infinite",
@@ -270,7 +278,7 @@ def test_anything_may_stand_outside_the_support_but_numbers_below_zero() -> None
         ld.decompose([1.0, -1.0], "B1", support=[True, False])
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])
+@pytest.mark.parametrize("scale", [1e-90, 1e-30, 1e30, 1e90])
 def test_extreme_units(scale: float) -> None:
     fit, reference = ld.decompose(GOOD * scale, "B1"), ld.decompose(GOOD, "B1")
     assert_allclose(fit.theta, reference.theta, atol=1e-10)
@@ -286,7 +294,7 @@ def test_modes_of_one_level(shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def test_an_entry_outside_the_support_may_be_as_small_as_it_likes() -> None:
-    X = [[1e308, 0.0], [1.0, 5e-324]]
+    X = [[1e10, 0.0], [1.0, 5e-324]]
     assert ld.decompose(X, "B1", support=[[True, True], [True, False]]).residual <= 1e-10
-    with pytest.raises(ld.errors.InvalidTensor, match="underflows to 0"):
+    with pytest.raises(ld.errors.InvalidTensor, match="positive entries must lie between"):
         ld.decompose(X, "B1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import dask.array as da
@@ -97,14 +96,6 @@ def test_masked_blocks_without_a_masked_entry() -> None:
     values = in_memory(read(blocks), "a test").values
     assert type(values) is np.ndarray
     assert_array_equal(values, np.ones((4, 3)))
-
-
-def test_the_formed_tensor_stays_behind_when_blocks_are_sent_away() -> None:
-    data = read(da.ones((4, 3), chunks=2))
-    in_memory(data, "a test")
-    again = pickle.loads(pickle.dumps(data))
-    assert "_dense" not in vars(again)
-    assert_array_equal(in_memory(again, "a test").values, np.ones((4, 3)))
 
 
 @pytest.mark.parametrize("kind", HELD)

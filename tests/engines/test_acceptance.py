@@ -23,7 +23,6 @@ from legendre.data.support import Support
 from legendre.engines.cell_list import CellListEngine
 from legendre.engines.choose import engine_for
 from legendre.engines.dense import DenseEngine
-from legendre.engines.device import DeviceEngine
 from legendre.engines.junction import JunctionEngine
 from legendre.engines.matrix import MatrixEngine
 from legendre.engines.product import ProductEngine
@@ -54,7 +53,7 @@ def on_a_full_grid(model: Model) -> bool:
 
 def identity_ties(model: Model) -> Engine:
     """Tie every cell to a parameter of its own."""
-    return engine_for(replace(model, space=replace(model.space, ties=model.terms.tied())))
+    return engine_for(replace(model, ties=model.terms.tied()))
 
 
 ENGINES: dict[str, Row] = {
@@ -64,7 +63,6 @@ ENGINES: dict[str, Row] = {
     "product": Row(ProductEngine, lambda model: model.one_body),
     "matrix": Row(MatrixEngine, lambda model: on_a_grid(model) and MatrixEngine.applies(model)),
     "junction": Row(JunctionEngine, on_a_full_grid),
-    "device": Row(DeviceEngine, on_a_grid),
     "tied": Row(identity_ties, lambda _: True),
     "cell_list": Row(CellListEngine, lambda model: model.space.form == "list"),
 }

@@ -82,10 +82,10 @@ def test_a_child_forked_after_somebody_elses_parallel_code_can_fit() -> None:
 READ_X = """
 import numpy as np
 import legendre as ld
-from legendre.core.sums.kernels.box_sums import _sum_blocks
+from legendre.core.sums.kernels.scan import _scan_rows
 
 fit = ld.decompose(np.ones((600, 1000)), "B1")
-print(ld.__file__, fit.status.name, _sum_blocks._run.stats.cache_path)
+print(ld.__file__, fit.status.name, _scan_rows._run.stats.cache_path)
 """
 ONE_KERNEL = """
 import importlib, os, resource, sys

@@ -45,8 +45,8 @@ def test_bad_settings(settings: dict[str, Any], message: str) -> None:
 
 
 GRADIENT: list[tuple[dict[str, Any], str]] = [
-    ({"form": "both"}, "gradient: form is 'sweep' or 'batch', got 'both'"),
-    ({"learning_rate": 0.0}, r"gradient: learning_rate must be a positive number, got 0\.0"),
+    ({"form": "both"}, "gradient: form must be 'sweep' or 'batch', got 'both'"),
+    ({"learning_rate": 0.0}, r"gradient: learning_rate must be a finite number > 0, got 0\.0"),
     ({"learning_rate": -1.0}, r"got -1\.0"),
     ({"learning_rate": float("inf")}, "got inf"),
     ({"learning_rate": float("nan")}, "got nan"),

@@ -159,9 +159,8 @@ def basis(rng: Rng, dims: tuple[int, ...], wrong: float = 0.02) -> Any:
             "interactions([(0, 0)])",
             "B3(2, axis=7)",
             "",
-            "rbm(0, 1)",
             "B2(1.5)",
-            "boltzmann([()])",
+            "interactions([(9,)])",
             "B3(l=2, l=3)",
             "full(3)",
             "lambda: 0",
@@ -205,7 +204,7 @@ def basis_string(rng: Rng, dims: tuple[int, ...], depth: int = 0) -> str:
             "empty",
             "empty()",
             f"cells({basis_list(rng, dims, 4).tolist()})",
-            f"boltzmann([{tuple(subset)}])" if set(dims) == {2} else "B1",
+            f"interactions([{tuple(subset)}])",
         )
     )
 

@@ -114,7 +114,7 @@ def test_a_false_certificate_is_seen() -> None:
     fit = ld.decompose(X, "B1")
     problem = Problem.of(X, np.ones((2, 2), dtype=bool), fit.basis)
     assert check_fit(fit, problem, np.random.default_rng(0)) == "right"
-    other = replace(fit, point=replace(fit.point, theta=fit.theta + 1e-6))
+    other = replace(fit, theta=fit.theta + 1e-6)
     with pytest.raises(Wrong, match=r"psi|eta"):
         check_fit(other, problem, np.random.default_rng(0))
 

@@ -28,7 +28,7 @@ from legendre.model.cliques.graph import clique_tree
 from legendre.model.cliques.tables import Tables, clique_sums, closed_form, excess, saturated
 from legendre.model.model import Model
 from legendre.model.problem import Problem
-from legendre.results.on_cliques import OnCliques
+from legendre.results.distribution import CliqueDistribution
 from oracles import distribution, fisher_matrix, normaliser
 from strategies import problems, seeds
 
@@ -204,7 +204,7 @@ def test_no_theta_overflows(size: float) -> None:
     assert_allclose(point.eta, float(size > 0), atol=1e-12)
     assert_allclose(engine.fisher(point), 0.0, atol=1e-12)
     cell = np.full((1, 100), int(size > 0))
-    assert OnCliques(engine.model, point.theta).log_prob(cell)[0] == pytest.approx(0.0, abs=1e-6)
+    assert CliqueDistribution(engine.model, point.theta).log_prob(cell)[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_a_point_from_a_file_has_no_messages_and_they_are_passed_again(rng: np.random.Generator) -> None:
@@ -236,7 +236,7 @@ def test_marginals_and_conditionals_by_enumeration(case: Case, seed: int) -> Non
     rng = np.random.default_rng(seed)
     theta = 2 * rng.normal(size=len(case.basis))
     q = distribution(case.Z, theta, case.r).reshape(case.X.shape)
-    law = OnCliques(model_of(case.X.shape, case.basis), theta)
+    law = CliqueDistribution(model_of(case.X.shape, case.basis), theta)
     assert_allclose(law.log_prob(case.omega), np.log(q).ravel(), atol=1e-12)
     order = q.ndim
     modes = rng.permutation(order)[: rng.integers(1, order + 1)].tolist()
@@ -262,13 +262,14 @@ def test_the_mode_is_the_first_largest_cell(case: Case, seed: int) -> None:
     """Small whole parameters make for many ties."""
     theta = np.random.default_rng(seed).integers(-1, 2, size=len(case.basis)).astype(np.float64)
     largest = int(np.argmax(case.Z @ theta))  # the first of several, in C order
-    assert OnCliques(model_of(case.X.shape, case.basis), theta).most_probable() == tuple(case.omega[largest].tolist())
+    law = CliqueDistribution(model_of(case.X.shape, case.basis), theta)
+    assert law.most_probable() == tuple(case.omega[largest].tolist())
 
 
 def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:
     shape = (3, 2, 4, 2)
     model = model_of(shape, np.array([[1, 0, 0, 0], [2, 1, 0, 0], [0, 1, 2, 0], [0, 0, 3, 1], [0, 0, 0, 1]]))
-    law, n = OnCliques(model, rng.normal(size=5)), 40_000
+    law, n = CliqueDistribution(model, rng.normal(size=5)), 40_000
     drawn = law.sample(n, np.random.default_rng(0))
     q = np.exp(law.log_prob(np.array(list(np.ndindex(shape)))))
     counts = np.bincount(np.ravel_multi_index(tuple(drawn.T), shape), minlength=q.size)
@@ -279,7 +280,7 @@ def test_samples_have_the_probabilities(rng: np.random.Generator) -> None:
 
 def test_impossible_states_are_never_drawn() -> None:
     model = model_of((2, 2), np.array([[1, 0], [1, 1]]))
-    drawn = OnCliques(model, np.array([800.0, -1600.0])).sample(1000, np.random.default_rng(0))
+    drawn = CliqueDistribution(model, np.array([800.0, -1600.0])).sample(1000, np.random.default_rng(0))
     assert_array_equal(drawn, np.tile([1, 0], (1000, 1)))
 
 
@@ -373,7 +374,7 @@ def test_small_tables_of_rows_take_the_grid(rng: np.random.Generator) -> None:
 def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
     cells = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
-    basis = ld.boltzmann([(0, 1), (1, 2), (0, 2)])
+    basis = ld.interactions([(0, 1), (1, 2), (0, 2)])
     assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.Status.CONVERGED
     corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
@@ -461,7 +462,7 @@ def test_a_chain_of_order_100_is_its_closed_form(markov: IntArray) -> None:
     machine = ld.BoltzmannMachine(chain(100)).fit(markov)
     fit = machine.decomposition_
     assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.Status.CONVERGED, "closed", True)
-    newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.boltzmann(chain(100)), solver="natural")
+    newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), fit.basis, solver="natural")
     assert_allclose(newton.theta, fit.theta, atol=1e-11)
     p = pair_margins(markov)
     log_pairs = np.log(p)[np.arange(99), markov[:, :-1], markov[:, 1:]].sum(axis=1)
@@ -490,7 +491,7 @@ def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> 
     proba = machine.predict_proba(markov[:50], of=10)
     around = step[9, markov[:50, 9]] * step[10, :, markov[:50, 11]]
     assert_allclose(proba, around / around.sum(axis=1, keepdims=True), atol=1e-12)
-    drawn = machine.sample(20_000, random_state=0)
+    drawn = machine.sample(20_000, rng=0)
     assert np.abs(drawn.mean(axis=0) - markov.mean(axis=0)).max() < 5 * 0.5 / math.sqrt(20_000)
     best, score = [], np.zeros(2)  # Viterbi
     for matrix in [np.log(p[0]), *np.log(step[1:])]:
@@ -506,10 +507,10 @@ def test_solvers_agree_at_order_100() -> None:
     rng = np.random.default_rng(20180317)
     edges = partial_tree(100, 2, rng, 0.7)
     model = model_of((2,) * 100, pairwise(100, edges))
-    truth = OnCliques(model, 0.3 * rng.normal(size=model.n_params))
+    truth = CliqueDistribution(model, 0.3 * rng.normal(size=model.n_params))
     rows = observe_rows(truth.sample(3000, rng), np.ones(3000), (2,) * 100, 1.0)
-    newton = ld.decompose(rows, ld.boltzmann(edges))
-    products = ld.decompose(rows, ld.boltzmann(edges), solver="natural-cg")
+    newton = ld.decompose(rows, ld.interactions(edges))
+    products = ld.decompose(rows, ld.interactions(edges), solver="natural-cg")
     assert newton.solver == "natural"
     assert (newton.status, products.status) == (ld.Status.CONVERGED, ld.Status.CONVERGED)
     assert newton.gap < 1e-20
@@ -561,11 +562,11 @@ def test_the_closed_form_on_trees(seed: int) -> None:
 
 def test_reports_of_order_100(markov: IntArray, tmp_path: Path) -> None:
     rows = observe_rows(markov, np.ones(2000), (2,) * 100)
-    fit = ld.decompose(rows, ld.boltzmann(chain(100)))
+    fit = ld.decompose(rows, ld.interactions(chain(100)))
     assert "2x2x...x2 (order 100), sum 2000" in fit.summary()
     assert "1.3e30 of 1.3e30 cells, merged into 1.3e30" in fit.summary()
     assert len(fit.summary()) < 2500
-    assert str(ld.plan(rows, ld.boltzmann(chain(100)))).splitlines()[:4] == [
+    assert str(ld.plan(rows, ld.interactions(chain(100)))).splitlines()[:4] == [
         "1.3e30 cells in the sample space, merged into 1.3e30",
         "199 parameters, 199 of them independent",
         "solver closed, then natural on the junction engine",
@@ -593,7 +594,7 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
     rows = rng.integers(0, 3, size=(4000, 5))
     rows[:, 3] = np.minimum(rows[:, 2] + (rng.random(4000) < 0.5), 2)
     edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
-    machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
+    machine = ld.BoltzmannMachine(edges, n_levels=3, names=list("abcde"), alpha=1.0)
     with monkeypatch.context() as patch:
         patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)
@@ -628,7 +629,7 @@ def test_wide_bases_are_refused_with_their_cliques() -> None:
 
 @pytest.fixture(scope="module")
 def large(markov: IntArray) -> ld.Decomposition:
-    return ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.boltzmann(chain(100)))
+    return ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), ld.interactions(chain(100)))
 
 
 REFUSED: list[tuple[str, tuple[Any, ...], str]] = [
@@ -678,7 +679,7 @@ def test_asked_and_given_modes_differ(large: ld.Decomposition) -> None:
 def test_joint_distributions_of_far_modes_may_be_too_wide() -> None:
     """The table of the answer fits, the tables on the way to it do not."""
     edges = lattice(6, 6)
-    law = OnCliques(model_of((2,) * 36, pairwise(36, edges)), np.zeros(36 + len(edges)))
+    law = CliqueDistribution(model_of((2,) * 36, pairwise(36, edges)), np.zeros(36 + len(edges)))
     with pytest.raises(ld.errors.InvalidQuery, match="since the basis couples them through many others"):
         law.marginal([*range(0, 36, 2), 1, 35, 3, 33, 5, 31, 7], {})
 
@@ -712,7 +713,7 @@ def test_few_of_many_modes() -> None:
     assert fit.most_probable() == (0,) * 100
     assert_allclose(fit.condition({k: 0 for k in range(100) if k != 7}), [3 / 4, 1 / 4], atol=1e-12)
     assert fit.condition(dict.fromkeys(range(100), 0)) == 1.0
-    uniform = ld.decompose(data, ld.empty())
+    uniform = ld.decompose(data, "empty")
     assert uniform.status is ld.Status.CONVERGED
     assert uniform.psi == pytest.approx(100 * math.log(2), abs=1e-12)
     assert uniform.kl == pytest.approx(100 * math.log(2) - 0.75 * math.log(8 / 3) - 0.25 * math.log(8), abs=1e-10)
@@ -723,14 +724,14 @@ def test_the_closed_form_needs_whole_tables() -> None:
     cells = np.array(list(product((0, 1), repeat=4)))
     rows = observe_rows(cells, np.ones(16), (2,) * 4)
     with pytest.raises(ld.errors.InvalidSetting, match="the closed form is for one-body bases such as B1"):
-        ld.decompose(rows, ld.boltzmann([(0, 1), (1, 2), (2, 3), (0, 3)]), solver="closed")
+        ld.decompose(rows, ld.interactions([(0, 1), (1, 2), (2, 3), (0, 3)]), solver="closed")
 
 
 @pytest.mark.parametrize("solver", ["scaling", "m-projection"])
 def test_solvers_that_need_a_grid_say_so(solver: str, markov: IntArray) -> None:
     rows = observe_rows(markov, np.ones(2000), (2,) * 100)
     with pytest.raises(ld.errors.InvalidSetting, match=r"Use solver='natural'"):
-        ld.decompose(rows, ld.boltzmann(chain(100)), solver=solver)
+        ld.decompose(rows, ld.interactions(chain(100)), solver=solver)
     engine = JunctionEngine(model_of((2,) * 100, pairwise(100, chain(100))))
     point = engine.at(np.zeros(engine.n_params))
     with pytest.raises(ld.errors.InvalidSetting, match=r"1\.3e30 probabilities, which are never formed"):
@@ -751,7 +752,7 @@ def test_empty_models() -> None:
     point = engine.at(np.zeros(0))
     assert point.psi == pytest.approx(math.log(12), abs=1e-14)
     assert engine.fisher(point).shape == (0, 0)
-    law = OnCliques(engine.model, point.theta)
+    law = CliqueDistribution(engine.model, point.theta)
     assert_allclose(law.marginal([1], {}), [0.25] * 4)
     assert law.most_probable() == (0, 0)
     assert set(map(tuple, law.sample(500, np.random.default_rng(0)).tolist())) == set(product(range(3), range(4)))

@@ -78,7 +78,7 @@ def test_no_member_of_the_model_is_nearer(case: Case) -> None:
 
 @given(problems(weighted=True))
 def test_the_empty_basis_is_the_base_measure(case: Case) -> None:
-    fit = ld.decompose(case.X, ld.empty(), support=case.mask, base=case.base)
+    fit = ld.decompose(case.X, "empty", support=case.mask, base=case.base)
     assert_allclose(case.q(fit), case.r / case.r.sum(), rtol=1e-12)
 
 
@@ -134,7 +134,8 @@ def machines(draw: st.DrawFn) -> tuple[FloatArray, list[tuple[int, ...]]]:
 def test_the_boltzmann_machine(machine: tuple[FloatArray, list[tuple[int, ...]]]) -> None:
     """B(V) with B(E) is Gibbs learning (Section 2.4.2), also with hyperedges: same weights, exp(psi) = Z."""
     X, edges = machine
-    fit = ld.decompose(X, ld.boltzmann(edges))
+    groups = [*((k,) for k in range(X.ndim)), *edges]
+    fit = ld.decompose(X, [[int(k in group) for k in range(X.ndim)] for group in groups])
     learned = boltzmann_machine(X.ndim, edges, X.ravel() / X.sum())
     assert_allclose(fit.theta[: X.ndim], learned.biases, atol=1e-7)
     assert_allclose(fit.theta[X.ndim :], learned.weights, atol=1e-7)

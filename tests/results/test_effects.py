@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 import legendre as ld
 from legendre.core.errors import InvalidQuery, InvalidSetting, TooLarge
 from legendre.core.types import FloatArray
-from legendre.results.effect_tables import Measure
+from legendre.results.effects import Measure
 
 SHAPES = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -171,7 +171,7 @@ def test_vanishing_cells_are_named() -> None:
     ("ask", "text"),
     [
         (lambda fit: fit.effects(measure="other"), 'measure=\'other\'; it is "uniform" or "fitted"'),
-        (lambda fit: fit.effects(max_order=0), "max_order=0; it must be an integer >= 1"),
+        (lambda fit: fit.effects(max_order=0), "max_order must be an integer >= 1, got 0"),
         (lambda fit: fit.effects()[5], "5 is no mode of X, which has 2, counted from 0 to 1"),
         (lambda fit: fit.effects()[0, 1], r"\(0, 1\) have no effect of their own in this model; .*: \(0\), \(1\)\."),
         (lambda fit: fit.effects()["a"], "'a' is no mode of X, which has 2"),

@@ -280,7 +280,7 @@ def test_long_summaries_keep_what_stands_out() -> None:
 
 
 def test_a_model_without_parameters() -> None:
-    tests = ld.decompose([3, 5, 4], ld.empty()).inference()
+    tests = ld.decompose([3, 5, 4], "empty").inference()
     assert tests.df == 2
     assert tests.x2 == pytest.approx(0.5)
     assert tests.standard_errors.shape == (0,)
@@ -361,9 +361,7 @@ def test_pairs_that_cannot_be_compared() -> None:
     a, b = (ld.decompose(DRUGS, ld.interactions(sets)) for sets in ([(0, 1), (2,)], [(0,), (1, 2)]))
     with pytest.raises(ld.errors.InvalidQuery, match=r"is not nested in .*, e.g. the one of cell \[1, 1, 0\]"):
         ld.anova(a, b).tests[0]
-    with pytest.raises(
-        ld.errors.InvalidQuery, match=r"the tables differ: .*\(shape \(2, 2\)\) and "
-    ):
+    with pytest.raises(ld.errors.InvalidQuery, match=r"the tables differ: .*\(shape \(2, 2\)\) and "):
         ld.anova(one, ld.decompose(DRUGS[0], "B1")).tests[0]
     changed = DRUGS.copy()
     changed[1, 0, 1] = 44

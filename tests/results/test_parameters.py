@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import legendre as ld
+from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.results.inference.wald import INFINITE, OPEN
 
@@ -54,7 +57,7 @@ def test_many_parameters_are_estimated(rng: np.random.Generator, monkeypatch: py
 
 
 def test_names_say_from_which_level_on() -> None:
-    x, basis = np.arange(1, 13).reshape(3, 4), ld.cells([[1, 0], [2, 0], [1, 3], [0, 2]])
+    x, basis = np.arange(1, 13).reshape(3, 4), cells([[1, 0], [2, 0], [1, 3], [0, 2]])
     fit = ld.decompose(x, basis)
     assert fit.parameters().names == ("mode 0 >= 1", "mode 0 = 2", "mode 0 >= 1, mode 1 = 3", "mode 1 >= 2")
     fit = ld.decompose(x, basis, names=["dest", "hour"], levels=[["BOS", "JFK", "SFO"], [5, 6, 7, 8]])
@@ -142,17 +145,17 @@ def test_a_hundred_modes(rng: np.random.Generator) -> None:
 
 
 def test_nothing_to_list() -> None:
-    assert repr(ld.decompose([[1, 2], [3, 4]], ld.empty()).parameters()) == "0 parameters"
+    assert repr(ld.decompose([[1, 2], [3, 4]], "empty").parameters()) == "0 parameters"
 
 
 def test_bad_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose([[1, 2], [3, 4]], "B1")
-    with pytest.raises(ld.errors.InvalidQuery, match='kl_lost=\'yes\'; it is "auto", "refit", "estimate" or None'):
+    with pytest.raises(ld.errors.InvalidQuery, match="kl_lost must be 'auto', 'refit' or 'estimate', got 'yes'"):
         fit.parameters(kl_lost="yes")  # type: ignore[arg-type]
     with pytest.raises(ld.errors.InvalidQuery, match="unknown column of parameters 'kl_lots'; did you mean 'kl_lost'"):
         fit.parameters().sorted_by("kl_lots")
-    with pytest.raises(ld.errors.InvalidQuery, match=r"summary\(rows=0\): rows must be an integer >= 1"):
+    with pytest.raises(ld.errors.InvalidQuery, match="summary: rows must be an integer >= 1, got 0"):
         fit.parameters().summary(0)
-    monkeypatch.setattr("legendre.results.parameters.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ld.errors.InvalidSetting, match=r"needs pandas\. Install it with: pip install pandas"):
         fit.parameters().to_frame()

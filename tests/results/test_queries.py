@@ -169,7 +169,7 @@ def test_rare_events_are_conditioned_on_all_the_same() -> None:
 
 
 def test_one_cell() -> None:
-    fit = ld.decompose([[5.0]], ld.empty())
+    fit = ld.decompose([[5.0]], "empty")
     assert fit.marginal([1, 0]).tolist() == [[1.0]]
     assert fit.condition({0: 0, 1: 0}).shape == ()
     assert fit.sample(2, 0).tolist() == [[0, 0], [0, 0]]
@@ -202,8 +202,9 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
     assert model.quotient.merged_shape == (2, 2, 1)
     small = ld.decompose(np.arange(1.0, 9.0).reshape(2, 2, 2), [[1, 0, 0], [0, 1, 0], [1, 1, 0]])
     theta = np.array([-1.0, 0.5, 0.25])
-    fit = replace(small, model=model, point=engine_for(model).at(theta), data=None)
-    monkeypatch.setattr("legendre.results.on_grid.grid_rows", None)
+    psi = engine_for(model).at(theta).psi
+    fit = replace(small, model=model, theta=theta, psi=psi, data=None)
+    monkeypatch.setattr("legendre.results.distribution.grid_rows", None)
     assert fit.marginal([1]).sum() == pytest.approx(1.0, abs=1e-12)
     assert_allclose(
         fit.marginal([1, 2])[6:8, 0] * np.exp(fit.psi),
@@ -217,7 +218,7 @@ def test_the_merged_grid_answers_on_full_grids(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_samples_from_none_differ() -> None:
-    fit = ld.decompose(np.ones((50, 50)), ld.empty())
+    fit = ld.decompose(np.ones((50, 50)), "empty")
     assert (fit.sample(20) != fit.sample(20)).any()
     assert fit.sample(0).shape == (0, 2)
     generator = np.random.default_rng(1)

@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
+from cases import rbm
 
 NAN = float("nan")
 COUNTS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
@@ -42,13 +43,13 @@ def smoothed(**settings: Any) -> Any:
     x = np.linspace(0, 3, 6)
     X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
     X[[0, 2, 4], [1, 5, 3]] = NAN
-    return ld.smooth(X, folds=3, **settings)
+    return ld.complete(X, folds=3, **settings)
 
 
 def unfinished() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)
-        return ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, max_iter=2)
+        return ld.hidden(COUNTS, rbm(3, 1), restarts=2, max_iter=2)
 
 
 def without_a_step() -> Any:
@@ -69,7 +70,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "completion_with_cv": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3),
     "cross_validation": lambda: ld.complete(GAPS, ["B1", "empty"], folds=3).cv,
     "smoothed": smoothed,
-    "hidden": lambda: ld.hidden(COUNTS, ld.rbm(3, 1), restarts=2, tol=1e-5),
+    "hidden": lambda: ld.hidden(COUNTS, rbm(3, 1), restarts=2, tol=1e-5),
     "hidden_unfinished": unfinished,
     "inference": lambda: ld.decompose(COUNTS, ld.interactions(2)).inference(),
     "inference_at_the_boundary": lambda: ld.decompose([[10, 20, 30], [0, 0, 0]], "B1").inference(),
@@ -97,14 +98,15 @@ def made(name: str) -> Any:
 def assert_same(one: Any, other: Any) -> None:
     """Compare types, texts and numbers, to the last bit."""
     assert type(one) is type(other)
-    first, second = [], []
-    for result, found in ((one, first), (other, second)):
+    contents = []
+    for result in (one, other):
         with tempfile.TemporaryDirectory() as folder:
             result.save(Path(folder) / "result.npz")
-            found.append(content_of(Path(folder) / "result.npz"))
-    assert list(first[0]) == list(second[0])
-    for key, array in first[0].items():
-        assert_array_equal(array, second[0][key], err_msg=key)
+            contents.append(content_of(Path(folder) / "result.npz"))
+    first, second = contents
+    assert list(first) == list(second)
+    for key, array in first.items():
+        assert_array_equal(array, second[key], err_msg=key)
     assert one.summary() == other.summary()
 
 
@@ -160,16 +162,16 @@ def test_residual_gap_and_history_of_smoothing() -> None:
 
 def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
     done = made("smoothed")
-    theta = ld.dual.to_theta(done.fitted())
+    theta = ld.dual.to_theta(done.fit.tensor())
     assert_allclose(done.theta, theta.ravel()[1:], atol=1e-9)
-    q = np.where(done.observed, done.fitted(), 0.0)
+    q = np.where(done.observed, done.fit.tensor(), 0.0)
     assert_allclose(done.eta, ld.dual.to_eta(q).ravel()[1:], atol=1e-12)
-    assert_array_equal(done.tensor()[~done.observed], done.fitted()[~done.observed])
+    assert_array_equal(done.tensor()[~done.observed], done.fit.tensor()[~done.observed])
 
 
 def test_smoothing_that_runs_out_of_steps() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
-        done = ld.smooth(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
+        done = ld.complete(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
     assert done.status is ld.Status.OUT_OF_STEPS
     assert not done.converged
     assert len(done.history) == 1

@@ -20,7 +20,7 @@ from legendre.engines.choose import engine_for
 from legendre.engines.product import ProductEngine
 from legendre.model.margins import decomposable, in_running_order
 from legendre.model.model import Model
-from legendre.model.problem import MergedData, Problem
+from legendre.model.problem import Problem
 from legendre.solvers.choose import choose
 from oracles import IntArray
 
@@ -84,7 +84,7 @@ LARGE: list[tuple[Model, str, str]] = [
 def posed(model: Model) -> Problem:
     """Make a problem of a model; of its data nothing is asked but that they can be summed over the merged cells."""
     data = observe(np.ones((1, 1)))
-    return Problem(data, model, np.zeros(model.n_params), MergedData(data, model, given=np.zeros(1)))
+    return Problem(data, model, np.zeros(model.n_params), given=np.zeros(1))
 
 
 @pytest.mark.parametrize(("model", "solver", "engine"), LARGE, ids=lambda part: part if isinstance(part, str) else "")

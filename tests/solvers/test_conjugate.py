@@ -13,9 +13,8 @@ from legendre.basis.basis import Cells
 from legendre.core import limits
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
-from legendre.fitting.plan import Known, Settings, plan_on
-from legendre.solvers.conjugate import bound_nearby
-from legendre.solvers.natural import Workspace, bound
+from legendre.fitting.plan import Settings, WarmStart, plan_on
+from legendre.solvers.newton import Workspace, bound, bound_nearby
 from legendre.solvers.protocol import Target
 
 
@@ -49,7 +48,7 @@ def target_and_fisher(*, products: bool) -> tuple[Target, FloatArray, FloatArray
     data = observe(rng.random((6, 7, 5)) + 0.1)
     cells = np.unique(rng.integers(0, 5, (40, 3)), axis=0)[1:]
     near = Near(np.eye(len(cells))) if products else None
-    plan = plan_on(data, Cells(cells), Settings(), Known(inverse=near))
+    plan = plan_on(data, Cells(cells), Settings(), WarmStart(inverse=near))
     answer = ld.decompose(data.values, cells)
     theta = answer.theta + 1e-7 * rng.normal(size=len(cells))
     return plan.target, theta, plan.target.engine.fisher(plan.target.at(theta))
@@ -62,7 +61,9 @@ def test_products_bound_the_gap_as_a_factor_does(off: float) -> None:
     point = target.at(theta)
     scale = 1.0 + off * np.random.default_rng(0).random(len(theta))
     found = bound_nearby(target, point, Near(fisher * scale[:, None] * scale))
-    gap, tilt = bound(target, point, Workspace().factorise(target, point))
+    work = Workspace()
+    work.factorise(target, point)
+    gap, tilt = bound(target, point, work)
     assert found is not None
     assert found[0] == pytest.approx(gap, rel=1e-9)
     assert found[1] == pytest.approx(tilt, rel=1e-4)
@@ -93,7 +94,7 @@ def test_where_existence_is_not_known_the_factor_is_computed(monkeypatch: pytest
     """The tilt is then to prove it, rounding errors counted."""
     target, theta, fisher = target_and_fisher(products=True)
     target = replace(target, inverse=Near(fisher), attained=False)
-    monkeypatch.setattr("legendre.solvers.natural.bound_nearby", pytest.fail)
+    monkeypatch.setattr("legendre.solvers.newton.bound_nearby", pytest.fail)
     solver = ld.solvers.Natural()
     assert solver.finish(target, solver.start(target, theta)).gap < 1e-10
 

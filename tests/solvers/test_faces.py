@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import legendre as ld
 from cases import Case
+from legendre.basis.basis import cells
 from legendre.core import limits
 from legendre.core.sums.zeta import zeta
 from legendre.data.dense import observe
@@ -105,7 +106,7 @@ def corners() -> FloatArray:
 BOUNDARY: dict[str, tuple[FloatArray, str | ld.Basis]] = {
     "empty_row": (np.array([[1.0, 1.0], [0.0, 0.0]]), "B1"),
     "opposite_corners": (corners(), ld.interactions(2)),
-    "empty_top": (np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0], [4.0, 0.0, 0.0]]), ld.cells([(1, 2), (2, 1)])),
+    "empty_top": (np.array([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0], [4.0, 0.0, 0.0]]), cells([(1, 2), (2, 1)])),
     "full_basis": (np.array([2.0, 0.0, 1.0, 0.0]), "full"),
     "empty_bottom": (np.array([[0.0, 2.0], [3.0, 4.0]]), "full"),
 }

@@ -126,11 +126,11 @@ def test_the_gap_is_an_upper_bound_on_the_way(engine: type[ReferenceEngine] | ty
     case = skewed((5, 6, 4), 40, sigma=sigma)
     decided = ld.plan(case.X, case.basis)
     target = Target(engine(decided.problem.model), decided.problem, 1e-10)
-    best = target.evaluated(solve(case, ReferenceEngine).point).objective
+    best = target.evaluate(solve(case, ReferenceEngine).point).objective
     bounded = 0
     for steps in range(12):
         outcome = run(ld.solvers.NaturalCG(), target, np.zeros(40), steps)
-        assert target.evaluated(outcome.point).objective - best <= outcome.gap + 1e-13
+        assert target.evaluate(outcome.point).objective - best <= outcome.gap + 1e-13
         bounded += np.isfinite(outcome.gap)
     assert bounded >= 3
 
@@ -149,9 +149,7 @@ def test_the_gap_is_an_upper_bound_where_the_fit_ends(
         target = Target(engine(problem.model), problem, tol)
         outcome = run(PLAIN, target, np.zeros(count), 300)
         assert outcome.status is Status.CONVERGED
-        assert (
-            target.evaluated(outcome.point).objective - target.evaluated(newton.point).objective <= outcome.gap + 1e-13
-        )
+        assert target.evaluate(outcome.point).objective - target.evaluate(newton.point).objective <= outcome.gap + 1e-13
 
 
 def test_the_gap_at_the_answer_is_nought() -> None:

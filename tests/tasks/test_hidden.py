@@ -13,18 +13,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 import legendre as ld
-from legendre.basis.basis import Cells
+from cases import rbm
+from legendre.basis.basis import Cells, cells
 from legendre.core.types import FloatArray
 from legendre.data.dense import observe
 from legendre.fitting.plan import Settings
 from legendre.tasks.em import Ascent, Likelihood, ascend
 from legendre.tasks.hidden import _rows
 from oracles import distribution, divergence, zeta_matrix
-
-
-def rbm(n_visible: int, n_hidden: int) -> ld.Basis:
-    """Return a restricted Boltzmann machine: every visible mode with every hidden one."""
-    return ld.interactions([(i, n_visible + j) for i in range(n_visible) for j in range(n_hidden)])
 
 
 def likelihood(X: Any, cells: Any, added: tuple[int, ...]) -> Likelihood:
@@ -110,9 +106,9 @@ BASES: list[tuple[tuple[int, ...], Any, Any]] = [
     ((2, 2, 2), "interactions([(0, 3), (1, 3), (2, 3)])", 2),
     ((2, 3), ld.interactions([(0, 2), (1, 2)]), 2),
     ((3, 3), ld.interactions([(0, 2), (1, 2), (2, 3)]), (2, 3)),
-    ((2, 2, 3), ld.cells([[1, 0, 0, 1], [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 0, 2]]), 3),
+    ((2, 2, 3), cells([[1, 0, 0, 1], [0, 1, 2, 0], [0, 0, 1, 1], [0, 1, 0, 2]]), 3),
     ((4, 5), "B1 + B3(2)", 2),
-    ((6,), ld.cells([[2, 1], [4, 1]]), 2),
+    ((6,), cells([[2, 1], [4, 1]]), 2),
 ]
 
 
@@ -135,7 +131,7 @@ def test_every_number_is_that_of_the_enumeration(
 
 def test_scipy_finds_nothing_better(rng: np.random.Generator) -> None:
     X = mixture(*latent_class(rng, 2, [2, 2, 2])) + 0.02 * rng.random((2, 2, 2))
-    fit = ld.hidden(X, ld.cells([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1]]), 2)
+    fit = ld.hidden(X, cells([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 0, 1]]), 2)
     starts = [*rng.normal(size=(4, 5)), fit.fit.theta]
 
     def kl(theta: FloatArray) -> float:
@@ -273,7 +269,7 @@ TROUBLE: list[tuple[dict[str, Any], str]] = [
     ({"basis": "B1"}, "no cell of the basis ties hidden mode 2 to another mode"),
     (
         {"basis": rbm(3, 1)},
-        r"\(0, 3\) names a mode that X has not; X has 3 modes, .* visible and hidden modes together, "
+        r"\(0, 3\): 3 is no mode of X, which has 3, .* visible and hidden modes together, "
         r"here 2x2x2: modes 2 and up are hidden, one for each entry of sizes",
     ),
     ({"basis": ld.adaptive(3)}, "cannot grow with hidden modes"),

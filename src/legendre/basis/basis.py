@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core import limits
-from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.tied_parameters import Terms, joined
+from legendre.core.origin import as_array, host
+from legendre.core.tied_parameters import Terms, Ties, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
 
@@ -30,19 +29,18 @@ ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it 
 class Basis(ABC):
     """A decomposition basis B, not yet tied to a tensor.
 
-    Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``.
+    Bases combine as sets: ``B1() | B3(5)``, ``interactions(2) - B1()``, ``B2(3) & B3(9)``; with cells too, k x N
+    integers counted from 0: ``B1() | [[1, 1]]``.
 
     See Also
     --------
-    cells : A basis of cells that are listed.
     interactions : All that sets of modes do together.
     adaptive : A basis that the data choose.
 
     Examples
     --------
     >>> import legendre as ld
-    >>> basis = ld.B1() | ld.cells([[1, 1]])
-    >>> ld.decompose([[1, 2], [3, 5]], basis).basis.tolist()
+    >>> ld.decompose([[1, 2], [3, 5]], ld.B1() | [[1, 1]]).basis.tolist()
     [[0, 1], [1, 0], [1, 1]]
     """
 
@@ -71,13 +69,16 @@ class Basis(ABC):
         return {}
 
     def __or__(self, other: object) -> Basis:
-        return Pair(self, "|", other) if is_basis(other) else NotImplemented
+        return self._pair("|", other)
 
     def __and__(self, other: object) -> Basis:
-        return Pair(self, "&", other) if is_basis(other) else NotImplemented
+        return self._pair("&", other)
 
     def __sub__(self, other: object) -> Basis:
-        return Pair(self, "-", other) if is_basis(other) else NotImplemented
+        return self._pair("-", other)
+
+    def _pair(self, sign: Literal["|", "&", "-"], other: Any) -> Basis:
+        return Pair(self, sign, other if is_basis(other) else cells(other))
 
 
 def is_basis(value: object) -> TypeIs[Basis]:
@@ -129,18 +130,6 @@ class Pair(Basis):
         return f"{left} | {right}" if self.sign == "|" else f"({left}) {self.sign} ({right})"
 
 
-class TiedBasis(Basis):
-    """A basis whose parameters act on several cells at once; it lists them in `terms`."""
-
-    def select(self, data: Observation) -> IntArray:
-        """Refuse: what takes cells only cannot take this basis."""
-        return untied(self.terms(data), self)
-
-    @abstractmethod
-    def terms(self, data: Observation) -> Terms:
-        """List the cells, and how their parameters are tied."""
-
-
 def untied(terms: Terms, basis: Basis) -> IntArray:
     """Return the cells of a basis in which each has its own parameter; raise InvalidBasis for any other."""
     if terms.ties is not None:
@@ -152,29 +141,22 @@ def untied(terms: Terms, basis: Basis) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Listed(TiedBasis):
-    """Exactly these parameters, tied or not."""
-
-    listed: Terms = field(repr=False)
-
-    def terms(self, data: Observation) -> Terms:
-        inside_grid(self.listed.cells, data.shape)
-        return self.listed
-
-    def __repr__(self) -> str:
-        return f"<{self.listed.n_params} parameters, tied over {len(self.listed.cells)} cells>"
-
-
-@dataclass(frozen=True, eq=False)
 class Cells(Basis):
-    """Exactly these cells. They may lie outside the support: zeta is defined on the whole grid."""
+    """Exactly these cells, tied or not. They may lie outside the support: zeta is defined on the whole grid."""
 
     index: IntArray = field(repr=False)
+    ties: Ties | None = None
 
     def select(self, data: Observation) -> IntArray:
-        return inside_grid(self.index, data.shape)
+        return untied(self.terms(data), self)
+
+    def terms(self, data: Observation) -> Terms:
+        found = inside_grid(self.index, data.shape)
+        return Terms(found if self.ties is None else self.index, self.ties)
 
     def __repr__(self) -> str:
+        if self.ties is not None:
+            return f"<{self.ties.n_params} parameters, tied over {len(self.index)} cells>"
         return f"cells(<{len(self.index)} cells>)"
 
 
@@ -207,7 +189,7 @@ class Full(Basis):
     """Omega without the bottom."""
 
     def select(self, data: Observation) -> IntArray:
-        if (n := data.support.n_cells) > limits.MOST_LISTED:
+        if (n := data.support.n_cells) > 1 << 33:
             raise InvalidBasis(
                 f"full() has a parameter for every cell, and there are about 10^{int(math.log10(n))} of them. "
                 "Use interactions(...)."
@@ -220,20 +202,8 @@ class Full(Basis):
 
 
 def cells(index: ArrayLike) -> Basis:
-    """Make a basis of explicit cells.
+    """Make a basis of explicit cells, k x N integers counted from 0; theta will come in this order.
 
-    Parameters
-    ----------
-    index
-        k x N integers, 0-based; theta will come in this order (repeats are dropped).
-
-    See Also
-    --------
-    Basis : What all bases are.
-    full : Every cell.
-
-    Examples
-    --------
     >>> cells([[0, 1], [1, 0]])
     cells(<2 cells>)
     """
@@ -262,8 +232,7 @@ def full() -> Basis:
 
     See Also
     --------
-    cells : A basis of cells that are listed.
-    empty : No cell.
+    interactions : All that sets of modes do together.
 
     Examples
     --------
@@ -275,17 +244,5 @@ def full() -> Basis:
 
 
 def empty() -> Basis:
-    """Give no cell a parameter: the decomposition is uniform on Omega.
-
-    See Also
-    --------
-    full : Every cell.
-    cells : A basis of cells that are listed.
-
-    Examples
-    --------
-    >>> import legendre as ld
-    >>> ld.decompose([[1, 2], [3, 4]], ld.empty()).tensor().tolist()
-    [[2.5, 2.5], [2.5, 2.5]]
-    """
+    """Give no cell a parameter: the decomposition is uniform on Omega."""
     return Cells(np.empty((0, 0), dtype=np.int64))

@@ -1,55 +1,66 @@
-"""Features of cells as parameters: any functions on the grid, each with a parameter of its own."""
+"""Tied parameters: features of cells, any functions on the grid, each with a parameter of its own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import TiedBasis
+from legendre.basis.basis import Basis, untied
 from legendre.basis.interactions import found_modes, mode_sets
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
+from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import moebius
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 
 Feature = ArrayLike | Callable[..., ArrayLike]
-ROUNDING = 8 * float(np.finfo(np.float64).eps)
-"""Differences of a feature's values below this share of the largest one are the rounding errors of those values."""
+Column = tuple[str, IntArray, FloatArray]  # its name, its cells (n x the modes) and their coefficients
 
 
 @dataclass(frozen=True, eq=False)
-class Features(TiedBasis):
-    """Functions on the grid, or of some modes, by name."""
+class Tied(Basis):
+    """A basis of some modes whose parameters act on several cells at once."""
 
-    functions: dict[str, Any] = field(repr=False)
-    modes: tuple[Mode, ...] | None = None  # the modes that they depend on; ``None``: all
+    name: str  # of the builder, for messages
+    modes: tuple[Mode, ...]  # empty: all modes
+    columns: Callable[[Labels], Iterable[Column]] = field(repr=False)  # the parameters, given the labels of the modes
+    arguments: str = ""  # the arguments of the builder, as a caller writes them
+
+    def select(self, data: Observation) -> IntArray:
+        """Refuse: what takes cells only cannot take this basis."""
+        return untied(self.terms(data), self)
 
     def terms(self, data: Observation) -> Terms:
-        """Invert each function over the partial order of its modes."""
-        labels, order = data.labels, len(data.shape)
-        modes = tuple(range(order)) if self.modes is None else found_modes("features", [self.modes], order, labels)[0]
-        shape = tuple(data.shape[k] for k in modes)
-        check_room(math.prod(shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
-        found = [corners(_values(name, f, named_part(labels, modes))) for name, f in self.functions.items()]
-        cells = [placed(own, modes, order) for own, _ in found]
-        return column_terms(cells, [values for _, values in found], list(self.functions), order)
+        """Put the columns of its modes on the cells of X: at the first level of all other modes."""
+        order, labels = len(data.shape), data.labels
+        modes = found_modes(self.name, [self.modes], order, labels)[0] if self.modes else tuple(range(order))
+        part = labels.part(modes)
+        if part.names is None:  # modes without names keep their numbers
+            part = replace(part, names=tuple(labels.mode(k) for k in modes))
+        names, cells, values = [], [], []
+        for name, own, coefficients in self.columns(part):
+            placed = np.zeros((len(own), order), dtype=np.int64)
+            placed[:, list(modes)] = own
+            names.append(name)
+            cells.append(placed)
+            values.append(coefficients)
+        return column_terms(cells, values, names, order)
 
     def __repr__(self) -> str:
-        among = "" if self.modes is None else f", modes={list(self.modes)}"
-        return f"features({{{', '.join(map(repr, self.functions))}}}{among})"
+        return f"{self.name}({self.arguments})"
 
 
-def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode | None = None) -> Features:
+def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode | None = None) -> Basis:
     """Give each of some functions of cells a parameter: ``log q`` is a sum of ``beta_j f_j`` and what else B holds.
 
     Parameters
@@ -84,8 +95,16 @@ def features(functions: Mapping[str, Feature], *, modes: Sequence[Mode] | Mode |
             f"features: pass a dict of names and functions or arrays, such as {{'near': lambda i, j: abs(i - j) < 2}}; "
             f"got {functions!r}."
         )
-    group = None if modes is None else mode_sets("features", [[modes] if isinstance(modes, (int, str)) else modes])[0]
-    return Features(dict(functions), group)
+    group = () if modes is None else mode_sets("features", [[modes] if isinstance(modes, (int, str)) else modes])[0]
+    among = f", modes={list(group)}" if group else ""
+    arguments = f"{{{', '.join(map(repr, functions))}}}{among}"
+    return Tied("features", group, partial(_feature_columns, dict(functions)), arguments)
+
+
+def _feature_columns(functions: dict[str, Feature], labels: Labels) -> Iterator[Column]:
+    check_room(math.prod(labels.shape), 24, "features: a table of the modes", "Name fewer modes: modes=[...].")
+    for name, f in functions.items():
+        yield name, *corners(_values(name, f, labels))
 
 
 def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -95,26 +114,11 @@ def corners(table: FloatArray) -> tuple[IntArray, FloatArray]:
     [[[1, 1]], [1.0]]
     """
     inverse = moebius(table)
-    inverse[np.abs(inverse) <= ROUNDING * float(np.abs(table).max(initial=0.0))] = 0.0
+    # differences below this are the rounding errors of the table's values
+    rounding = 8 * float(np.finfo(np.float64).eps) * float(np.abs(table).max(initial=0.0))
+    inverse[np.abs(inverse) <= rounding] = 0.0
     cells = np.argwhere(inverse)
     return cells.astype(np.int64), inverse[tuple(cells.T)]
-
-
-def placed(cells: IntArray, modes: tuple[int, ...], order: int) -> IntArray:
-    """Take cells of a table over some modes as cells of X: at the first level of all other modes."""
-    out = np.zeros((len(cells), order), dtype=np.int64)
-    out[:, list(modes)] = cells
-    return out
-
-
-def named_part(labels: Labels, modes: tuple[int, ...]) -> Labels:
-    """Return the labels of some modes; those without names keep their numbers.
-
-    >>> named_part(Labels((2, 3, 4)), (0, 2)).mode(1)
-    'mode 2'
-    """
-    part = labels.part(modes)
-    return part if part.names is not None else replace(part, names=tuple(labels.mode(k) for k in modes))
 
 
 def _check_arguments(name: str, f: Any, labels: Labels) -> None:

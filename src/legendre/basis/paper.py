@@ -9,10 +9,10 @@ import numpy as np
 
 from legendre.basis.basis import ROOM, Basis
 from legendre.core import limits
-from legendre.core.arguments import is_whole
+from legendre.core.arguments import check_int
 from legendre.core.cells import unique_cells
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Mode
+from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -51,42 +51,18 @@ class _Sliced(Basis):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        if type(self.l) is not int and not is_whole(self.l):
-            raise InvalidBasis(f"{name}(l): l must be an integer >= 1, got {self.l!r}.")
-        if self.l < 1:
-            raise InvalidBasis(f"{name}({self.l}): l must be at least 1. For no parameters at all use empty().")
-        if (not isinstance(self.axis, (int, str)) and not is_whole(self.axis)) or isinstance(self.axis, bool):
-            raise InvalidBasis(f"{name}: axis must be an integer or the name of a mode, got {self.axis!r}.")
-
-    @property
-    def _count(self) -> int:
-        """Return l as Python's own integer: NumPy's small ones overflow."""
-        return int(self.l)
-
-    @property
-    def _axis(self) -> Mode:
-        return self.axis if isinstance(self.axis, str) else int(self.axis)
+        check_int(self.l, f"{name}(l): l", 1, InvalidBasis)
+        if not isinstance(self.axis, str):
+            check_int(self.axis, f"{name}: axis (a number or the name of a mode)", -(1 << 31), InvalidBasis)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(l={self._count}, axis={self._axis!r})"
+        axis = self.axis if isinstance(self.axis, str) else int(self.axis)
+        return f"{type(self).__name__}(l={int(self.l)}, axis={axis!r})"
 
-    def _slices(self, data: Observation) -> int:
+    def _slices(self, shape: tuple[int, ...], labels: Labels) -> int:
         """Return the mode that numbers the slices, counted from 0."""
-        axis = self._axis
-        if not isinstance(axis, str):
-            return self._numbered(axis, data.support.shape)
-        name, labels = type(self).__name__, data.labels
-        if labels.names is None:
-            raise InvalidBasis(f"{name}: axis={axis!r}, but the modes of X have no names: pass names=[...].")
-        return labels.find_mode(axis, name, InvalidBasis)
-
-    def _numbered(self, axis: int, shape: tuple[int, ...]) -> int:
-        if not -len(shape) <= axis < len(shape):
-            raise InvalidBasis(
-                f"{type(self).__name__}: axis={axis}, but X has {len(shape)} modes: 0 to {len(shape) - 1}, "
-                "or -1 for the last."
-            )
-        return axis % len(shape)
+        axis = self.axis if isinstance(self.axis, str) or self.axis >= 0 else self.axis + len(shape)
+        return labels.find_mode(axis, f"{type(self).__name__}: axis={self.axis!r}", InvalidBasis)
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,8 +92,8 @@ class B2(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        slices = self._slices(data)
-        counts = {k: min(self._count, length) for k, length in enumerate(data.support.shape) if k != slices}
+        slices = self._slices(data.shape, data.labels)
+        counts = {k: min(int(self.l), length) for k, length in enumerate(data.support.shape) if k != slices}
         chosen = {k: np.arange(1, n + 1) * (data.support.shape[k] // n) - 1 for k, n in counts.items()}
         return _lines(data, [{k: levels, slices: None} for k, levels in chosen.items()])
 
@@ -126,7 +102,7 @@ class B2(_Sliced):
 class B3(_Sliced):
     """The l largest entries of each slice. Of equal entries the one first in C order.
 
-    Each kind of X ranks its own (`Observation.largest`), by the rule of `data.largest_entries`. Only cells of the
+    Each kind of X ranks its own (`Observation.largest`), of equal entries those first in C order. Only cells of the
     support compete; the bottom competes but is then left out, as in the paper.
 
     Parameters
@@ -150,10 +126,10 @@ class B3(_Sliced):
     """
 
     def select(self, data: Observation) -> IntArray:
-        return _inside([data.largest(self._count, self._slices(data))], data)
+        return _inside([data.largest(int(self.l), self._slices(data.shape, data.labels))], data)
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
-        return {} if isinstance(axis := self._axis, str) else {self._numbered(axis, shape): self._count}
+        return {} if isinstance(self.axis, str) else {self._slices(shape, Labels(shape)): int(self.l)}
 
 
 def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
@@ -174,7 +150,7 @@ def _lines(data: Observation, lines: list[Parallel]) -> IntArray:
 
 
 def _line(shape: tuple[int, ...], line: Parallel) -> IntArray:
-    """List the cells of a line in the whole grid."""
+    """List the cells of a line in the grid."""
     modes = sorted(line)
     size = math.prod(shape[k] if values is None else len(values) for k, values in line.items())
     if size > limits.LONG_MODE:

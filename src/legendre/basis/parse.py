@@ -12,25 +12,13 @@ from legendre.basis import ties
 from legendre.basis.adaptive import adaptive
 from legendre.basis.basis import Basis, cells, empty, full, is_basis
 from legendre.basis.boxes import boxes
-from legendre.basis.interactions import boltzmann, interactions, rbm
+from legendre.basis.interactions import interactions
 from legendre.basis.paper import B1, B2, B3
 from legendre.core.errors import InvalidBasis, unknown_name
 
-_EVERY: tuple[Callable[..., Basis], ...] = (
-    B1,
-    B2,
-    B3,
-    adaptive,
-    boltzmann,
-    boxes,
-    cells,
-    empty,
-    full,
-    interactions,
-    rbm,
-)
-_TIES: tuple[Callable[..., Basis], ...] = tuple(getattr(ties, name) for name in ties.__all__)
-BUILDERS = {builder.__name__: builder for builder in (*_EVERY, *_TIES)}
+_PLAIN: list[Callable[..., Basis]] = [B1, B2, B3, adaptive, boxes, cells, empty, full, interactions]
+_TIES: list[Callable[..., Basis]] = [getattr(ties, name) for name in ties.__all__]
+BUILDERS = {builder.__name__: builder for builder in [*_PLAIN, *_TIES]}
 
 
 @singledispatch

@@ -6,18 +6,20 @@ Each is a basis whose parameters act on many cells at once. They combine with ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.associations import Diagonal, Scored, Symmetric, Topological
 from legendre.basis.basis import Basis
+from legendre.basis.features import Column, Tied, corners
 from legendre.basis.interactions import mode_sets
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
-from legendre.core.labels import Mode
-from legendre.core.types import AnyArray
+from legendre.core.labels import Labels, Mode
+from legendre.core.origin import rectangular
+from legendre.core.types import AnyArray, FloatArray
 
 __all__ = ["columns", "diagonal", "linear", "quasi_symmetric", "rows", "symmetric", "topological", "uniform"]
 
@@ -36,7 +38,7 @@ def uniform(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], round(float(fit.theta[-1]), 4)
     ('mode 0 by mode 1, per step of both', 0.6931)
     """
-    return Scored("uniform", _pair("uniform", a, b))
+    return _scored("uniform", a, b, {})
 
 
 def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None = None) -> Basis:
@@ -62,8 +64,17 @@ def linear(a: Mode, b: Mode, scores: Mapping[Mode, Any] | Sequence[Any] | None =
     >>> round(float(fit.theta[-1]), 4)
     0.6931
     """
-    modes = _pair("linear", a, b)
-    return Scored("linear", modes, _scores("linear", modes, scores))
+    if scores is None or isinstance(scores, Mapping):
+        given = dict(scores or {})
+    else:
+        try:
+            one, other = scores
+        except (TypeError, ValueError):
+            raise InvalidBasis(
+                f"linear: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{a!r}: [...]}}."
+            ) from None
+        given = {a: one, b: other}
+    return _scored("linear", a, b, given)
 
 
 def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -87,8 +98,7 @@ def rows(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 0 = 1, per step of mode 1'
     """
-    modes = _pair("rows", a, b)
-    return Scored("rows", modes, {} if scores is None else {modes[1]: scores})
+    return _scored("rows", a, b, {} if scores is None else {b: scores})
 
 
 def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
@@ -112,8 +122,7 @@ def columns(a: Mode, b: Mode, scores: ArrayLike | None = None) -> Basis:
     >>> fit.parameters().names[-1]
     'mode 1 = 2, per step of mode 0'
     """
-    modes = _pair("columns", a, b)
-    return Scored("columns", modes, {} if scores is None else {modes[0]: scores})
+    return _scored("columns", a, b, {} if scores is None else {a: scores})
 
 
 def symmetric(a: Mode, b: Mode) -> Basis:
@@ -129,7 +138,7 @@ def symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.symmetric(0, 1)).tensor().round(6).tolist()
     [[5.0, 3.0, 2.0], [3.0, 5.0, 2.0], [2.0, 2.0, 5.0]]
     """
-    return Symmetric("symmetric", _pair("symmetric", a, b))
+    return _of_pair("symmetric", a, b, partial(_symmetric_columns, "symmetric"))
 
 
 def quasi_symmetric(a: Mode, b: Mode) -> Basis:
@@ -145,7 +154,7 @@ def quasi_symmetric(a: Mode, b: Mode) -> Basis:
     >>> ld.decompose([[5, 2, 1], [4, 5, 3], [3, 1, 5]], ld.ties.quasi_symmetric(0, 1)).inference().df
     1
     """
-    return Symmetric("quasi_symmetric", _pair("quasi_symmetric", a, b))
+    return _of_pair("quasi_symmetric", a, b, partial(_symmetric_columns, "quasi_symmetric"))
 
 
 def diagonal(a: Mode, b: Mode) -> Basis:
@@ -162,7 +171,7 @@ def diagonal(a: Mode, b: Mode) -> Basis:
     >>> fit.parameters().names[-1], fit.tensor().diagonal().round(6).tolist()
     ('mode 0 = mode 1 = 2', [9.0, 9.0, 9.0])
     """
-    return Diagonal("diagonal", _pair("diagonal", a, b))
+    return _of_pair("diagonal", a, b, _diagonal_columns)
 
 
 def topological(levels: ArrayLike, *modes: Mode) -> Basis:
@@ -196,26 +205,99 @@ def topological(levels: ArrayLike, *modes: Mode) -> Basis:
     named = mode_sets("topological", [modes])[0] if modes else ()
     if named and len(named) != table.ndim:
         raise InvalidBasis(f"topological: levels has {table.ndim} axes, but {len(named)} modes are named.")
-    return Topological("topological", named, table)
+    arguments = f"{table.tolist()}{''.join(f', {mode!r}' for mode in named)}"
+    return Tied("topological", named, partial(_level_columns, table), arguments)
 
 
-def _pair(name: str, a: Mode, b: Mode) -> tuple[Mode, ...]:
-    return mode_sets(name, [(a, b)])[0]
+def _of_pair(name: str, a: Mode, b: Mode, columns: Callable[[Labels], Iterator[Column]], more: str = "") -> Basis:
+    return Tied(name, mode_sets(name, [(a, b)])[0], columns, f"{a!r}, {b!r}{more}")
 
 
-def _scores(name: str, modes: tuple[Mode, ...], scores: Mapping[Mode, Any] | Sequence[Any] | None) -> dict[Mode, Any]:
-    """Read scores as a caller gives them: by mode, or one list for each mode in order."""
-    if scores is None:
-        return {}
-    if isinstance(scores, Mapping):
-        unknown = [key for key in scores if key not in modes]
-        if unknown:
-            raise InvalidBasis(f"{name}: scores for {unknown[0]!r}, but the modes are {modes[0]!r} and {modes[1]!r}.")
-        return dict(scores)
-    try:
-        one, other = scores
-    except (TypeError, ValueError):
+def _scored(name: str, a: Mode, b: Mode, scores: dict[Mode, Any]) -> Basis:
+    """Make products of scores of two modes, or of a mode's scores with each level of the other one."""
+    unknown = [key for key in scores if key not in (a, b)]
+    if unknown:
+        raise InvalidBasis(f"{name}: scores for {unknown[0]!r}, but the modes are {a!r} and {b!r}.")
+    given = {mode: list(values) for mode, values in scores.items() if np.ndim(values)}
+    more = f", scores={given}" if given else ""
+    return _of_pair(name, a, b, partial(_score_columns, name, (scores.get(a), scores.get(b))), more)
+
+
+def _score_columns(name: str, scores: tuple[Any, Any], labels: Labels) -> Iterator[Column]:
+    tables = [_read_scores(name, labels, k, given) for k, given in enumerate(scores)]
+    one, other = labels.mode(0), labels.mode(1)
+    if name in ("linear", "uniform"):
+        by = "per step of both" if scores == (None, None) else "per unit of both scores"
+        yield f"{one} by {other}, {by}", *corners(np.multiply.outer(*tables))
+        return
+    level, along = (0, 1) if name == "rows" else (1, 0)
+    step = labels.mode(along) if scores[along] is None else f"the scores of {labels.mode(along)}"
+    for i in range(1, labels.shape[level]):
+        table = np.zeros(labels.shape)
+        np.moveaxis(table, level, 0)[i] = tables[along]
+        yield f"{labels.mode(level)} = {labels.level(level, i)}, per step of {step}", *corners(table)
+
+
+def _read_scores(name: str, labels: Labels, k: int, given: Any) -> FloatArray:
+    """Read the scores of a mode, counted from its first level; by default 0, 1, 2, ..."""
+    if given is None:
+        return np.arange(labels.shape[k], dtype=np.float64)
+    values: AnyArray = rectangular(given, f"{name}: scores of {labels.mode(k)}", InvalidBasis)
+    if values.shape != (labels.shape[k],) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise InvalidBasis(
-            f"{name}: scores={scores!r}; give two lists, one for each mode, or a dict such as {{{modes[0]!r}: [...]}}."
-        ) from None
-    return {modes[0]: one, modes[1]: other}
+            f"{name}: scores of {labels.mode(k)}, which has {labels.shape[k]} levels, must be one finite number for "
+            f"each level, got {given!r}."
+        )
+    order = labels.order_of(k)
+    values = values.astype(np.float64) if order is None else values.astype(np.float64)[order]
+    return np.asarray(values - values[0])
+
+
+def _symmetric_columns(name: str, labels: Labels) -> Iterator[Column]:
+    """List parameters that are the same when two modes change places: all, or those of both modes together."""
+    n, quasi = _count_levels(name, labels), name == "quasi_symmetric"
+    if quasi:
+        for k in range(2):
+            yield from (("", np.eye(2, dtype=np.int64)[[k]] * i, np.ones(1)) for i in range(1, n))
+    for i in range(int(quasi), n):
+        for j in range(max(i, 1), n):
+            cells = np.array([[i, j]] if i == j else [[i, j], [j, i]], dtype=np.int64)
+            steps = ", ".join(f"{labels.mode(k)} >= {labels.level(k, u)}" for k, u in enumerate((i, j)) if u)
+            yield "" if i == j else f"{steps}, and the other way round", cells, np.ones(len(cells))
+
+
+def _diagonal_columns(labels: Labels) -> Iterator[Column]:
+    for i in range(_count_levels("diagonal", labels)):
+        table = np.zeros(labels.shape)
+        table[i, i] = 1.0
+        one, other = labels.level(0, i), labels.level(1, i)
+        same = f"{labels.mode(0)} = {labels.mode(1)} = {one}"
+        yield same if one == other else f"{labels.mode(0)} {one}, {labels.mode(1)} {other}", *corners(table)
+
+
+def _level_columns(table: AnyArray, labels: Labels) -> Iterator[Column]:
+    if table.shape != labels.shape:
+        among = ", ".join(f"{labels.mode(k)} ({n})" for k, n in enumerate(labels.shape))
+        raise InvalidBasis(
+            f"topological: levels has shape {table.shape}, but the modes are {among}. Give one entry for each cell of "
+            "them; name the modes if X has more: topological(levels, 'father', 'son')."
+        )
+    levels = labels.arrange(table)
+    for level in np.unique(levels)[1:]:
+        yield f"level {level}", *corners((levels == level).astype(np.float64))
+
+
+def _count_levels(name: str, labels: Labels) -> int:
+    """Return how many levels two modes have; raise InvalidBasis if they do not have the same."""
+    n, m = labels.shape
+    if n != m:
+        raise InvalidBasis(
+            f"{name}: {labels.mode(0)} has {n} levels, {labels.mode(1)} has {m}; the two must have the same levels."
+        )
+    one, other = ([labels.level(k, i) for i in range(n)] for k in range(2))
+    if one != other and set(one) == set(other):
+        raise InvalidBasis(
+            f"{name}: {labels.mode(0)} and {labels.mode(1)} have the same levels in different orders "
+            f"({', '.join(one[:4])}, ... and {', '.join(other[:4])}, ...). Put them in the same order."
+        )
+    return n

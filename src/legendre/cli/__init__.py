@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from legendre.cli.interrupt import ending_at_once
-
 
 def main() -> None:
-    """Run the command line. Ctrl-C while the libraries are still being imported ends it at once, without a word."""
-    with ending_at_once():
-        from legendre.cli import app
+    """Run the command line."""
+    from legendre.cli import app
+
     app.main()

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import csv
 import io
+import json
+import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
 from legendre import __version__
 from legendre.basis.parse import as_basis
-from legendre.cli.compare import run_compare
-from legendre.cli.completion import basis_names, solver_names
-from legendre.cli.demo import run_demo
-from legendre.cli.interrupt import INTERRUPTED, stopping
-from legendre.cli.json_text import described
-from legendre.cli.output import check_output
-from legendre.cli.read import ENDINGS, Asked, modes_of, read_input
-from legendre.cli.report import run_report
+from legendre.cli.readers import ENDINGS, Options, read_input
 from legendre.core.errors import ConvergenceWarning, InvalidFile, InvalidSetting, LegendreError
 from legendre.core.files import replacing
+from legendre.core.progress import line
+from legendre.core.text import Columns as TextColumns
 from legendre.fitting.decompose import decompose
 from legendre.fitting.plan import Settings
 from legendre.results.files import load
 from legendre.solvers.choose import SOLVERS
+from legendre.tasks.compare import ADAPTIVE, ADVICE, Comparison, Row, draw
 
 app = typer.Typer(
     help="Legendre decomposition of nonnegative tensors: unique, exact, certified.",
@@ -60,6 +61,8 @@ def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pictures.")] = Path("demo"),
 ) -> None:
     """Decompose images of digits, and flights by carrier, destination and hour; print and draw the answers."""
+    from legendre.cli.demo import run_demo
+
     run_demo(output)
 
 
@@ -67,19 +70,14 @@ def demo(
 def fit(
     tensor: TensorFile,
     basis: Annotated[
-        str | None,
-        typer.Option(
-            "--basis", "-b", autocompletion=basis_names, help="e.g. 'B1+B2(10)'; without it the data choose one."
-        ),
+        str | None, typer.Option("--basis", "-b", help="e.g. 'B1+B2(10)'; without it the data choose one.")
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Where to write the fit; without it that of X.csv goes to X.fit.npz."),
     ] = None,
     support: Support = "all",
-    solver: Annotated[
-        str, typer.Option(autocompletion=solver_names, help=f"{', '.join(['auto', *SOLVERS])}.")
-    ] = "auto",
+    solver: Annotated[str, typer.Option(help=f"{', '.join(['auto', *SOLVERS])}.")] = "auto",
     tol: Annotated[float, typer.Option(help="Stop when max|eta - eta_hat| is at most this.")] = 1e-10,
     max_iter: Annotated[int | None, typer.Option(help="The largest number of steps.")] = None,
     variable: Variable = None,
@@ -95,29 +93,26 @@ def fit(
     ] = None,
 ) -> None:
     """Decompose a tensor or a table from a file, write the result and print its summary."""
-    asked = Asked.read(variable, columns, counts, wide)
+    options = Options.read(variable, columns, counts, wide)
     target = Path(f"{tensor.stem}.fit.npz") if output is None else output
-    check_output(target, tensor)
+    _check_output(target, tensor)
     Settings.read(solver, tol, max_iter)  # and the basis: mistakes are named before a file that is in the way
     if basis is not None:
         as_basis(basis)
-    given = read_input(tensor, asked)
-    modes = None if unordered is None else modes_of(given, unordered)
+    given = read_input(tensor, options)
+    modes = None if unordered is None else given.find_modes(unordered)
     if output is None and target.exists():
         raise InvalidFile(f"{target} is there already. To overwrite it, or to write elsewhere, give --output.")
-    with warnings.catch_warnings(), _interruptible(), stopping() as stop:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary and the exit code report it
         result = decompose(
             given.X, basis, names=given.names, levels=given.levels, unordered=modes, support=support, solver=solver,
-            tol=tol, max_iter=max_iter, progress=sys.stderr.isatty(), callback=stop,
+            tol=tol, max_iter=max_iter, progress=sys.stderr.isatty(),
         )  # fmt: skip
     result.save(target)
     if result.reason is not None:
         typer.echo(f"no --basis was given: {result.reason}", err=True)
     typer.echo(f"{result.summary()}\nwritten to {target}")
-    if stop.asked:
-        said = f"interrupted after {result.n_iter} steps; {target} has the fit as it stood."
-        raise typer.Exit(_fail(said, INTERRUPTED))
     if not result.converged:
         raise typer.Exit(1)
 
@@ -127,7 +122,7 @@ def compare(
     tensor: TensorFile,
     params: Annotated[str | None, typer.Option(help="Numbers of parameters, e.g. 100,300,1000.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for table and picture.")] = Path("compare"),
-    seeds: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
+    starts: Annotated[int, typer.Option(help="Random starts of each other method.")] = 3,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Run the other libraries' methods.")] = True,
     support: Support = "all",
     variable: Variable = None,
@@ -136,10 +131,69 @@ def compare(
     wide: Wide = False,
 ) -> None:
     """Compare errors of this method, nonnegative CP, Tucker and CP-APR at several numbers of parameters."""
-    X = read_input(tensor, Asked.read(variable, columns, counts, wide)).X
-    file = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
-    name = file if variable is None else f"{file} {variable}"
-    raise typer.Exit(run_compare(X, name, output, params=params, seeds=seeds, peers=peers, support=support))
+    X = read_input(tensor, Options.read(variable, columns, counts, wide)).X
+    name = os.fsencode(tensor.name).decode(errors="backslashreplace")  # a file's name may be no text
+    try:
+        listed = None if params is None else [int(word) for word in params.split(",")]
+    except ValueError:
+        raise InvalidSetting(
+            f"--params {params!r}: give whole numbers with commas between, e.g. 100,300,1000."
+        ) from None
+    comparison = Comparison.of(X, support, problem=name if variable is None else f"{name} {variable}")
+    jobs = comparison.read_jobs(listed, starts, None if peers else ())
+    output.mkdir(parents=True, exist_ok=True)
+    rows: list[Row] = []
+    stopped = False
+    try:
+        with line("compare", sys.stderr.isatty()) as say:
+            for some in comparison.rows(jobs, say):
+                rows += some
+    except KeyboardInterrupt:  # what was measured is kept
+        stopped = True
+    title = f"{comparison.problem}, {' x '.join(map(str, comparison.data.shape))}"
+    typer.echo(comparison_table(rows, title))
+    with replacing(output / "compare.csv") as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+        writer = csv.DictWriter(text, list(Row.__dataclass_fields__))
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+        text.detach()
+    typer.echo(f"rows, of every seed: {output / 'compare.csv'}")
+    if find_spec("matplotlib") is None:
+        typer.echo(f"no picture: matplotlib is not installed. Install it with: {ADVICE}")
+    elif any(row.scored for row in rows):
+        draw(rows, output / "compare.png", title)
+        typer.echo(f"picture: {output / 'compare.png'}")
+    if stopped:
+        raise typer.Exit(_fail(f"interrupted after {len(rows)} rows; they are kept.", 130))
+
+
+def group_by_seed(rows: Sequence[Row]) -> list[list[Row]]:
+    """Group the rows of each method and size, which differ in their seeds; those with a reconstruction come first."""
+    groups: dict[tuple[str, int], list[Row]] = {(row.method, row.asked): [] for row in rows}
+    for row in sorted(rows, key=lambda row: not row.scored):
+        groups[row.method, row.asked].append(row)
+    return list(groups.values())
+
+
+def comparison_table(rows: Sequence[Row], title: str) -> str:
+    """Write a table with a line for each method and size, and why methods have no reconstruction."""
+    lines = [["method", "asked", "params", "seeds", "RMSE", "RMSE, X > 0", "KL(P, Q)", "seconds", "residual"]]
+    for same in group_by_seed(rows):
+        row, scored = same[0], [row for row in same if row.scored]
+        numbers = ["", "", "", ""]
+        if scored:
+            numbers = [f"{min(getattr(row, name) for row in scored):.4g}" for name in ("rmse", "rmse_nonzero", "kl")]
+            numbers.append(f"{sum(row.seconds or 0.0 for row in scored) / len(scored):.3g}")
+        n_params = str(row.n_params) if row.n_params is not None else row.status.lower()
+        seeds = "" if row.seed is None else str(len(scored))
+        residual = "" if row.residual is None else f"{row.residual:.0e}"
+        lines.append([row.label, str(row.asked or ""), n_params, seeds, *numbers, residual])
+    noted = [row for row in rows if not row.scored or (row.method == ADAPTIVE and row.note)]
+    notes = list(dict.fromkeys(f"{row.label}: {row.note}" for row in noted))
+    if any(row.seed is not None for row in rows):
+        notes.append("Of several seeds the row shows the best RMSE and the best KL, and the mean time.")
+    return TextColumns(title, lines, "<>", ruled=True, notes=notes).text()
 
 
 @app.command()
@@ -152,26 +206,58 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print numbers for programs instead of the summary.")] = False,
 ) -> None:
     """Print the summary of a saved decomposition; write its tensor with --tensor."""
+    if extend and tensor is None:
+        raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
     if tensor is not None:
         if tensor.suffix != ".npy":
             raise InvalidSetting(f"--tensor {tensor}: the tensor is an array of NumPy; let the name end in .npy.")
-        check_output(tensor, decomposition)
-    elif extend:
-        raise InvalidSetting("--extend is about the tensor that is written; say where with --tensor FILE.npy.")
+        _check_output(tensor, decomposition)
     result = load(decomposition)
-    held = f"{decomposition} holds a result of type {type(result).__name__}"
-    if tensor is not None and not hasattr(result, "tensor"):
-        raise InvalidSetting(f"{held}, which has no tensor. Leave --tensor out.")
-    if extend and not hasattr(result, "recipe"):
-        raise InvalidSetting(f"{held}, whose tensor has every cell. Leave --extend out.")
     if tensor is not None:
+        if not hasattr(result, "tensor") or (extend and not hasattr(result, "recipe")):
+            wrong = "--extend" if hasattr(result, "tensor") else "--tensor"
+            raise InvalidSetting(f"{decomposition} holds a {type(result).__name__}, which has no use for {wrong}.")
         with replacing(tensor) as stream:
-            plain = result.without_labels()
+            plain: Any = result.without_labels()
             np.save(stream, plain.tensor(extend=True) if extend else plain.tensor())
     if as_json:
-        typer.echo(described(result))
+        typer.echo(as_json_text(result))
     else:
         typer.echo(result.summary() if tensor is None else f"{result.summary()}\ntensor written to {tensor}")
+
+
+def as_json_text(result: Any) -> str:
+    """Write what a result found as JSON."""
+    names = (
+        "recipe", "reason", "shape", "total", "n_params", "rank", "rank_is_bound", "kl", "kl_to_X", "rmse", "psi",
+        "solver", "n_iter", "tol", "residual", "gap", "status", "converged", "n_vanishing", "criterion", "error",
+        "variances", "margin_error", "log_likelihood", "g2", "x2", "df", "aic", "bic", "scores", "best", "path",
+        "basis", "theta", "eta",
+    )  # fmt: skip
+    found = {name: getattr(result, name, None) for name in names}
+    known = {name: as_json_value(value) for name, value in found.items() if value is not None and not callable(value)}
+    return json.dumps({"kind": type(result).__name__, **known}, allow_nan=False, ensure_ascii=False)
+
+
+def as_json_value(value: Any) -> Any:
+    """Turn a value into what JSON knows; numbers that are not finite are null.
+
+    >>> as_json_value((np.float64(1.5), np.inf, np.arange(2), {"a": True}))
+    [1.5, None, [0, 1], {'a': True}]
+    """
+    if isinstance(value, Enum):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        return as_json_value(asdict(value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return as_json_value(value.tolist())
+    if isinstance(value, dict):
+        return {str(name): as_json_value(content) for name, content in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json_value(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
 
 
 @app.command()
@@ -189,17 +275,28 @@ def report(
     """Write one HTML page with everything about a saved result; it opens in any browser."""
     for source in (result, data):
         if source is not None:
-            check_output(output, source)
-    run_report(result, output, data, Asked.read(variable, columns, counts, wide))
+            _check_output(output, source)
+    options = Options.read(variable, columns, counts, wide)
+    if data is None and options != Options():
+        raise InvalidSetting("--variable, --columns, --counts and --wide are about the file of X; name it with --data.")
+    found = load(result)
+    if not hasattr(found, "report"):
+        raise InvalidSetting(
+            f"{result} holds a result of type {type(found).__name__}, which has no report page. "
+            f"Print its summary with: legendre show {result}"
+        )
+    found.report(output, None if data is None else read_input(data, options).X)
+    typer.echo(f"{output.stat().st_size / 1e6:.2f} MB written to {output}")
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """On Ctrl-C exit with code 130, as shells do."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise typer.Exit(_fail("interrupted; nothing was kept.", INTERRUPTED)) from None
+def _check_output(output: Path, source: Path) -> None:
+    """Check before the work is done that its result can be written."""
+    if output.exists() and source.exists() and output.samefile(source):
+        raise InvalidFile(f"the output {output} is the input; it would be overwritten. Choose another name.")
+    if not output.parent.is_dir():
+        raise InvalidFile(f"cannot write {output}: the folder {output.parent} does not exist.")
+    if output.is_dir():
+        raise InvalidFile(f"cannot write {output}: it is a directory. Give a file name.")
 
 
 def main() -> None:
@@ -210,7 +307,7 @@ def main() -> None:
     try:
         app()
     except KeyboardInterrupt:
-        sys.exit(_fail("interrupted.", INTERRUPTED))
+        sys.exit(_fail("interrupted.", 130))
     except LegendreError as problem:
         sys.exit(_fail(str(problem)))
     except OSError as problem:

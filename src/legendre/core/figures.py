@@ -1,70 +1,67 @@
-"""Where pictures are drawn: the caller's axes, or those of a new figure. matplotlib is imported here, when needed.
-
-Everything that pictures share is here too: colours that colour-blind readers tell apart, and sizes of letters that can
-be read from the back of a room.
-"""
+"""What pictures share: axes, colours, sizes of letters, and ticks named after levels. matplotlib is imported late."""
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels, level_text
+from legendre.core.types import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREY, LIGHT = "#0072b2", "#d55e00", "0.45", "0.82"  # told apart by all readers (Okabe and Ito's palette)
+BLUE, ORANGE, GREY, LIGHT = "#0072b2", "#d55e00", "0.45", "0.82"  # Okabe and Ito's palette, for colour-blind readers
 DIVERGING = "PuOr_r"  # orange for more, purple for less, white in the middle, as on the report page
 RISING = "cividis"  # from dark to light, the same for colour-blind readers
 SMALL, MEDIUM, LARGE = 11, 12, 13  # sizes of letters in points: ticks and notes, names of axes, titles
-PANEL = (4.6, 3.6)  # inches of one picture among several
-ALONE = (7.0, 4.8)  # inches of one picture alone
 
 
-def new_figure(name: str, size: tuple[float, float] | None = None) -> Figure:
-    """Make a figure for the function `name`, of some inches or of the size of a picture alone."""
+def new_figure(caller: str, size: tuple[float, float]) -> Figure:
+    """Make a figure of some inches for the function `caller`."""
     if find_spec("matplotlib") is None:
-        raise InvalidSetting(f"{name} needs matplotlib. Install it with: pip install 'legendre[plot]'")
+        raise InvalidSetting(f"{caller} needs matplotlib. Install it with: pip install 'legendre[plot]'")
     from matplotlib import pyplot
 
-    return pyplot.figure(figsize=ALONE if size is None else size, layout="constrained")
+    return pyplot.figure(figsize=size, layout="constrained")
 
 
 def sheet(width: float, height: float) -> Figure:
     """Make a figure of some inches that belongs to no window, to be written to a file."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(made)
-    return made
+    return Figure(figsize=(width, height), layout="constrained")
 
 
-def axes_for(name: str, ax: Axes | None, size: tuple[float, float] | None = None, **properties: str) -> Axes:
+def axes_for(caller: str, ax: Axes | None, size: tuple[float, float] = (7.0, 4.8), **properties: str) -> Axes:
     """Return the caller's axes, checked, or those of a new figure."""
     if ax is None:
-        return readable(new_figure(name, size).add_subplot(**properties))
+        return style_axes(new_figure(caller, size).add_subplot(**properties))
     if not hasattr(ax, "annotate"):
-        raise InvalidSetting(f"{name}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
+        raise InvalidSetting(f"{caller}: ax must be axes such as figure.add_subplot(), got {type(ax).__name__}.")
     return ax
 
 
-def panels(name: str, n: int, across: int, size: tuple[float, float] = PANEL) -> tuple[Figure, list[Axes]]:
-    """Make a figure with n pictures, `across` of them in a row."""
+def make_panels(caller: str, n: int, across: int, size: tuple[float, float] = (4.6, 3.6)) -> tuple[Figure, list[Axes]]:
+    """Make a figure with n pictures of some inches, `across` of them in a row."""
     across = min(across, n)
     down = math.ceil(n / across)
-    figure = new_figure(name, (size[0] * across, size[1] * down))
+    figure = new_figure(caller, (size[0] * across, size[1] * down))
     layout: Any = figure.get_layout_engine()
     layout.set(w_pad=0.12, h_pad=0.1)
-    return figure, [readable(figure.add_subplot(down, across, place + 1)) for place in range(n)]
+    return figure, [style_axes(figure.add_subplot(down, across, place + 1)) for place in range(n)]
 
 
-def readable(ax: Axes) -> Axes:
-    """Set letters that can be read from afar, and take the frame away where there is no axis."""
+def style_axes(ax: Axes) -> Axes:
+    """Set letters that can be read from afar, and remove the frame where there is no axis."""
     ax.tick_params(labelsize=SMALL)
     ax.xaxis.label.set_fontsize(MEDIUM)
     ax.yaxis.label.set_fontsize(MEDIUM)
@@ -74,14 +71,9 @@ def readable(ax: Axes) -> Axes:
     return ax
 
 
-def heading(figure: Figure, text: str) -> None:
-    """Write a line above all pictures of a figure."""
-    figure.suptitle(text, fontsize=LARGE)
-
-
-def colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
+def add_colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properties: Any) -> Any:
     """Put a scale of colours beside pictures."""
-    first = ax if not isinstance(ax, Sequence) else ax[0]
+    first = ax[0] if isinstance(ax, Sequence) else ax
     bar = first.figure.colorbar(image, ax=ax, **properties)
     bar.ax.tick_params(labelsize=SMALL)
     bar.outline.set_visible(False)
@@ -89,8 +81,134 @@ def colour_bar(ax: Axes | Sequence[Axes], image: Any, name: str = "", **properti
     return bar
 
 
-def room(ax: Axes, axis: str) -> float:
-    """Return about how many inches an axis has."""
+def plain_number(value: float, _: object = None) -> str:
+    """Write a number without an exponent where that is short; also a formatter of ticks.
+
+    >>> [plain_number(v) for v in (0.001, 2.0, 1500000.0, 1e-12)]
+    ['0.001', '2', '1,500,000', '1e-12']
+    """
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
+
+
+def set_integer_ticks(ax: Axes) -> None:
+    """Put ticks of the x-axis at integers only."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
+
+
+def set_factor_ticks(ax: Axes) -> None:
+    """Make the y-axis a logarithmic one of factors, with plain numbers; a short one stays linear."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high / low < 2.5:  # too short for 1, 2, 5
+        ax.set_yscale("linear")
+        return
+    decades = math.log10(high / low)
+    subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 0.7 else (1.0, 2.0, 5.0) if decades <= 2 else (1.0,)
+    ax.yaxis.set_major_locator(LogLocator(subs=subs))
+    ax.yaxis.set_major_formatter(FuncFormatter(plain_number))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def is_ordered(labels: Labels, k: int) -> bool:
+    """Whether a line from level to level means something: for numbers, dates and times, not for other texts."""
+    own = labels.levels_of(k)
+    if own.dtype.kind not in "UO":
+        return True
+    time = re.compile(r"\d{1,2}:\d\d(:\d\d)?|\d{4}-\d\d(-\d\d)?")
+    kinds = (int, float, datetime.date, datetime.time)
+    return all(isinstance(label, kinds) or time.fullmatch(str(label)) for label in own.tolist())
+
+
+def level_ticks(ax: Axes, axis: str, labels: Labels, k: int, sizes: FloatArray | None = None) -> None:
+    """Name an axis, "x" or "y", after a mode, and its ticks after levels: all of them, or as many as have room.
+
+    Of levels in no order those with the largest `sizes` are named, of others every n-th.
+    """
+    letter, line, most = SMALL * 0.6 / 72, SMALL * 1.15 / 72, 8  # inches; ticks where not all levels have room
+    n, own, place = labels.shape[k], labels.levels_of(k), ax.get_position()
     width, height = ax.figure.get_figure(root=True).get_size_inches()
-    place = ax.get_position()
-    return float(place.width * width if axis == "x" else place.height * height)
+    inches = place.width * width if axis == "x" else place.height * height
+    shown = list(range(n))
+    if n > 2_000:  # at round numbers, without writing the others
+        step = 10 ** (len(str(n)) - 1) // 2
+        shown = list(range(0, n, step if n > 4 * step else step // 2))
+    texts, more = tick_texts(own[[*shown, n - 1]])  # the last level decides too whether all lie in one year
+    texts.pop()
+    across, ordered = letter * max(map(len, texts)) + 0.12, n > 2_000 or is_ordered(labels, k)
+    turned = axis == "x" and len(texts) * across > inches and not (ordered and inches >= 3 * across)
+    fits = max(int(inches / (across if axis == "x" and not turned else line)), 2)
+    kept = every_nth(texts, len(texts) if len(texts) <= fits else min(most, fits))
+    if len(texts) > fits and not ordered and sizes is not None:
+        kept = largest_apart(sizes, min(fits, 2 * most))
+    along = ax.xaxis if axis == "x" else ax.yaxis
+    along.set_ticks([shown[i] for i in kept], [texts[i] for i in kept])
+    along.set_label_text((labels.mode(k) if labels.names is not None else f"level of {labels.mode(k)}") + more)
+    if turned:
+        ax.tick_params(axis="x", labelrotation=90)
+
+
+def tick_texts(own: AnyArray, longest: int = 14) -> tuple[list[str], str]:
+    """Write levels in at most `longest` letters, and what the name of the axis says of all of them: the year, the day.
+
+    >>> tick_texts(np.arange("2019-01-01", "2019-01-04", dtype="datetime64[D]"))
+    (['1 Jan', '2 Jan', '3 Jan'], ' (2019)')
+    """
+    if own.dtype.kind == "O" and all(isinstance(x, datetime.date) for x in own.tolist()):
+        own = own.astype("datetime64[m]")
+    if own.dtype.kind == "M":
+        moments = own.astype("datetime64[s]").tolist()
+        days, years = {moment.date() for moment in moments}, {moment.year for moment in moments}
+        if len(days) == 1:
+            return [f"{moment:%H:%M}" for moment in moments], f" ({min(days)})"
+        if any(moment.time() != datetime.time() for moment in moments):
+            return [f"{moment:%Y-%m-%d %H:%M}" for moment in moments], ""
+        if len(years) == 1:
+            return [f"{moment.day} {moment:%b}" for moment in moments], f" ({min(years)})"
+        return [str(level) for level in own], ""
+    texts = [f"{label:.4g}" if own.dtype.kind == "f" else level_text(label) for label in own]
+    if all(re.fullmatch(r"\d\d:\d\d:00", text) for text in texts):
+        texts = [text[:-3] for text in texts]
+    return [text if len(text) <= longest else text[: longest - 1] + "…" for text in texts], ""
+
+
+def every_nth(texts: list[str], most: int) -> list[int]:
+    """Choose every n-th level, at most so many: of the possible steps the one with most round labels; weeks of days.
+
+    >>> clock = [f"{6 + i // 6:02}:{i % 6}0" for i in range(108)]
+    >>> [clock[i] for i in every_nth(clock, 8)]
+    ['06:00', '09:00', '12:00', '15:00', '18:00', '21:00']
+    >>> [i + 1 for i in every_nth([str(i + 1) for i in range(80)], 8)]
+    [10, 20, 30, 40, 50, 60, 70, 80]
+    """
+    n = len(texts)
+    if n <= most:
+        return list(range(n))
+    least = -(-n // max(most, 2))
+    ending = ":00" if ":" in texts[0] else "0"
+    weeks = [7, 14, 28] if re.fullmatch(r"\d+ [A-Z][a-z]+", texts[0]) else []
+    steps = [step for step in weeks if least <= step <= 2 * least][:1] or range(least, 2 * least + 1)
+    first = next((i for i in range(n) if texts[i].endswith(ending)), 0)
+
+    def roundness(place: tuple[int, int]) -> tuple[float, int, int]:
+        shown = texts[place[1] :: place[0]]
+        return sum(not text.endswith(ending) for text in shown) / len(shown), *place
+
+    step, start = min(((step, i) for step in steps for i in {0, first % step}), key=roundness)
+    return list(range(start, n, step))
+
+
+def largest_apart(sizes: FloatArray, most: int) -> list[int]:
+    """Choose levels of the largest sizes, not too near to each other to be named.
+
+    >>> largest_apart(np.array([0, 9, 8, 0, 0, 0, 0, 0, 0, 7]), 4)
+    [1, 9]
+    """
+    apart, chosen = len(sizes) / max(most, 1), list[int]()
+    for i in np.argsort(-sizes, kind="stable").tolist():
+        if len(chosen) < most and sizes[i] > 0 and all(abs(i - j) >= apart for j in chosen):
+            chosen.append(i)
+    return sorted(chosen)

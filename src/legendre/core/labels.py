@@ -1,10 +1,18 @@
-"""Names of modes and of their levels: read at the door, carried through to every answer."""
+"""Names of modes and of their levels: read at the door, carried through to every answer.
+
+Also the order of levels: texts that mean numbers, times, days or months have one of their own, and a basis that grows
+may arrange the others.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -12,13 +20,10 @@ import numpy as np
 from legendre.core.arguments import entries, is_whole
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidLabels, InvalidQuery, LegendreError, unknown_name
-from legendre.core.level_order import along_modes, inverse, mapped, taken
-from legendre.core.level_values import as_date, comparable, level_text, of_another_type, places
 from legendre.core.types import AnyArray, IntArray
 
 Mode = int | str  # a mode, counted from 0 or by its name
-MOST_TOGETHER = 3  # levels of an arranged mode that are listed where several are meant
-MOST_NAMED = 12  # valid names that an error lists
+Orders = Sequence[IntArray | None]  # for each mode the level of X at each place; None for a mode as it stands
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,7 @@ class Labels:
 
         `levels` has one list for each mode (``None`` for a mode without), or is a mapping of modes to lists.
         """
-        called = _checked_names(names, len(shape))
-        bare = cls(shape, called)
+        bare = cls(shape, None if names is None else _read_names(names, len(shape)))
         if levels is None:
             return bare
         if isinstance(levels, Mapping):
@@ -78,8 +82,8 @@ class Labels:
                     f"levels has {len(listed)} lists, X has {len(shape)} modes: give one list for each mode, None for "
                     "a mode without, or a mapping of modes to lists."
                 )
-        read = tuple(None if given is None else _checked_levels(given, bare, k) for k, given in enumerate(listed))
-        return cls(shape, called, read if any(level is not None for level in read) else None)
+        read = tuple(None if own is None else _read_levels(own, bare.mode(k), shape[k]) for k, own in enumerate(listed))
+        return replace(bare, levels=read if any(level is not None for level in read) else None)
 
     @property
     def given(self) -> bool:
@@ -90,22 +94,22 @@ class Labels:
         """Name a mode."""
         return f"mode {k}" if self.names is None else self.names[k]
 
+    def order_of(self, k: int) -> IntArray | None:
+        """Return the index in X of the level at each place of a mode; ``None`` where that is the place itself."""
+        return None if self.order is None else self.order[k]
+
     def levels_of(self, k: int) -> AnyArray:
         """List the labels of a mode's levels: 0, 1, ... where they have none."""
         own = None if self.levels is None else self.levels[k]
         return own if own is not None else np.arange(self.shape[k]) if (by := self.order_of(k)) is None else by
 
+    def _label(self, k: int, i: int) -> Any:
+        own = self.order_of(k) if self.levels is None or self.levels[k] is None else self.levels[k]
+        return i if own is None else own[i]
+
     def level(self, k: int, i: int) -> str:
         """Name a level of a mode."""
         return level_text(self._label(k, int(i)))
-
-    def _label(self, k: int, i: int) -> Any:
-        own = None if self.levels is None else self.levels[k]
-        return own[i] if own is not None else i if (by := self.order_of(k)) is None else int(by[i])
-
-    def order_of(self, k: int) -> IntArray | None:
-        """Return the index in X of the level at each place of a mode; ``None`` where that is the place itself."""
-        return None if self.order is None else self.order[k]
 
     def from_on(self, k: int, i: int, sign: str = ">=") -> str:
         """Name the levels of a mode from one on: by that one, or one by one where they were arranged.
@@ -119,7 +123,7 @@ class Labels:
             return f"{self.mode(k)} {'=' if i == last else sign} {self.level(k, i)}"
         return f"{self.mode(k)} in {self.together(k, i, last + 1)}"
 
-    def together(self, k: int, first: int, end: int) -> str:
+    def together(self, k: int, first: int, end: int, listed: int = 3) -> str:
         """Name neighbouring levels of a mode, up to `end`: by the first and the last, or one by one where arranged.
 
         Between two levels of an arranged mode stand others than a reader expects there.
@@ -130,7 +134,7 @@ class Labels:
         """
         if self.order_of(k) is None:
             return " to ".join(dict.fromkeys((self.level(k, first), self.level(k, end - 1))))
-        shown = range(first, min(end, first + MOST_TOGETHER))
+        shown = range(first, min(end, first + listed))
         more = f" and {end - shown.stop} more" if shown.stop < end else ""
         return f"{', '.join(self.level(k, j) for j in shown)}{more}"
 
@@ -142,53 +146,64 @@ class Labels:
 
     def values_at(self, cell: Sequence[int] | IntArray) -> tuple[Any, ...]:
         """Return the labels of a cell; indices where there are none."""
-        return tuple(comparable(self._label(k, int(i))) for k, i in enumerate(cell))
+        return tuple(_as_python(self._label(k, int(i))) for k, i in enumerate(cell))
 
     def part(self, modes: Sequence[int]) -> Labels:
         """Return the labels of some modes, in the order given."""
-        return Labels(
-            tuple(self.shape[k] for k in modes),
-            None if self.names is None else tuple(self.names[k] for k in modes),
-            None if self.levels is None else tuple(self.levels[k] for k in modes),
-            None if self.order is None else tuple(self.order[k] for k in modes),
-        )
 
-    def arranged(self, order: Sequence[IntArray | None]) -> Labels:
+        def pick(whole: tuple[Any, ...] | None) -> Any:
+            return None if whole is None else tuple(whole[k] for k in modes)
+
+        return Labels(pick(self.shape), pick(self.names), pick(self.levels), pick(self.order))
+
+    # --- the order of levels
+
+    def arranged(self, order: Orders) -> Labels:
         """Return the labels of X with its levels in another order: for each mode the level that comes first, ..."""
-        return replace(self, levels=taken(self.levels, order), order=tuple(order))
+        return replace(self, levels=self._take(order), order=tuple(order))
 
     def straight(self) -> Labels:
         """Return the labels in the order of X."""
-        if self.order is None:
-            return self
-        return replace(self, levels=taken(self.levels, [inverse(by) for by in self.order]), order=None)
+        return self if self.order is None else replace(self, levels=self._take(self._to_X or ()), order=None)
+
+    def _take(self, order: Orders) -> tuple[AnyArray | None, ...] | None:
+        if self.levels is None:
+            return None
+        pairs = zip(self.levels, order, strict=True)
+        return tuple(own if own is None or by is None else frozen(own[by]) for own, by in pairs)
+
+    @property
+    def _to_X(self) -> Orders | None:
+        """For each mode the place of each level of X."""
+        return None if self.order is None else [None if by is None else np.argsort(by) for by in self.order]
 
     def arrange(self, array: AnyArray) -> AnyArray:
         """Put an array over all modes, with its levels as in X, in the order of these labels."""
-        return along_modes(array, self.order)
+        return _take_along_modes(array, self.order)
 
     def straighten(self, array: AnyArray) -> AnyArray:
         """Put an array over all modes in the order of X."""
-        return along_modes(array, None if self.order is None else [inverse(by) for by in self.order])
+        return _take_along_modes(array, self._to_X)
 
     def places(self, cells: IntArray) -> IntArray:
         """Find the cells (k x N) of X that a caller names, by indices in X."""
-        return mapped(cells, None if self.order is None else [inverse(by) for by in self.order])
+        return _look_up(cells, self._to_X)
 
     def indices(self, cells: IntArray) -> IntArray:
         """Return the indices in X of some cells (k x N)."""
-        return mapped(cells, self.order)
+        return _look_up(cells, self.order)
+
+    # --- what a caller names
 
     def find_mode(self, key: object, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
         """Return the number of a mode that a caller names, or counts from 0; `door` begins the error."""
         order, start = len(self.shape), f"{door}: " if door else ""
         if is_whole(key, 0) and key < order:
             return int(key)
-        if self.names is not None:
+        if self.names is not None and not is_whole(key):
             if isinstance(key, str) and key in self.names:
                 return self.names.index(key)
-            if not is_whole(key):
-                raise error(start + unknown_name("mode", str(key), self.names[:MOST_NAMED]))
+            raise error(start + unknown_name("mode", str(key), self.names[:12]))
         raise error(f"{start}{key!r} is no mode of X, which has {order}, counted from 0 to {order - 1}.")
 
     def find_level(self, k: int, value: Any, door: str = "", error: type[LegendreError] = InvalidQuery) -> int:
@@ -196,65 +211,62 @@ class Labels:
 
         A mode with labels takes those; an index does as well where no label is a number. Other modes take indices.
         """
-        known, size, start = self._places[k], self.shape[k], f"{door}: " if door else ""
-        if known is None:
-            if is_whole(value, 0) and value < size:
-                return self._place(k, int(value))
-            name = f"mode {k}" if self.names is None else f"mode {self.names[k]!r}"
-            raise error(f"{start}{name} has no index {value!r}; its indices are integers from 0 to {size - 1}.")
-        key = as_date(value, self.levels_of(k)) if self.levels_of(k).dtype.kind == "M" else comparable(value)
-        if isinstance(key, Hashable) and (found := known.get(key)) is not None:
-            return found
-        numbers = any(isinstance(label, (int, float)) for label in known)
-        if is_whole(value, 0) and value < size and not numbers:
-            return self._place(k, int(value))
-        raise error(f"{start}{self._no_such_level(k, value)}")
-
-    def _place(self, k: int, i: int) -> int:
-        """Find the level of a mode with an index in X."""
-        return i if (by := self.order_of(k)) is None else int(np.flatnonzero(by == i)[0])
+        known, start = self._places[k], f"{door}: " if door else ""
+        own = self.levels_of(k)
+        if known is not None:
+            key = _as_date(value, own) if own.dtype.kind == "M" else _as_python(value)
+            if isinstance(key, Hashable) and (found := known.get(key)) is not None:
+                return found
+            if any(isinstance(label, (int, float)) for label in known):
+                raise error(f"{start}{self._no_such_level(k, value)}")
+        if is_whole(value, 0) and value < self.shape[k]:
+            return int(value) if (by := self.order_of(k)) is None else int(np.flatnonzero(by == value)[0])
+        if known is not None:
+            raise error(f"{start}{self._no_such_level(k, value)}")
+        name = f"mode {k}" if self.names is None else f"mode {self.names[k]!r}"
+        last = self.shape[k] - 1
+        raise error(f"{start}{name} has no index {value!r}; its indices are integers from 0 to {last}.")
 
     @cached_property
     def _places(self) -> tuple[dict[Hashable, int] | None, ...]:
         """The place of each label of each mode."""
-        return tuple(None if own is None else places(own) for own in self.levels or (None,) * len(self.shape))
+        return tuple(None if own is None else _find_places(own) for own in self.levels or (None,) * len(self.shape))
 
     def _no_such_level(self, k: int, value: Any) -> str:
         own = self.levels_of(k)
         texts = [level_text(label) for label in own]
+        said = unknown_name("level", str(value), texts[:10_000])
+        hint = (
+            f" Did you mean {said.partition('did you mean ')[2].partition('?')[0]}?" if "did you mean" in said else ""
+        )
         if isinstance(value, (int, float)) and own.dtype.kind in "iuf":
-            nearest = level_text(own[int(np.abs(own.astype(np.float64) - float(value)).argmin())])
-            hint = f"the nearest is {nearest}"
-        elif not (hint := of_another_type(value, own)):
-            said = unknown_name("level", str(value), texts[:10_000])
-            hint = said.partition("; ")[2].partition("?")[0] if "did you mean" in said else ""
-        some = ", ".join(texts[:MOST_NAMED]) + (", ..." if len(texts) > MOST_NAMED else "")
-        ask = f" {hint[0].upper()}{hint[1:]}{'?' if hint.startswith('did') else '.'}" if hint else ""
-        return f"{self.mode(k)} has no level {value!r}.{ask} Its levels: {some}."
+            nearest = own[int(np.abs(own.astype(np.float64) - float(value)).argmin())]
+            hint = f" The nearest is {level_text(nearest)}."
+        elif str(value) in texts:  # written alike, of another type
+            label = _as_python(own[texts.index(str(value))])
+            hint = f" The level is {label!r}, a {_name_type(label)}, not a {_name_type(_as_python(value))}."
+        some = ", ".join(texts[:12]) + (", ..." if len(texts) > 12 else "")
+        return f"{self.mode(k)} has no level {value!r}.{hint} Its levels: {some}."
 
 
-def _checked_names(names: Sequence[Hashable] | None, order: int) -> tuple[str, ...] | None:
-    if names is None:
-        return None
+def _read_names(names: Any, order: int) -> tuple[str, ...]:
     listed = entries(names)
     if listed is None or len(listed) != order:
         count = "no list" if listed is None else f"{len(listed)} names"
         raise InvalidLabels(f"names: {count} for the {order} modes of X; give one name for each mode.")
     texts = tuple(map(str, listed))
     for k, (name, text) in enumerate(zip(listed, texts, strict=True)):
-        if name is None or name != name or not text:
-            raise InvalidLabels(f"names[{k}] is {name!r}; a mode needs a name that can be asked for.")
-        if texts.index(text) < k:
-            raise InvalidLabels(f"names: modes {texts.index(text)} and {k} are both called {text!r}. Rename one.")
+        if name is None or name != name or not text or texts.index(text) < k:
+            raise InvalidLabels(f"names[{k}] is {name!r}; every mode needs a name, each a different one.")
     return texts
 
 
-def _checked_levels(given: Any, labels: Labels, k: int) -> AnyArray:
-    listed, name = given if isinstance(given, np.ndarray) else entries(given), labels.mode(k)
+def _read_levels(given: Any, name: str, size: int) -> AnyArray:
+    listed = given if isinstance(given, np.ndarray) else entries(given)
     if listed is None or np.ndim(listed) == 0:
         raise InvalidLabels(f"levels of {name}: {given!r} is no list of labels.")
-    if len(listed) != labels.shape[k]:
-        raise InvalidLabels(f"levels of {name}: {len(listed)} labels, but the mode has {labels.shape[k]} levels.")
+    if len(listed) != size:
+        raise InvalidLabels(f"levels of {name}: {len(listed)} labels, but the mode has {size} levels.")
     array = _as_array(listed)
     seen: dict[Any, int] = {}
     for i, label in enumerate(array.tolist()):
@@ -267,13 +279,171 @@ def _checked_levels(given: Any, labels: Labels, k: int) -> AnyArray:
 
 def _as_array(listed: Any) -> AnyArray:
     """Keep texts, numbers and dates in an array of their own type; anything else stays a list of objects."""
-    array: AnyArray = listed if isinstance(listed, np.ndarray) else np.empty(0)
-    if not isinstance(listed, np.ndarray):
-        kinds = {type(label) for label in listed}
-        if kinds <= {str} or kinds <= {int, float, np.float64, np.int64} or kinds <= {np.datetime64}:
-            return np.array(listed)
-        array = np.empty(len(listed), dtype=object)
-        array[:] = listed
-    if array.dtype.kind == "O" and all(isinstance(label, str) for label in array):
-        return array.astype(np.str_)
-    return array if array.dtype.kind in "OUiufMmb" else array.astype(object)
+    kinds = {type(label) for label in listed}
+    if kinds and (kinds <= {str, np.str_} or kinds <= {int, float, np.float64, np.int64} or kinds <= {np.datetime64}):
+        return np.array(listed)
+    if isinstance(listed, np.ndarray) and listed.dtype.kind in "OUiufMmb":
+        return listed
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def _take_along_modes(array: AnyArray, order: Orders | None) -> AnyArray:
+    """Put an array over all modes in an order, mode by mode."""
+    for k, by in enumerate(order or ()):
+        array = array if by is None else array.take(by, axis=k)
+    return array
+
+
+def _look_up(cells: IntArray, tables: Orders | None) -> IntArray:
+    """Look up each coordinate of some cells (k x N) in the table of its mode."""
+    if tables is None:
+        return cells
+    columns = [cells[:, k] if table is None else table[cells[:, k]] for k, table in enumerate(tables)]
+    return np.column_stack(columns).astype(np.int64)
+
+
+def ordered_parts_bits(lengths: Sequence[Sequence[int]]) -> float:
+    """Return log2 of the number of ways to deal the levels of each mode out to intervals of these lengths, in order.
+
+    >>> ordered_parts_bits([[2, 2]]), ordered_parts_bits([[1, 1, 1, 1], [5]])  # 6 ways; 4! ways, and one
+    (2.584..., 4.584...)
+    """
+    return sum(math.lgamma(sum(n) + 1) - sum(math.lgamma(k + 1) for k in n) for n in lengths) / math.log(2.0)
+
+
+# --- labels of levels ------------------------------------------------------------------------------------------------
+
+
+def level_text(label: Any) -> str:
+    """Write a label: dates without the time of day where that is midnight, numbers in full, texts as they are."""
+    if isinstance(label, np.datetime64):
+        day = label.astype("datetime64[D]")
+        return str(day if day == label else np.datetime_as_string(label, unit="auto"))
+    return str(label)
+
+
+def _as_python(value: Any) -> Any:
+    """Make labels comparable: NumPy's scalars as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _as_date(value: Any, own: AnyArray) -> Any:
+    """Read a date (NumPy's, Python's or a text) as the labels of a mode have it."""
+    try:
+        return np.asarray(value, dtype=own.dtype).item()
+    except (ValueError, TypeError):
+        return None
+
+
+def _find_places(own: AnyArray) -> dict[Hashable, int]:
+    """Return the place of each label; objects such as dates and periods are found by their texts too."""
+    by_label = {_as_python(label): i for i, label in enumerate(own.tolist())}
+    if own.dtype.kind != "O":
+        return by_label
+    by_text = {level_text(label): i for label, i in by_label.items() if not isinstance(label, (str, Number))}
+    return by_text | by_label
+
+
+def _name_type(label: Any) -> str:
+    return "text" if isinstance(label, str) else "number" if isinstance(label, Number) else type(label).__name__
+
+
+def have_rank(labels: Any) -> bool:
+    """Whether a caller's labels are ordered categories (of pandas, an Enum of polars), listed up or down their order.
+
+    >>> import pandas as pd
+    >>> [have_rank(pd.Categorical(list(own), list("smlx"), ordered=True)) for own in ("sml", "lms", "msl")]
+    [True, True, False]
+    """
+    kind = getattr(labels, "dtype", None)
+    known = getattr(kind, "categories", None)
+    if known is None or not (getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"):
+        return False
+    place = {label: i for i, label in enumerate(known)}
+    steps = np.diff([place.get(label, -1) for label in labels])
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+# --- texts that have an order of their own ---------------------------------------------------------------------------
+
+NUMBER = re.compile(
+    r"(?P<sign>[<>]?)=? ?(?P<first>[-+]?\d+(\.\d+)?([eE][-+]?\d+)?)"
+    r"( ?(-|–|to) ?(?P<last>\d+(\.\d+)?))?(%|(?P<open>\+))?"
+)
+TIME = re.compile(r"\d{4}([-/]\d\d?){1,2}([ T].*)?|\d\d?[:h]\d\d.*")
+WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+YEAR = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november")
+CALENDAR = (WEEK, (*YEAR, "december"))
+
+
+def sort_keys(texts: Sequence[str]) -> list[Any] | None:
+    """Return keys that sort texts by what they mean; ``None`` for texts that are names.
+
+    >>> texts = ["65+", "18-24", "<18"]
+    >>> [text for _, text in sorted(zip(sort_keys(texts), texts))]
+    ['<18', '18-24', '65+']
+    >>> sort_keys(["Mon", "Wed"]), sort_keys(["9:30", "10:00"]), sort_keys(["BOS", "LAX"])
+    ([0, 2], [(9.0, 30.0), (10.0, 0.0)], None)
+    """
+    stripped = [text.strip() for text in texts]
+    numbers = [NUMBER.fullmatch(text) for text in stripped]
+    if all(numbers):
+        return [_number_key(found) for found in numbers if found]
+    if all(found or TIME.fullmatch(text) for text, found in zip(stripped, numbers, strict=True)):
+        return [_time_key(text) for text in stripped]
+    words = [text.lower().rstrip(".") for text in stripped]
+    for names in CALENDAR:  # in full, or cut to two letters (days), three or four
+        places = {
+            name[:n]: place for place, name in enumerate(names) for n in (3, 4, 9, *((2,) if len(names) == 7 else ()))
+        }
+        if all(word in places for word in words):
+            return [places[word] for word in words]
+    return None
+
+
+def _number_key(found: re.Match[str]) -> tuple[float, int, float]:
+    """Return the number, or the first of a range; what lies below it comes before, what lies above it after."""
+    first = float(found["first"])
+    side = -1 if found["sign"] == "<" else int(found["sign"] == ">" or bool(found["open"]))
+    return first, side, float(found["last"] or first)
+
+
+def _time_key(text: str) -> tuple[float, ...]:
+    """Return all numbers from left to right, the hour by the clock of 24 hours."""
+    number = re.compile(r"\.\d+|\d+")
+    parts = [float(part) for part in number.findall(text)]
+    if half := re.search(r"\d *([ap])\.?m\b", text, re.IGNORECASE):
+        hour = len(number.findall(re.split(r"(?<=\d)[:h]", text, maxsplit=1)[0])) - 1
+        parts[hour] = parts[hour] % 12 + 12 * (half[1].lower() == "p")
+    return tuple(parts)
+
+
+def ascending(texts: Sequence[str]) -> bool:
+    """Whether texts that have an order stand in it, or in its reverse; a week may begin with any of its days.
+
+    >>> [ascending(texts) for texts in (["7", "10"], ["10", "7", "9"], ["Sun", "Mon", "Tue"], ["Fri", "Mon", "Sat"])]
+    [True, False, True, False]
+    """
+    keys = sort_keys(texts)
+    if keys is None:
+        return False
+    if all(a >= b for a, b in pairwise(keys)):
+        return True
+    breaks = sum(a > b for a, b in pairwise(keys))
+    rotated = isinstance(keys[0], int) and breaks == 1 and keys[-1] <= keys[0]  # days of the week, months
+    return breaks == 0 or rotated
+
+
+def sorted_levels(values: AnyArray) -> AnyArray:
+    """Return different values once each, sorted: texts that have an order of their own in that order.
+
+    >>> sorted_levels(np.array(["Tue", "Sun", "Mon", "Tue"])).tolist(), sorted_levels(np.array(["9", "10"])).tolist()
+    (['Mon', 'Tue', 'Sun'], ['9', '10'])
+    """
+    found = np.unique(values)
+    if found.dtype.kind not in "UTO" or not all(isinstance(value, str) for value in found.tolist()):
+        return found
+    keys = sort_keys(found.tolist())
+    return found if keys is None else found[sorted(range(len(found)), key=keys.__getitem__)]

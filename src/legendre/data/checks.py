@@ -10,52 +10,77 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import as_array, host, rectangular
 from legendre.core.cells import cell_name, frozen
-from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
+from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room, size_name
+from legendre.core.origin import as_array, host, rectangular
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 
 SUPPORT_NAMES = ("all", "nonzero")
-UNDERFLOW = "Leave such cells out: support=(X > 0) after setting them to 0."
+LEAST, MOST, SPREAD = 1e-100, 1e100, 1e18
+"""Between which numbers positive entries lie, and how many times the smallest the largest may be at most."""
 
 
 class Scan(NamedTuple):
     """What one pass over X finds."""
 
     total: float  # not finite as soon as one entry is not
-    smallest: float
-    by_mode: tuple[FloatArray, ...] = ()  # of large arrays, sums at each level of the first mode; on request, of each
-    largest: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
+    smallest: float  # of the entries that are not NaN
+    positive: float  # the smallest positive entry
+    largest: float
+    by_mode: tuple[FloatArray, ...] = ()  # of large arrays, X summed over all modes but one, for each
+    last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode, on request
 
 
-def scan(values: AnyArray, *, rank: bool = False, margins: bool = False) -> Scan:
-    """Read X once; large arrays by compiled code, which needs one pass for what NumPy needs two."""
-    if margins and values.size >= limits.COMPILED_CELLS and (known := _scan_margins(values, rank)) is not None:
-        return known
+def scan(values: AnyArray, *, rank: bool = False) -> Scan:
+    """Read X; large arrays by compiled code, which needs one pass."""
     if values.size >= limits.COMPILED_CELLS:
-        from legendre.core.sums.kernels.box_sums import sums_over_boxes
+        from legendre.core.sums.kernels.scan import scan_large
 
-        boxes = [np.arange(length) if k == 0 else np.zeros(length, dtype=int) for k, length in enumerate(values.shape)]
-        found = sums_over_boxes(values, boxes, rank=rank)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = float(found.sums.sum()) if not (found.missing or found.infinite) else float("nan")
-        return Scan(total, found.minimum, (found.sums.ravel(),), found.largest)
+        return Scan(*scan_large(values, rank=rank))
     with np.errstate(invalid="ignore", over="ignore"):
         total = float(values.sum(dtype=np.float64))
-    smallest = values.min() if np.isfinite(total) else np.nanmin(values, initial=np.inf)
-    return Scan(total, float(smallest))
+    known = values if math.isfinite(total) else values[~np.isnan(values)]
+    if not known.size:
+        return Scan(total, math.inf, math.inf, -math.inf)
+    smallest = positive = float(known.min())
+    if smallest <= 0:
+        above = known[known > 0]
+        positive = float(above.min()) if above.size else math.inf
+    return Scan(total, smallest, positive, float(known.max()))
 
 
-def _scan_margins(values: AnyArray, rank: bool) -> Scan | None:
-    """Read X once for the sums at every level of every mode, too; ``None`` where an entry is not finite."""
-    from legendre.core.sums.kernels.margins import margins
+def check_range(
+    positive: float,
+    largest: float,
+    find: Callable[[float], tuple[int, ...]],
+    name: str = "X",
+    error: type[LegendreError] = InvalidTensor,
+) -> None:
+    """Refuse positive entries that float64 cannot carry together; `find` looks up the cell of an entry."""
+    if positive < LEAST or largest > MOST:
+        wrong = positive if positive < LEAST else largest
+        raise error(
+            f"{name}{cell_name(find(wrong))} = {wrong:g}; positive entries must lie between {LEAST:g} and {MOST:g}. "
+            f"Multiply {name} by a constant, or set smaller entries to 0."
+        )
+    if largest > SPREAD * positive:
+        raise error(
+            f"{name}{cell_name(find(largest))} = {largest:g} is more than {SPREAD:g} times the smallest positive "
+            f"entry, {name}{cell_name(find(positive))} = {positive:g}: float64 cannot add them. Set smaller entries "
+            "to 0, and leave such cells out of the support if they are not zeros."
+        )
 
-    found = margins(values, rank=rank) if values.size else None
-    if found is None:
-        return None
-    return Scan(float(found.sums[0].sum()), found.minimum, tuple(found.sums), found.largest)
+
+def finder(values: AnyArray) -> Callable[[float], tuple[int, ...]]:
+    """Return a function that finds the first cell of a dense array with some value."""
+    return lambda value: first_cell(values == value)
+
+
+def first_cell(marks: BoolArray) -> tuple[int, ...]:
+    """Return the first marked cell; () if there is none."""
+    return tuple(np.argwhere(marks)[0].tolist()) if marks.any() else ()
 
 
 def numeric(X: ArrayLike, name: str, error: type[InvalidTensor] | type[InvalidSupport]) -> AnyArray:
@@ -119,27 +144,25 @@ def _dtype_trouble(values: AnyArray, name: str) -> str:
 
 def missing_cells(values: AnyArray, seen: Scan, prior: bool) -> BoolArray | None:
     """Mark the entries that are NaN, ``None`` when none is; refuse others that are not finite and >= 0."""
-    missing = None if np.isfinite(seen.total) else np.isnan(values)
-    if missing is not None and missing.all():
-        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
-    if prior and (seen.smallest < 0 or (missing is not None and missing.any())):
-        wrong = ~(values >= 0)
-        place = tuple(np.argwhere(wrong)[0])
-        raise InvalidTensor(
-            f"X has {int(wrong.sum())} entries that are negative or NaN; the first is X{cell_name(place)} = "
-            f"{values[place]:g}. Balancing multiplies each cell by a positive factor: entries must be >= 0, and a cell "
-            "that must stay empty is 0."
-        )
     if seen.smallest < 0:
         with np.errstate(invalid="ignore"):
             count = int(np.count_nonzero(values < 0))
-        place = np.unravel_index(int(np.nanargmin(values)), values.shape)
-        raise negative_entries(count, place, float(values[place]))
-    if missing is None:
+        least = float(np.nanmin(values))
+        raise negative_entries(count, first_cell(values == least), least)
+    if math.isfinite(seen.total):
         return None
-    infinite = np.argwhere(np.isinf(values))
-    if len(infinite):
-        raise infinite_entries(len(infinite), infinite[0])
+    missing = np.isnan(values)
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise infinite_entries(int(infinite.sum()), first_cell(infinite))
+    if missing.all():
+        raise InvalidTensor("every entry of X is NaN, that is, missing: there is nothing to decompose.")
+    if prior and missing.any():
+        raise InvalidTensor(
+            f"X has {int(missing.sum())} entries that are NaN; the first is X{cell_name(first_cell(missing))}. "
+            "Balancing multiplies each cell by a positive factor: entries must be >= 0, and a cell that must stay "
+            "empty is 0."
+        )
     return missing if missing.any() else None
 
 
@@ -196,61 +219,33 @@ def base_measure(base: ArrayLike, values: AnyArray, mask: BoolArray | None) -> F
     check_room(given.size, 12, "base: a measure", "Where it is 1 everywhere, leave it out; else merge levels first.")
     measure = given.astype(np.float64)
     inside = np.ones(values.shape, dtype=np.bool_) if mask is None else mask
-    if place := _first(inside & ~(np.isfinite(measure) & (measure >= 0))):
+    if place := first_cell(inside & ~(np.isfinite(measure) & (measure >= 0))):
         raise InvalidSupport(
             f"base{cell_name(place)} = {measure[place]:g}; a base measure must be finite and >= 0 on the support."
         )
-    with np.errstate(over="ignore"):
-        finite = np.isfinite(measure.sum(where=inside))
-    if not finite:
-        raise InvalidSupport("the sum of base overflows float64. Divide it by its largest entry: only ratios matter.")
-    if place := _first(inside & (measure > 0) & (measure < np.finfo(np.float64).tiny)):
-        raise InvalidSupport(
-            f"base{cell_name(place)} = {measure[place]:g} is below the range in which float64 has all its digits. "
-            "Multiply base by a constant (only ratios matter), or leave such cells out: base 0."
-        )
-    if place := _first(inside & (measure == 0) & (values > 0)):
+    if place := first_cell(inside & (measure == 0) & (values > 0)):
         raise InvalidSupport(
             f"base{cell_name(place)} = 0 where X{cell_name(place)} = {values[place]:g} > 0: the model gives that cell "
             "probability 0, so KL would be infinite. Leave the cell out of the support or give it a positive base."
         )
+    known = measure[inside]
+    if known.any():
+        check_range(float(known[known > 0].min()), float(known.max()), finder(measure), "base", InvalidSupport)
     return frozen(measure)
 
 
-def _first(marks: BoolArray) -> tuple[int, ...]:
-    """Return the first marked cell; () if there is none."""
-    return tuple(np.argwhere(marks)[0].tolist()) if marks.any() else ()
+def total_of(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
+    """Sum X over Omega; refuse a sum of 0, and entries that float64 cannot carry together."""
+    if mask is not None:
+        if not mask.any():
+            raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
+        seen = scan(values[mask])
+    if seen.total == 0:
+        raise zero_everywhere("X" if mask is None else "X on the support")
+    check_range(seen.positive, seen.largest, finder(values))
+    return seen.total
 
 
-LOSES_ENTRIES = 2.0**52
-"""Sums up to which no entry is 0 when it is divided by them, but for those that float64 holds with fewer digits."""
-
-
-def checked_total(values: AnyArray, mask: BoolArray | None, seen: Scan) -> float:
-    """Sum X over Omega; refuse sums that cannot be divided by."""
-    if mask is not None and not mask.any():
-        raise InvalidSupport("no cell is left in the support once missing cells and cells of base 0 are left out.")
-    with np.errstate(over="ignore"):
-        total = seen.total if mask is None else float(values.sum(dtype=np.float64, where=mask))
-    what, smallest = "X" if mask is None else "X on the support", seen.smallest
-    if total > LOSES_ENTRIES and values.dtype.kind == "f" and (smallest == 0 or mask is not None):
-        smallest = float(values.min(where=(values > 0) if mask is None else (values > 0) & mask, initial=np.inf))
-    return sound_total(total, smallest, lambda: float(np.nanmax(values)), what)
-
-
-def sound_total(
-    total: float, smallest: float, largest: Callable[[], float], what: str = "X", way_out: str = UNDERFLOW
-) -> float:
-    """Refuse a sum that cannot be divided by; `largest` finds the largest entry, which only one refusal names."""
-    if total == 0:
-        raise InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")
-    if not np.isfinite(total):
-        raise InvalidTensor(
-            f"the sum of X overflows float64 (largest entry {largest():g}). Divide X by its largest entry."
-        )
-    if smallest > 0 and smallest / total == 0:
-        raise InvalidTensor(
-            f"the smallest entry of X, {smallest:g}, underflows to 0 when it is divided by the sum {total:g}. "
-            + way_out
-        )
-    return total
+def zero_everywhere(what: str = "X") -> InvalidTensor:
+    """Say that X has no positive entry."""
+    return InvalidTensor(f"{what} is zero everywhere: its sum is 0, so it cannot be normalised to probabilities.")

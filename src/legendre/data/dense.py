@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,24 +14,12 @@ from legendre.core import limits
 from legendre.core.cells import cells_in_slices, frozen
 from legendre.core.errors import InvalidTensor
 from legendre.core.memory import rows_of
+from legendre.core.sums.cell_sums import suffix_sums
 from legendre.core.sums.quotient import Quotient
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
-from legendre.data.checks import (
-    LOSES_ENTRIES,
-    base_measure,
-    checked_total,
-    missing_cells,
-    numeric,
-    scan,
-    support_mask,
-)
-from legendre.data.largest_entries import largest_of_each
+from legendre.data.checks import base_measure, missing_cells, numeric, scan, support_mask, total_of
 from legendre.data.observation import Comparable, Observation, Orders, Rankings, beyond_memory
 from legendre.data.support import Support
-
-TOGETHER = 32  # slices copied at a time
-# types of entries that compiled code reads
-COMPILED = {np.dtype(name).str for name in ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +31,7 @@ class Dense(Observation):
 
     values: AnyArray  # X in its own dtype, never changed: a copy of a small X, a large one by reference
     compiled_boxes: bool = False  # whether the cells are boxes of an X that compiled code has read
-    by_mode: tuple[
-        FloatArray, ...
-    ] = ()  # X summed over all modes but one: of the first mode, or of each; () if unknown
+    by_mode: tuple[FloatArray, ...] = ()  # X summed over all modes but one, for each; () if unknown
     last_ranking: IntArray | None = None  # the place of the largest entry in each slice of the last mode
 
     def here(self) -> Dense:
@@ -55,12 +39,14 @@ class Dense(Observation):
 
     @cached_property
     def counts(self) -> bool:
-        if self.values.dtype.kind != "f":
-            return True
-        mask = self.support.mask
-        return all(
-            _whole_numbers(self.values[r] if mask is None else self.values[r][mask[r]]) for r in rows_of(self.shape)
+        return self.values.dtype.kind != "f" or all(
+            bool((part == np.rint(part)).all()) for part in (self._inside(rows) for rows in rows_of(self.shape))
         )
+
+    def _inside(self, rows: slice) -> AnyArray:
+        """List the entries of some rows that lie in Omega."""
+        mask = self.support.mask
+        return np.asarray(self.values[rows].ravel() if mask is None else self.values[rows][mask[rows]])
 
     @property
     def compiled(self) -> bool:
@@ -74,60 +60,41 @@ class Dense(Observation):
         return math.inf if short or size < limits.COMPILED_CELLS else size / limits.MERGING
 
     def merged(self, quotient: Quotient, boxes: IntArray | None = None) -> FloatArray:
-        if boxes is not None:
-            return np.asarray(self.merged(quotient)[tuple(boxes.T)])
         mask = self.support.mask
-        if self.values.size >= limits.COMPILED_CELLS:
-            from legendre.core.sums.kernels.box_sums import sums_over_boxes
-
-            return sums_over_boxes(self.values, [quotient.box_of(k) for k in range(len(self.shape))], mask).sums
-        return quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
+        sums = quotient.merge(self.values if mask is None else np.where(mask, self.values, 0))
+        return sums if boxes is None else np.asarray(sums[tuple(boxes.T)])
 
     def above(self, quotient: Quotient, positions: IntArray) -> FloatArray:
-        """Sum X above each cell of B in the memory of a few slabs; only where Omega is the full grid."""
-        from legendre.core.sums.kernels.suffix_sums import suffix_sums
-
-        return suffix_sums(self.values, quotient.cuts, positions)
+        cells = [cut[place] for cut, place in zip(quotient.cuts, positions.T, strict=True)]
+        return suffix_sums(self.values, np.stack(cells, axis=1))
 
     def margins(self, quotient: Quotient) -> list[FloatArray]:
-        """Sum a large X to the merged margin of each mode: one pass over it, two or none, whatever the order."""
-        if len(self.by_mode) == len(self.shape):
-            return [np.add.reduceat(own, cut) for own, cut in zip(self.by_mode, quotient.cuts, strict=True)]
-        half = _smaller_half(quotient.merged_shape)
-        margins: dict[int, FloatArray] = {}
-        for group in (half, [k for k in range(len(self.shape)) if k not in half]):
-            if group:
-                sums = self._merged_onto(quotient, group)
-                margins |= {k: sums.sum(axis=tuple(j for j in range(sums.ndim) if j != k)) for k in group}
-        return [margins[k] for k in range(len(self.shape))]
+        every = range(len(self.shape))
+        own = self.by_mode or tuple(self._summed_onto((k,)).ravel() for k in every)
+        return [np.add.reduceat(own[k], quotient.cuts[k]) for k in every]
 
     def tables(self, quotient: Quotient, groups: Sequence[tuple[int, ...]]) -> list[FloatArray]:
         """Sum X onto the modes of all sets together where that leaves little of it; else half of the sets at a time."""
-        shape, every = quotient.merged_shape, range(len(self.shape))
         modes = sorted(set().union(*groups))
-        if len(groups) > 1 and math.prod(shape[k] for k in modes) * limits.MERGING > self.values.size:
+        if len(groups) > 1 and math.prod(self.shape[k] for k in modes) * limits.MERGING > self.values.size:
             half = len(groups) // 2
             return self.tables(quotient, groups[:half]) + self.tables(quotient, groups[half:])
-        sums, out = self._merged_onto(quotient, modes), []
+        sums, out = self._summed_onto(modes), []
         for group in groups:
-            table = sums.sum(axis=tuple(k for k in every if k not in group))
-            out.append(table.transpose(np.argsort(np.argsort(group))))
+            kept = sums.sum(axis=tuple(k for k in range(sums.ndim) if k not in group), keepdims=True)
+            cuts = tuple(cut if k in group else cut[:1] for k, cut in enumerate(quotient.cuts))
+            table = Quotient(kept.shape, cuts).merge(kept)
+            order = sorted(group)
+            out.append(table.reshape([table.shape[k] for k in order]).transpose([order.index(k) for k in group]))
         return out
 
-    def _merged_onto(self, quotient: Quotient, modes: list[int]) -> FloatArray:
-        """Sum X over the boxes of some modes and over everything in the others."""
-        from legendre.core.sums.kernels.box_sums import sums_over_boxes
-
-        if modes == [0] and self.by_mode:
-            return np.add.reduceat(self.by_mode[0], quotient.cuts[0]).reshape(-1, *[1] * (len(self.shape) - 1))
-        boxes = [quotient.box_of(k) if k in modes else np.zeros(n, dtype=np.int64) for k, n in enumerate(self.shape)]
-        return sums_over_boxes(self.values, boxes).sums
+    def _summed_onto(self, modes: Sequence[int]) -> FloatArray:
+        """Sum X over all other modes, which keep one level."""
+        others = tuple(k for k in range(len(self.shape)) if k not in modes)
+        return np.asarray(self.values.sum(axis=others, dtype=np.float64, keepdims=True))
 
     def at(self, cells: IntArray) -> FloatArray:
         return np.where(self.support.contains(cells), self.values[tuple(cells.T)], 0.0)
-
-    def inside(self, cells: IntArray) -> IntArray:
-        return cells if self.support.mask is None else cells[self.support.mask[tuple(cells.T)]]
 
     def arranged(self, order: Orders) -> Dense:
         origin, mask = self._arranged_origin(order), self.support.mask
@@ -142,21 +109,18 @@ class Dense(Observation):
             origin=origin,
         )
 
-    def largest(self, count: int, axis: int) -> IntArray:
-        """Rank each slice; where one entry is wanted of a large X, all slices in one pass."""
-        mask = self.support.mask
-        if count == 1 and self.last_ranking is not None and axis == len(self.support.shape) - 1:
-            return cells_in_slices(self.last_ranking, np.arange(self.support.shape[axis]), self.support.shape, axis)
-        compiled = self.values.size >= limits.COMPILED_CELLS and self.values.dtype.str in COMPILED
-        if count == 1 and mask is None and compiled:
-            return largest_of_each(self.values, axis)
+    def largest(self, count: int, axis: int, together: int = 32) -> IntArray:
+        """Rank each slice, `together` slices at a time: a slice alone may lie scattered over memory."""
+        length, mask = self.shape[axis], self.support.mask
+        if count == 1 and self.last_ranking is not None and axis == len(self.shape) - 1:
+            return cells_in_slices(self.last_ranking, np.arange(length), self.shape, axis)
         places, numbers = [], []
         table = np.moveaxis(self.values, axis, 0)
-        for start in range(0, len(table), TOGETHER):  # a slice alone may lie scattered over memory
-            some = table[start : start + TOGETHER]
-            values = np.ascontiguousarray(some).reshape(len(some), -1)
+        for start in range(0, length, together):
+            values = np.ascontiguousarray(table[start : start + together])
+            values = values.reshape(len(values), -1)
             if mask is not None:
-                inside = np.moveaxis(mask, axis, 0)[start : start + len(values)].reshape(len(values), -1)
+                inside = np.moveaxis(mask, axis, 0)[start : start + together].reshape(values.shape)
                 chosen = np.zeros_like(inside)
                 for row, cells, entries in zip(chosen, inside, values, strict=True):
                     row[cells] = top(entries[None, cells], count)[0]
@@ -165,7 +129,7 @@ class Dense(Observation):
             number, place = np.nonzero(chosen)
             places.append(place)
             numbers.append(number + start)
-        return cells_in_slices(np.concatenate(places), np.concatenate(numbers), self.support.shape, axis)
+        return cells_in_slices(np.concatenate(places), np.concatenate(numbers), self.shape, axis)
 
     def negentropy(self) -> float:
         return self._negentropy
@@ -182,15 +146,10 @@ class Dense(Observation):
             own += float(p @ log_ratio)
         return own
 
-    @cached_property
-    def unit(self) -> float:
-        """The total, or the largest entry where that is outside Omega and larger than all inside together."""
-        return self.total if self.support.mask is None else max(self.total, float(np.nanmax(self.values)))
-
     def squared_error(self, q: Comparable) -> float:
         square = 0.0
         for rows in rows_of(self.shape):
-            difference = (self.values[rows] - q.rows(rows)) / self.unit
+            difference = self.values[rows] - q.rows(rows)
             if self.missing is not None:
                 difference = difference[~self.missing[rows]]
             square += float(np.vdot(difference, difference))
@@ -203,52 +162,31 @@ def observe(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
-    grows: bool = False,
     prior: bool = False,
 ) -> Dense:
     """Check X, find Omega and the total; `rankings` says beforehand what `Observation.largest` will be called with.
 
-    So does `grows` that a basis will grow on X: the margins of an X too large to score every cell of will be wanted.
-    With `prior` X is a base measure: no entry may be missing, and one may underflow when divided by the total.
+    With `prior` X is a base measure: no entry may be missing.
     """
-    if base is None and isinstance(support, str) and support == "all" and (sound := _sound(X, prior)) is not None:
-        return sound
     values = numeric(X, "X", InvalidTensor)
-    wanted = {} if rankings is None or values.size < limits.COMPILED_CELLS else rankings(values.shape)
-    coarsened = grows and values.size > limits.COARSE_BOXES
-    seen = scan(values, rank=wanted.get(values.ndim - 1) == 1, margins=coarsened)
+    large = values.size >= limits.COMPILED_CELLS
+    seen = scan(values, rank=large and rankings is not None and rankings(values.shape).get(values.ndim - 1) == 1)
     missing = missing_cells(values, seen, prior)
     mask = support_mask(values, missing, support)
     measure = None if base is None else base_measure(base, values, mask)
     if measure is not None and not np.all(measure > 0):
         mask = (measure > 0) if mask is None else mask & (measure > 0)
+    full = mask is None
     return Dense(
-        values=frozen(values.copy() if values.size < limits.COMPILED_CELLS else values),
+        values=frozen(values if large else values.copy()),
         missing=missing,
         support=Support(values.shape, mask),
         base=measure,
-        total=checked_total(values, mask, seen._replace(smallest=np.inf) if prior else seen),
+        total=total_of(values, mask, seen),
         positive=seen.smallest > 0 if mask is None else bool((values[mask] > 0).all()),
-        by_mode=seen.by_mode if mask is None else (),
-        last_ranking=seen.largest if mask is None else None,
+        by_mode=seen.by_mode if full else (),
+        last_ranking=seen.last_ranking if full else None,
     )
-
-
-def _sound(X: object, prior: bool) -> Dense | None:
-    """Observe a small NumPy array with which nothing is wrong, the common case; ``None`` for all that needs a look."""
-    if type(X) is not np.ndarray or X.dtype.kind not in "iuf" or not 0 < X.size < limits.COMPILED_CELLS:
-        return None
-    smallest = float(X.min())
-    with np.errstate(over="ignore"):
-        total = float(X.sum(dtype=np.float64)) if smallest >= 0 else np.nan
-    divisible = prior or (smallest / total > 0 if smallest else total <= LOSES_ENTRIES or X.dtype.kind != "f")
-    if not (divisible and 0 < total < np.inf and 0 < X.ndim <= limits.MOST_AXES):
-        return None
-    return Dense(Support(X.shape), None, None, total, smallest > 0, values=frozen(X.copy()))
-
-
-def _whole_numbers(values: AnyArray) -> bool:
-    return bool((values == np.rint(values)).all())
 
 
 def in_memory(data: Observation, task: str, instead: str = "decompose takes it as it is") -> Dense:
@@ -261,14 +199,8 @@ def in_memory(data: Observation, task: str, instead: str = "decompose takes it a
     )
 
 
-def _smaller_half(shape: tuple[int, ...]) -> list[int]:
-    """Split the modes so that both halves have small grids: leading modes up to the square root of the cells."""
-    most = math.isqrt(math.prod(shape))
-    return list(range(max(1, sum(size <= most for size in accumulate(shape, operator.mul)))))
-
-
 def top(rows: AnyArray, count: int) -> BoolArray:
-    """Mark the `count` largest entries of each row of a table; of equal ones the first (`largest_entries`).
+    """Mark the `count` largest entries of each row of a table; the tie rule of B3: of equal ones the first.
 
     >>> top(np.array([[7, 5, 7, 7], [1, 2, 2, 2]]), 2).astype(int).tolist()
     [[1, 0, 1, 0], [0, 1, 1, 0]]
@@ -276,10 +208,6 @@ def top(rows: AnyArray, count: int) -> BoolArray:
     length = rows.shape[1]
     if count >= length:
         return np.ones(rows.shape, dtype=np.bool_)
-    if count == 1:
-        first = np.zeros(rows.shape, dtype=np.bool_)
-        first[np.arange(len(rows)), rows.argmax(axis=1)] = True
-        return first
     cut = np.partition(rows, length - count, axis=1)[:, length - count, None]
     chosen: BoolArray = rows > cut
     equal = rows == cut

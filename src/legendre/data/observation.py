@@ -6,10 +6,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 from legendre.core import limits
-from legendre.core.array_libraries import Device
 from legendre.core.errors import InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
@@ -19,7 +18,7 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
 
 if TYPE_CHECKING:
-    from legendre.data.dask.per_block import FittedModel
+    from legendre.data.dask import FittedModel
     from legendre.data.dense import Dense
 
 # from the shape of X to the modes whose slices will be ranked, with the number of largest entries wanted of each
@@ -43,9 +42,6 @@ class Comparable(Protocol):
     def rows(self, rows: slice, /) -> FloatArray:
         """Return Q in X's units on some rows of the grid; 0 outside the support."""
 
-    def rows_on(self, device: Device, rows: slice, /) -> Any:
-        """Return the same as an array of another library, on its device."""
-
     def log_prob(self, cells: IntArray, /) -> FloatArray:
         """Return log q of some cells (k x N)."""
 
@@ -68,7 +64,6 @@ class Observation(ABC):
     missing: BoolArray | None  # True where X is NaN; None if no entry is
     total: float  # the sum of X over Omega, so that P = X / total
     positive: bool  # True when X > 0 on all of Omega: then the minimum is attained
-    device: Device | None = field(default=None, kw_only=True)  # where grids are swept, if not in NumPy
     origin: Origin = field(default=PLAIN, kw_only=True)  # what X was before it was read, its labels among it
 
     @property
@@ -151,7 +146,7 @@ class Observation(ABC):
 
     @abstractmethod
     def largest(self, count: int, axis: int) -> IntArray:
-        """List the `count` largest entries on Omega of each slice; which of equal ones, `largest_entries` decides."""
+        """List the `count` largest entries on Omega of each slice; of equal ones those first in C order (B3's rule)."""
 
     @abstractmethod
     def negentropy(self) -> float:
@@ -159,12 +154,7 @@ class Observation(ABC):
 
     @abstractmethod
     def squared_error(self, q: Comparable) -> float:
-        """Sum ``((X - Q) / unit)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
-
-    @property
-    def unit(self) -> float:
-        """What errors are measured in, so that no square overflows: no entry is larger, nor is one of Q."""
-        return self.total
+        """Sum ``(X - Q)^2`` over every cell of X that is a number; Q is 0 outside Omega."""
 
 
 def beyond_memory(shape: tuple[int, ...]) -> str | None:

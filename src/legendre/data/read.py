@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import HERE, device_of
 from legendre.core.errors import InvalidSupport
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Origin, host
 from legendre.core.types import HasShape
-from legendre.data.dask.observation import Say, is_dask, observe_blocks
+from legendre.data.dask import Say, is_dask, observe_blocks
 from legendre.data.dense import observe
-from legendre.data.device import observe_there
 from legendre.data.observation import Observation, Rankings
 from legendre.data.readers.coordinates import as_sparse_tensor
 from legendre.data.readers.labelled import Levels, Names, opened
@@ -29,7 +27,6 @@ def read(
     base: ArrayLike | None = None,
     *,
     rankings: Rankings | None = None,
-    grows: bool = False,
     watch: Say | None = None,
     prior: bool = False,
     names: Names = None,
@@ -37,15 +34,15 @@ def read(
 ) -> Observation:
     """Check X, however it is held, and find its sample space; `watch` is called with the progress of a long pass.
 
-    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `grows` and `prior` see
-    `observe`. Names of modes and levels come with X, or are given.
+    An X that is costly to read ranks its slices in its first pass, see `Rankings`; for `prior` see `observe`.
+    Names of modes and levels come with X, or are given.
     """
     if isinstance(X, Observation):  # tasks hand on what they have read
         return X
     if type(X) is np.ndarray and names is None and levels is None:  # what most callers pass is no other library's
-        return observe(X, support, base, rankings=rankings, grows=grows, prior=prior)
+        return observe(X, support, base, rankings=rankings, prior=prior)
     held, origin = opened(X, names, levels)
-    data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, grows, watch, prior)
+    data = _observed(held, _beside(support, origin), _beside(base, origin), rankings, watch, prior)
     return data if origin is PLAIN else replace(data, origin=origin)
 
 
@@ -66,18 +63,15 @@ def _beside(array: Any, origin: Origin) -> Any:
 
 
 def _observed(
-    X: Any, support: Any, base: Any, rankings: Rankings | None, grows: bool, watch: Say | None, prior: bool
+    X: Any, support: Any, base: Any, rankings: Rankings | None, watch: Say | None, prior: bool
 ) -> Observation:
     if is_dask(X):
         wanted = None if rankings is None else rankings(X.shape)
         return observe_blocks(X, support, base, rankings=wanted, watch=watch)
     listed = as_sparse_tensor(X)
     if listed is None:
-        device = device_of(X)
-        if device is not HERE:
-            return observe_there(X, device, support, base)
         # what is no array is refused there
-        return observe(X, support, base, rankings=rankings, grows=grows, prior=prior)
+        return observe(host(X), support, base, rankings=rankings, prior=prior)
     if base is not None:
         raise InvalidSupport("X is sparse: a base measure has a value for every cell. Pass a dense X with it.")
     return observe_entries(listed.cells, listed.values, listed.shape, support)

@@ -8,16 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from legendre.core import limits
 from legendre.core.cells import find, frozen, merged_cells
 from legendre.core.errors import InvalidSupport, InvalidTensor, unknown_name
 from legendre.core.memory import check_room
 from legendre.core.sums.cell_sums import sums_above
 from legendre.core.sums.quotient import Quotient, volumes
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.checks import SUPPORT_NAMES, sound_total
+from legendre.data.checks import SUPPORT_NAMES, check_range, zero_everywhere
 from legendre.data.dense import Dense
-from legendre.data.largest_entries import ranked_list
 from legendre.data.observation import Comparable, Entries, Observation, Orders, beyond_memory
 from legendre.data.support import Support
 
@@ -31,10 +29,6 @@ class Sparse(Observation):
     cells: IntArray  # the cells (nnz x N) with a positive entry, all different, in C order
     values: AnyArray  # their entries
     even: float = 0.0  # a value more that is spread evenly over the whole grid: a pseudo-count
-
-    @property
-    def largest_grid(self) -> float:
-        return limits.LARGEST_MASS
 
     @property
     def entries(self) -> Entries:
@@ -94,13 +88,15 @@ class Sparse(Observation):
     def largest(self, count: int, axis: int) -> IntArray:
         """Sort the entries by slice and value; where the whole grid is the sample space zeros make up the number."""
         slices = self.cells[:, axis]
-        order, rank = ranked_list(self.values, slices)
+        order = np.lexsort((-self.values, slices))  # is stable: of equal entries the first in C order comes first
+        by_slice = slices[order]
+        rank = np.arange(len(order)) - np.searchsorted(by_slice, by_slice)
         chosen = self.cells[order[rank < count]].astype(np.int64)
         if not self.support.full:
             return chosen
         n_slices, size = self.shape[axis], math.prod(self.shape) // self.shape[axis]
         check_room(n_slices * min(count, size), 32 * len(self.shape), "a basis", "Number slices by a shorter mode.")
-        first = np.searchsorted(slices[order], np.arange(n_slices + 1))
+        first = np.searchsorted(by_slice, np.arange(n_slices + 1))
         corner = _first_cells((*self.shape[:axis], 1, *self.shape[axis + 1 :]), min(count, size))
         parts = [chosen]
         for k in np.flatnonzero(np.diff(first) < count):
@@ -135,7 +131,7 @@ class Sparse(Observation):
             left = 1.0 - float(there.sum())
             square += min(max(q.sum_of_squares() - of_q, 0.0), max(left, 0.0) ** 2)
             square += self.each * (self.even / self.total - 2.0 * left - self.each * len(p))
-        return max(square, 0.0)
+        return max(square, 0.0) * self.total**2
 
 
 def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], support: object = "all") -> Sparse:
@@ -148,10 +144,11 @@ def observe_entries(cells: IntArray, values: AnyArray, shape: tuple[int, ...], s
     if support not in SUPPORT_NAMES:
         raise InvalidSupport(unknown_name("support", support, SUPPORT_NAMES))
     if not len(values):
-        raise InvalidTensor("X is zero everywhere: it has no entries, so it cannot be normalised to probabilities.")
-    with np.errstate(over="ignore"):
-        total = float(values.sum(dtype=np.float64))
-    sound_total(total, float(values.min()), lambda: float(values.max()), way_out="Leave such entries out.")
+        raise zero_everywhere()
+    check_range(
+        float(values.min()), float(values.max()), lambda value: tuple(cells[np.argmax(values == value)].tolist())
+    )
+    total = float(values.sum(dtype=np.float64))
     whole = len(values) == math.prod(shape)
     omega = Support(shape, None, None if support == "all" or whole else cells)
     return Sparse(omega, None, None, total, support == "nonzero" or whole, cells, frozen(values))

@@ -34,10 +34,6 @@ def engine_for(model: Model, *, products: bool = False) -> Engine:
         return JunctionEngine(model)
     if space.n_cells <= _numpy_cells(max(space.quotient.merged_shape)) and k <= limits.NUMPY_BASIS:
         return ReferenceEngine(model)
-    if model.device is not None:
-        from legendre.engines.device import DeviceEngine
-
-        return DeviceEngine(model)
     if slabs_pay(model, products=products):
         from legendre.engines.slabs import SlabEngine
 

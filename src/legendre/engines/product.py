@@ -75,7 +75,7 @@ class ProductEngine(Engine):
 
     def closed_form(self, problem: Problem) -> FloatArray | None:
         """Return theta of the outer product of the data's margins, where every level of every mode has data."""
-        if not problem.sees_levels:
+        if not problem.all_margins_positive:
             return None
         theta = np.empty(self.n_params)
         for line, values in zip(self.lines, problem.margins, strict=True):
@@ -83,7 +83,7 @@ class ProductEngine(Engine):
         return theta
 
     def closed_gap(self, problem: Problem, point: Point) -> tuple[float, float]:
-        """Bound the gap as `natural.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
+        """Bound the gap as `newton.newton_gap` does: here ``a`` is ``(p - q) / q`` of the margins, mode by mode."""
         changes = [(q, p / q - 1.0) for p, q in zip(problem.margins, point.cache, strict=True)]
         if not sum(float(change.min()) for _, change in changes) >= -1.0:
             return np.inf, np.inf

@@ -23,11 +23,10 @@ from legendre.basis.adaptive import Adaptive
 from legendre.core import limits
 from legendre.core.arguments import entries
 from legendre.core.errors import InvalidSetting
-from legendre.core.labels import Labels, Mode
+from legendre.core.labels import Labels, Mode, ascending
 from legendre.core.progress import Say
 from legendre.core.sums.linalg import limit_blas, rounding_level
 from legendre.core.sums.quotient import Quotient
-from legendre.core.text_order import ascending
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import Observation, Orders
 from legendre.fitting.adaptive.grow import grow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 from numpy.typing import ArrayLike
@@ -16,9 +15,8 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.adaptive.grow import rankings_while_growing
 from legendre.fitting.arrange_levels import Unordered, arranged
 from legendre.fitting.first_choice import FirstLook, first_basis
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import seen_unasked, shown
 from legendre.results.decomposition import Decomposition
 from legendre.solvers.loop import Callback
 from legendre.solvers.protocol import Solver
@@ -47,8 +45,8 @@ def decompose(
     X
         A nonnegative tensor of any order. NaN means missing: such a cell is not in the sample space. A DataArray of
         xarray, a cross table or a Series with a MultiIndex of pandas keep their labels, and answers have the same form.
-        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy may
-        stay on their device, and results go back there, in float64. A dask array is read block by block, by a
+        Or a sparse one: `SparseTensor`, or a sparse array of SciPy or pydata/sparse. Tensors of torch, JAX and CuPy
+        are copied to NumPy, and results go back to their device, in float64. A dask array is read block by block, by a
         distributed client where there is one; its sample space is the full grid.
     basis
         A `Basis`, a string such as ``"B1 + B2(10) + B3(10)"``, or cells (k x N, 0-based). ``None`` leaves it to the
@@ -106,18 +104,16 @@ def decompose(
     settings, asked = Settings.read(solver, tol, max_iter, callback), None if basis is None else as_basis(basis)
     if start is not None and (asked is None or asked.grows):
         raise InvalidSetting("start has no meaning while a basis grows; adaptive(..., start=basis) names cells.")
-    shows = seen_unasked(progress) if asked is None else bool(progress)
-    watched = shown(settings.callback) if shows else nullcontext((settings.callback, None))
-    with watched as (step, say):
+    with show_progress(progress if asked is None else bool(progress), settings.callback) as (step, say):
         settings = replace(settings, callback=step)
-        rankings, grows = _rankings(asked), asked is None or asked.growing is not None
-        data = read(X, support, base, rankings=rankings, grows=grows, watch=say, names=names, levels=levels)
+        rankings = _rankings(asked)
+        data = read(X, support, base, rankings=rankings, watch=say, names=names, levels=levels)
         recipe = first_basis(data) if asked is None else asked
         if unordered is not None or recipe.grows:
             data = arranged(data, unordered, say)
         fit = fit_recipe(data, recipe, settings, say, start=start)
         fit = FirstLook(data, recipe, fit, settings, say).explained() if asked is None else fit
-    return warned(fit, stacklevel=3, start=start)
+    return warn_if_not_converged(fit, stacklevel=3)
 
 
 def _rankings(recipe: Basis | None) -> Rankings | None:

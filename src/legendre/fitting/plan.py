@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import is_real, is_whole
+from legendre.core.arguments import check_int, is_real
 from legendre.core.errors import InvalidBasis, InvalidSetting
-from legendre.core.html import fragment
 from legendre.core.memory import size_name
 from legendre.core.sums.linalg import limit_blas
 from legendre.core.sums.quotient import BoxTotals
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
@@ -25,10 +24,12 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Preconditioner
 from legendre.model.margins import generating_margins
+from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
-from legendre.solvers.protocol import Solver, Target, Whole
+from legendre.solvers.newton import Natural, NaturalCG
+from legendre.solvers.protocol import Solver, Target
 from legendre.solvers.scaling import Scaling
 from legendre.solvers.structure.faces import Face, search_face, structural_face
 from legendre.solvers.structure.rank import Rank, independent, rank_of
@@ -48,12 +49,6 @@ class Settings:
     callback: Callback | None = None
     ranked: bool = True
 
-    @property
-    def unwatched(self) -> Settings:
-        """The same without a caller's limit of steps and callback, for fits that the caller did not begin."""
-        alone = self.max_iter is None and self.callback is None
-        return self if alone else replace(self, max_iter=None, callback=None)
-
     @classmethod
     def read(
         cls,
@@ -65,30 +60,27 @@ class Settings:
         """Read a caller's arguments; refuse what is not valid before X is read."""
         if not ((type(tol) is float or is_real(tol)) and tol >= 0):
             raise InvalidSetting(f"tol must be a number >= 0, got {tol!r}.")
-        if max_iter is not None and not is_whole(max_iter, 0):
-            raise InvalidSetting(f"max_iter must be an integer >= 0, got {max_iter!r}.")
+        if max_iter is not None:
+            check_int(max_iter, "max_iter")
         if callback is not None and not callable(callback):
             raise InvalidSetting(f"callback must be a function of a Step, got {callback!r}.")
         return cls(read_solver(solver), float(tol), max_iter, callback)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class WarmStart:
     """What growing a basis has computed that the fit of it need not compute again."""
 
     boxes: BoxTotals | None = None  # sums of X from which those that the fit needs may follow
     inverse: Preconditioner | None = None  # near the inverse of the Fisher matrix where the fit begins
 
 
-NOTHING = Known()
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """A problem, the face that its minimum is on, its independent parameters, an engine and the solvers that will run.
 
-    Print it to see what a fit will cost. `whole` is the problem with all of its parameters, where some are dependent
-    but the basis is a set of margins: scaling, which takes dependent parameters, is then tried first.
+    Print it to see what a fit will cost. With `scales_first`, some parameters are dependent but the basis is a set of
+    margins: scaling, which takes dependent parameters, is then tried first on the problem with all parameters.
 
     See Also
     --------
@@ -105,11 +97,15 @@ class Plan:
     recipe: Basis
     problem: Problem
     face: Face
-    columns: IntArray
     target: Target
     solvers: tuple[Solver, ...]
     settings: Settings
-    whole: Target | None = None
+    scales_first: bool = False
+
+    @property
+    def columns(self) -> IntArray:
+        """The independent parameters."""
+        return np.arange(self.problem.model.n_params) if self.target.columns is None else self.target.columns
 
     @cached_property
     def rank(self) -> Rank:
@@ -117,8 +113,8 @@ class Plan:
         on_face = self.problem.model.on_face(self.face.alive)
         if on_face.plain:
             return Rank(on_face.n_params)
-        searched = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
-        return rank_of(on_face, self.columns if searched else None)
+        known = self.settings.solver is not None or self.settings.ranked or not _scales(self.problem)
+        return rank_of(on_face, self.columns if known else None)
 
     def __str__(self) -> str:
         return "\n".join(line for _, line in self._rows())
@@ -132,7 +128,7 @@ class Plan:
         """List what is decided, each with a name."""
         model, k = self.problem.model, len(self.columns)
         engine = type(self.target.engine).__name__.removesuffix("Engine").lower()
-        names = [*(["scaling"] if self.whole is not None else []), *(solver.name for solver in self.solvers)]
+        names = [*(["scaling"] if self.scales_first else []), *(solver.name for solver in self.solvers)]
         rows = [
             (
                 "sample space",
@@ -140,15 +136,15 @@ class Plan:
             ),
             ("parameters", f"{model.n_params:,} parameters, {self.rank} of them independent"),
             ("solver", f"solver {', then '.join(names)} on the {engine} engine"),
-            ("one sweep", f"one sweep: {self.target.problem.model.space.additions:.1e} additions"),
+            ("one sweep", f"one sweep: {self.target.problem.model.additions:.1e} additions"),
         ]
-        if model.space.form == "cliques":
-            tree = model.space.tables.tree
+        if isinstance(model, Cliques):
+            tree = model.tables.tree
             text = f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells"
             rows.insert(3, ("cliques", text))
         if not self.face.certain:
             rows.append(("note", "X has zeros: whether cells vanish in the limit is known after the fit"))
-        if self.solvers[0].forms_fisher:
+        if isinstance(self.solvers[0], Natural):
             matrix = f"a Fisher matrix of {8 * k * k / 2**20:,.1f} MiB, {k**3 / 3:.1e} flops to factor"
             rows.append(("one step", f"one step: {matrix}"))
         return rows
@@ -194,8 +190,8 @@ def plan(
     return plan_on(data, recipe, settings)
 
 
-def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known = NOTHING) -> Plan:
-    """Plan for a tensor that has been read; nothing is searched for, see `searched`."""
+def plan_on(data: Observation, recipe: Basis, settings: Settings, known: WarmStart = WarmStart()) -> Plan:
+    """Plan for a tensor that has been read; nothing is searched for, see `with_face_search`."""
     terms = recipe.terms(data)
     problem = Problem.of(data, terms.cells, terms.ties, known.boxes)
     # only cells without data can vanish
@@ -204,8 +200,8 @@ def plan_on(data: Observation, recipe: Basis, settings: Settings, known: Known =
         return _plan(problem, recipe, settings, face, known.inverse)
 
 
-def searched(plan: Plan) -> Plan:
-    """Search for the cells that vanish where plain arguments left that open, and plan for what is found."""
+def with_face_search(plan: Plan) -> Plan:
+    """Search for the cells that vanish where empty margins left that open, and plan for what is found."""
     face = plan.face if plan.face.certain else search_face(plan.problem, plan.face)
     if face.alive is plan.face.alive:
         return plan if face is plan.face else replace(plan, face=face)
@@ -215,34 +211,32 @@ def searched(plan: Plan) -> Plan:
 def _plan(
     problem: Problem, recipe: Basis, settings: Settings, face: Face, inverse: Preconditioner | None = None
 ) -> Plan:
-    every, on_face = np.arange(problem.model.n_params), problem.model.on_face(face.alive)
-    if settings.solver is None and not settings.ranked and _scales(problem):
-        known = face.certain
-        target = Target(engine_for(on_face), problem.reduced(face.alive, every), settings.tol, attained=known)
-        return Plan(recipe, problem, face, every, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
+    model, tol, auto = problem.model.on_face(face.alive), settings.tol, settings.solver is None
+    every = np.arange(model.n_params)
+    full = problem.reduced(face.alive, every)
+    if auto and not settings.ranked and _scales(problem):
+        target = Target(engine_for(model), full, tol, attained=face.certain)
+        return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
-    product = on_face.space.form == "cliques" and not on_face.space.whole
+    product = model.form == "cliques" and not model.whole
     product = product and (settings.solver is None or settings.solver.accepts_dependent)
-    columns = every if on_face.plain or product else independent(on_face)
-    reduced = problem.reduced(face.alive, columns)
+    columns = every if model.plain or product else independent(model)
+    some = len(columns) < len(every)
+    reduced = problem.reduced(face.alive, columns) if some else full
     # of an outer product the margins of P itself decide: entries of X may be too small for a share of its sum
-    seen = reduced.sees_levels if reduced.model.one_body else face.certain
+    seen = reduced.all_margins_positive if reduced.model.one_body else face.certain
     solvers = choose(reduced, seen=seen) if settings.solver is None else [settings.solver]
-    inverse = inverse if len(columns) == len(every) else None
-    engine = engine_for(reduced.model, products=solvers[-1].needs_products or inverse is not None)
-    target, whole = Target(engine, reduced, settings.tol, attained=face.certain, inverse=inverse), None
-    if len(columns) == len(every):
-        return Plan(recipe, problem, face, columns, target, tuple(solvers), settings)
-    every_engine = engine_for(on_face)
-    target = replace(target, whole=Whole(every_engine, columns, problem.eta_hat))
-    if settings.solver is None and _scales(problem):
-        whole = Target(every_engine, problem.reduced(face.alive, every), settings.tol)
-    return Plan(recipe, problem, face, columns, target, tuple(solvers), settings, whole)
+    inverse = None if some else inverse
+    engine = engine_for(reduced.model, products=isinstance(solvers[-1], NaturalCG) or inverse is not None)
+    target = Target(engine, reduced, tol, attained=face.certain, inverse=inverse)
+    if some:
+        target = replace(target, full=Target(engine_for(model), full, tol), columns=columns)
+    return Plan(recipe, problem, face, target, tuple(solvers), settings, some and auto and _scales(problem))
 
 
 def _scales(problem: Problem) -> bool:
-    """Return whether the basis is a set of margins of which scaling is the cheaper way."""
-    large = problem.merged.known and problem.model.n_params >= limits.SCALING_FROM
+    """Whether the basis is a set of margins, and scaling is cheaper than Newton steps."""
+    large = problem.known and problem.model.n_params >= limits.SCALING_FROM
     margins = generating_margins(problem.model) if large else None
     return margins is not None and scaling_pays(problem.model, margins)
 

@@ -21,68 +21,35 @@ from legendre.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
-class MergedData:
-    """P summed over each merged cell, when it is first needed; shared by all problems on the same merged cells."""
-
-    data: Observation  # what is summed, and over which cells
-    model: Model
-    given: FloatArray | None = None  # the sums, where they are known already
-    boxes: BoxTotals | None = None  # X summed over smaller boxes, where that is known
-
-    @property
-    def known(self) -> bool:
-        """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""
-        if self.given is not None or self.data.whole or self.model.space.measure is not None:
-            return True
-        return self.model.space.formable and self.model.space.n_cells <= self.data.largest_grid
-
-    @cached_property
-    def values(self) -> FloatArray:
-        """The sums."""
-        if self.given is not None:
-            return self.given
-        if not self.known:
-            raise InvalidSetting(
-                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
-                f"{size_name(int(self.data.largest_grid))} are formed here. Use solver='natural' or 'natural-cg'."
-            )
-        space = self.model.space
-        cells = space.cells if space.form == "list" else None
-        grid = None if self.boxes is None else self.boxes.over(space.quotient)
-        if grid is None:
-            return frozen(self.data.merged(space.quotient, cells) / self.data.total)
-        return frozen((grid if cells is None else grid[tuple(cells.T)]) / self.data.total)
-
-
-@dataclass(frozen=True, eq=False)
 class Problem:
     """Minimise ``psi(theta) - theta . eta_hat`` over theta: the convex form of eq. (4)."""
 
     data: Observation  # X and its sample space
     model: Model  # the sample space and the basis, merged
     eta_hat: FloatArray  # the expectations of P on the basis, eq. (3).
-    merged: MergedData  # P on the merged cells
+    boxes: BoxTotals | None = None  # X summed over smaller boxes, where that is known
+    given: FloatArray | None = None  # P on the merged cells, where it is not that of X
     clique_sums: FloatArray | None = None  # P summed over the cells of the cliques' tables, where no more is known
     mode_margins: tuple[FloatArray, ...] | None = None  # P summed over the intervals of each mode, if that is all
     prescribed: dict[Modes, FloatArray] | None = None  # margins of P, if nothing else is known; ``None``: P is X
+    full: Problem | None = None  # the problem that this is a part of: the same merged cells, all parameters
 
     @classmethod
     def of(
         cls, data: Observation, basis: IntArray, ties: Ties | None = None, boxes: BoxTotals | None = None
     ) -> Problem:
         """Merge the data along the basis: one pass over X, or none where sums over smaller boxes are known."""
-        model = Model.of(data.support, data.base, basis, data.device, ties)
-        space, merged = model.space, MergedData(data, model, boxes=boxes)
+        model = Model.of(data.support, data.base, basis, ties)
+        problem, space = cls(data, model, np.empty(0), boxes), model.space
         listed = space.form == "cliques" and data.entries is not None and saturated(space.tables)  # needs no grid
         if space.measure is not None or (space.n_cells <= data.largest_grid and space.formable and not listed):
-            return cls(data, model, frozen(space.above(merged.values)), merged)
+            return replace(problem, eta_hat=frozen(space.above(problem.mass)), given=problem.mass)
         if space.form == "cliques" and (sums := _tables_of(data, space.tables)) is not None:
-            return cls(
-                data, model, frozen(space.on_params(space.tables.sums_above(sums))), merged, clique_sums=frozen(sums)
-            )
+            eta_hat = space.on_params(space.tables.sums_above(sums))
+            return replace(problem, eta_hat=frozen(eta_hat), clique_sums=frozen(sums))
         if (np.count_nonzero(model.positions, axis=1) > 1).any():
-            sums = space.on_params(data.above(model.quotient, model.positions))
-            return cls(data, model, frozen(sums / data.total), merged)
+            eta_hat = space.on_params(data.above(model.quotient, model.positions)) / data.total
+            return replace(problem, eta_hat=frozen(eta_hat))
         margins = tuple(margin / data.total for margin in data.margins(model.quotient))
         eta_hat = np.empty(len(model.basis))
         for k, margin in enumerate(margins):
@@ -90,7 +57,7 @@ class Problem:
             eta_hat[rows] = np.cumsum(margin[::-1])[::-1][model.positions[rows, k]]
         # tables over single modes are these margins
         tables = mode_tables(space.tables, margins) if space.form == "cliques" else None
-        return cls(data, model, frozen(space.on_params(eta_hat)), merged, clique_sums=tables, mode_margins=margins)
+        return replace(problem, eta_hat=frozen(space.on_params(eta_hat)), clique_sums=tables, mode_margins=margins)
 
     @classmethod
     def with_margins(cls, data: Observation, basis: IntArray, margins: dict[Modes, FloatArray]) -> Problem:
@@ -101,16 +68,37 @@ class Problem:
         for modes, values in reversed(margins.items()):
             rows = within(model.positions, modes)
             eta_hat[rows] = zeta_adjoint(values)[tuple(model.positions[rows][:, modes].T)]
-        return cls(data, model, frozen(eta_hat), MergedData(data, model), prescribed=margins)
+        return cls(data, model, frozen(eta_hat), prescribed=margins)
 
     def completed(self, mass: FloatArray) -> Problem:
         """Take other data on the merged cells: their masses, which sum to 1."""
-        return replace(self, eta_hat=self.model.space.above(mass), merged=replace(self.merged, given=mass))
+        return replace(self, eta_hat=self.model.above(mass), given=mass)
 
     @property
+    def known(self) -> bool:
+        """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""
+        if self.given is not None or self.data.whole or self.model.measure is not None:
+            return True
+        return self.model.formable and self.model.n_cells <= self.data.largest_grid
+
+    @cached_property
     def mass(self) -> FloatArray:
-        """P summed over each merged cell."""
-        return self.merged.values
+        """P summed over each merged cell, when it is first needed."""
+        if self.given is not None:
+            return self.given
+        if self.full is not None:
+            return self.full.mass
+        if not self.known:
+            raise InvalidSetting(
+                f"this solver needs X on each of {size_name(self.model.n_merged)} merged cells, of which at most "
+                f"{size_name(int(self.data.largest_grid))} are formed. Use solver='natural' or 'natural-cg'."
+            )
+        space = self.model.space
+        cells = space.cells if space.form == "list" else None
+        grid = None if self.boxes is None else self.boxes.over(space.quotient)
+        if grid is None:
+            return frozen(self.data.merged(space.quotient, cells) / self.data.total)
+        return frozen((grid if cells is None else grid[tuple(cells.T)]) / self.data.total)
 
     def margin(self, modes: Modes) -> FloatArray:
         """Sum P over all modes but the given ones, which keep length 1, on the merged grid."""
@@ -133,12 +121,12 @@ class Problem:
         return tuple(self.mass.sum(axis=tuple(j for j in every if j != k)) for k in every)
 
     @property
-    def sees_levels(self) -> bool:
+    def all_margins_positive(self) -> bool:
         """Whether every interval of every mode has data."""
         return all(bool((margin > 0).all()) for margin in self.margins)
 
     @property
-    def surely_attained(self) -> bool:
+    def known_to_exist(self) -> bool:
         """Whether a cheap argument shows that a finite theta attains the minimum."""
         if self.data.positive:
             return True
@@ -157,7 +145,7 @@ class Problem:
             return self
         model = self.model.on_face(alive)
         model = model if len(columns) == len(self.eta_hat) else model.with_columns(columns)
-        return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]))
+        return replace(self, model=model, eta_hat=frozen(self.eta_hat[columns]), full=self.full or self)
 
 
 def _tables_of(data: Observation, tables: Tables) -> FloatArray | None:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from legendre.results.parameters import Parameters as Parameters
     from legendre.solvers.status import Status as Status
     from legendre.tasks.balance.balance import Balanced as Balanced
+    from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.complete.result import Completion as Completion
     from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.loglinear.anova import Anova as Anova
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
@@ -28,7 +28,7 @@ PLACES = {
     "solvers.status": "Status",
     "tasks.balance.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
-    "tasks.complete.result": "Completion",
+    "tasks.complete.complete": "Completion",
     "tasks.hidden": "HiddenDecomposition",
     "tasks.loglinear.anova": "Anova",
     "tasks.loglinear.result": "LogLinear",

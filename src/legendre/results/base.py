@@ -1,32 +1,31 @@
-"""What results share: the certificate of a fit, a summary, a file."""
+"""What results share: a summary in text and in a notebook, a file, and the certificate of a fit in plain words."""
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 import numpy as np
 
-from legendre.core.html import fragment, sparklines
 from legendre.core.labels import Labels
-from legendre.core.text_table import Table
+from legendre.core.memory import size_name
+from legendre.core.text import Table, fragment, shortened, sparklines
 from legendre.core.tied_parameters import Ties
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.read import TensorLike
-from legendre.engines.protocol import Point
 from legendre.model.model import Model
 from legendre.results import files
-from legendre.results.certificate import Certificate
-from legendre.results.effects import Effect
-from legendre.results.page.subject import Subject
-from legendre.results.page.write import write_page
-from legendre.results.small_effects import effects_for_pictures
+from legendre.results.effects import Effect, effects_for_pictures
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
+
+if TYPE_CHECKING:
+    from legendre.results.report import ReportContent
 
 
 class Storable(ABC):
@@ -103,13 +102,14 @@ class Result(Storable):
 
     def _repr_html_(self) -> str:
         """Return the certificate in words, the tables of the summary, and what each mode does, for a notebook."""
-        return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels_of(self)))
+        labels: Labels = getattr(self, "fit", cast(Any, self)).labels  # of a fit with hidden modes, theirs too
+        return fragment(self.tables(), [self.certificate().text()], sparklines(self.small_effects(), labels))
 
     def report(self, path: str | os.PathLike[str], data: TensorLike | None = None) -> None:
         """Write one HTML page with everything about the result; it loads nothing and opens in any browser.
 
         What was asked, the certificate in words, effects, slices of X and Q, the worst residuals, the path of a basis
-        that grew, the parameters, and how to repeat it. It stays below 3 MB, whatever the size of X.
+        that grew, the parameters, and how to repeat it. Of a large X the page shows a part, and says which.
 
         Parameters
         ----------
@@ -127,11 +127,13 @@ class Result(Storable):
         ...     "This is the minimum." in page.read_text(encoding="utf-8")
         True
         """
-        write_page(path, self.subject(data))
+        from legendre.results.report import write_page
+
+        write_page(path, self.content(data))
 
     @abstractmethod
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells."""
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows."""
 
     @abstractmethod
     def small_effects(self) -> list[Effect]:
@@ -153,12 +155,6 @@ class Result(Storable):
         return self.status.converged
 
 
-def labels_of(result: Any) -> Labels:
-    """Return the labels of the modes that a result's effects are about: those of its fit, hidden modes among them."""
-    labels: Labels = getattr(result, "fit", result).labels
-    return labels
-
-
 def of_fit(name: str, doc: str) -> property:
     """Make an attribute of a result that is the one of its `fit`."""
     return property(attrgetter(f"fit.{name}"), doc=doc)
@@ -169,7 +165,9 @@ class ModelResult(Result):
     """A result that is one member of a model, with the expectations that it should have."""
 
     model: Model
-    point: Point
+    theta: FloatArray
+    eta: FloatArray
+    psi: float
     eta_hat: FloatArray
 
     @property
@@ -181,21 +179,6 @@ class ModelResult(Result):
     def ties(self) -> Ties | None:
         """How the parameters of the cells are tied; ``None`` where each cell has its own."""
         return self.model.ties
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural parameters on B."""
-        return self.point.theta
-
-    @property
-    def eta(self) -> FloatArray:
-        """Expectations on B, eq. (3)."""
-        return self.point.eta
-
-    @property
-    def psi(self) -> float:
-        """The normaliser psi(theta)."""
-        return self.point.psi
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -210,3 +193,83 @@ class ModelResult(Result):
     def residual(self) -> float:
         """``max|eta - eta_hat|`` on B."""
         return float(np.abs(self.eta - self.eta_hat).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known of a result: a verdict in one sentence, and why."""
+
+    good: bool  # whether what was asked for has been reached
+    verdict: str
+    words: tuple[str, ...]
+
+    def text(self) -> str:
+        """Write it as one paragraph."""
+        return " ".join([self.verdict, *self.words])
+
+
+class Certified(Protocol):
+    """What a certificate is about."""
+
+    @property
+    def tol(self) -> float: ...
+
+    @property
+    def status(self) -> Status: ...
+
+    @property
+    def residual(self) -> float: ...
+
+    @property
+    def gap(self) -> float: ...
+
+
+VERDICTS = {
+    Status.CONVERGED: "This is the minimum.",
+    Status.AT_BOUNDARY: "This is the minimum, reached in a limit.",
+    Status.UNDECIDED: "Q is the minimum to the tolerance; its parameters may not be.",
+    Status.OUT_OF_STEPS: "This is not yet the minimum.",
+    Status.STALLED: "This is not quite the minimum.",
+    Status.STOPPED: "This is not yet the minimum.",
+}
+
+
+def certificate_of(result: Certified, *, n_vanishing: int, rank: int, n_params: int) -> Certificate:
+    """Put the certificate of a convex fit into words."""
+    status, residual = result.status, result.residual
+    off = f"On the basis the expectations of Q differ from those of X by at most {residual:.1e}"
+    if status.converged:
+        unique = "The problem is convex: every start and every solver leads to this Q."
+        words = [f"{off}; {result.tol:g} was asked for.", unique]
+    else:
+        words = [f"{off}, where {result.tol:g} was asked for.", status.value]
+    if math.isfinite(result.gap):
+        words.append(f"KL(P, Q) is above its least possible value by at most {result.gap:.1e} nats.")
+    if status is Status.AT_BOUNDARY:
+        cells = "1 cell has" if n_vanishing == 1 else f"{n_vanishing:,} cells have"
+        words.append(f"No finite parameters attain it: {cells} probability 0 in the limit.")
+    if status is Status.UNDECIDED:
+        words.append("Whether finite parameters attain the minimum was too large a question to decide.")
+    if rank < n_params:
+        words.append(
+            f"Of the {n_params:,} parameters {rank:,} are independent on this sample space: Q is unique, theta is not."
+        )
+    return Certificate(status.converged, VERDICTS[status], tuple(words))
+
+
+def count_name(n: int) -> str:
+    """Write a number of cells, one beyond 10^12 as a power of ten."""
+    return str(n) if n < 10**12 else size_name(n)
+
+
+def rank_name(fit: Any) -> str:
+    """Write the number of independent parameters, or that it is only known to be no larger."""
+    return f"rank at most {fit.rank}" if fit.rank_is_bound else f"rank {fit.rank}"
+
+
+def modes_row(labels: Labels) -> list[tuple[str, str]]:
+    """Name the modes, where they have names, with their numbers of levels."""
+    if labels.names is None:
+        return []
+    pairs = zip(labels.names, labels.shape, strict=True)
+    return [("modes", shortened(", ".join(f"{name} ({size})" for name, size in pairs), 160))]

@@ -2,49 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, Self
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from legendre.core import limits
+from legendre.core.arguments import is_whole
 from legendre.core.cells import frozen
-from legendre.core.labels import Labels
+from legendre.core.errors import InvalidSetting
+from legendre.core.labels import Labels, Mode, ordered_parts_bits
 from legendre.core.origin import PLAIN, Origin
 from legendre.core.sums.linalg import dot
-from legendre.core.text_table import Table
+from legendre.core.text import NamedValues, Table, shape_name, shortened
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike
 from legendre.engines.choose import check_fisher, engine_for
-from legendre.engines.protocol import Point
-from legendre.model.cliques.tables import parts_of
-from legendre.results import summary
-from legendre.results import tensor as tensors
-from legendre.results.certificate import Certificate, certificate_of
-from legendre.results.effect_tables import Measure
-from legendre.results.effects import Effects, effects_of
+from legendre.results import distribution as queries
+from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
+from legendre.results.effects import Effects, Measure, effects_of
 from legendre.results.growth_path import Round
-from legendre.results.inference.result import Inference, infer
-from legendre.results.on_cliques import OnCliques
-from legendre.results.on_grid import OnGrid, OnList
-from legendre.results.page.subject import Subject, subject_of_fit
-from legendre.results.parameters import Asked, Parameters, parameters_of
-from legendre.results.plots.pair import FitPair
-from legendre.results.plots.plots import FitPlots
-from legendre.results.refits import Refits
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
 
-REPEATED = 1e-11  # by which the residual of another evaluation of the same theta may differ
-FAR = 4096.0  # theta beyond this times the rounding error of eta_hat is seen in KL, which is then summed cell by cell
+if TYPE_CHECKING:
+    from legendre.results.inference.result import Inference
+    from legendre.results.parameters import Asked, Parameters
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(Refits):
+class Decomposition(ModelResult):
     """The Legendre decomposition Q of a tensor, in both coordinate systems, with its certificate.
 
     Attributes
@@ -107,6 +101,7 @@ class Decomposition(Refits):
         "model", "theta", "eta_hat", "total", "alive", "recession", "missing", "status", "rank", "rank_is_bound",
         "newton_gap", "history", "solver", "tol", "recipe", "reason", "path", "origin", "kl", "rmse",
     )  # fmt: skip
+
     total: float
     alive: BoolArray | None
     recession: FloatArray
@@ -120,12 +115,31 @@ class Decomposition(Refits):
     recipe: str
     data: Observation | None = None
     path: Sequence[Round] = ()
-    _refit: Callable[..., Decomposition] | None = None  # fit some of the parameters again, see `refitted`
-    ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
-    stored: dict[str, float] = field(default_factory=dict)
     rank_is_bound: bool = False
     reason: str | None = None
     origin: Origin = PLAIN
+    ranking: Callable[[], IntArray] | None = None  # put the cells of a grown basis in order; None: they are
+    _settings: Any = None  # how it was fitted, see `fitting.plan.Settings`
+    _boxes: Any = None  # sums of X that a fit of some of the parameters may use again
+    _measured: tuple[float, float] = (math.nan, math.nan)  # KL and RMSE of a fit from a file, which does not hold X
+
+    @classmethod
+    def _restore(cls, *, theta: FloatArray, kl: float, rmse: float, **fields: Any) -> Self:
+        """Make the fit of what a file holds; eta, psi and so the residual are computed anew from theta."""
+        model, rounding = fields["model"], 1e-11  # by which two evaluations of the same theta may differ
+        for vector in (theta, fields["eta_hat"], fields["recession"]):
+            if vector.shape != (model.n_params,):
+                raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
+        with np.errstate(all="ignore"):  # theta of a damaged file may be anything
+            point = engine_for(model.on_face(fields["alive"])).at(theta)
+        fit = cls(theta=theta, eta=point.eta, psi=point.psi, _measured=(kl, rmse), **fields)
+        met = fit.residual <= fit.tol + rounding
+        return fit if met or not fit.status.converged else replace(fit, status=Status.STALLED)
+
+    @property
+    def labels(self) -> Labels:
+        """Names of the modes of X and of their levels."""
+        return self.origin.of(self.shape)
 
     @cached_property
     def gap(self) -> float:
@@ -136,37 +150,23 @@ class Decomposition(Refits):
     def kl(self) -> float:
         """KL(P, Q) in nats."""
         if self.data is None:
-            return self.stored["kl"]
-        negentropy, space = self.data.negentropy(), self.model.space
-        if space.form != "grid" or np.abs(self.theta).max(initial=0.0) <= FAR or space.n_cells > limits.NUMPY_CELLS:
-            return max(negentropy + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
-        mass = self.data.merged(self.model.quotient).ravel() / self.total
-        log_density = OnGrid(self.model, self.theta, self.psi, self.alive).log_density().ravel()
-        return max(negentropy - dot(mass[mass > 0], log_density[mass > 0]), 0.0)
+            return self._measured[0]
+        return max(self.data.negentropy() + self.psi - dot(self.theta, self.eta_hat), 0.0)  # not -1e-17
 
     @cached_property
     def rmse(self) -> float:
         """Root mean square error in X's units over every cell of X that is a number; Q = 0 outside the support."""
-        return self.stored["rmse"] if self.data is None else tensors.rmse(self, self.data)
+        return self._measured[1] if self.data is None else queries.rmse(self, self.data)
 
     @cached_property
-    def distribution(self) -> OnGrid | OnCliques:
+    def distribution(self) -> queries.Distribution:
         """Q in the form in which it answers questions; what one answer computes is kept for the next."""
-        space = self.model.on_face(self.alive).space
-        if space.form == "cliques":
-            return OnCliques(self.model.untied, space.on_cells(self.theta), parts_of(space.tables))
-        form = OnGrid if self.model.support.points is None else OnList
-        return form(self.model, self.theta, self.psi, self.alive)
+        return queries.distribution_of(self)
 
     @cached_property
     def vanishing_cells(self) -> IntArray:
         """Cells of the support that have probability 0 in the limit, in C order."""
         return frozen(self.labels.indices(vanishing_cells(self.model, self.alive)))
-
-    @property
-    def labels(self) -> Labels:
-        """Names of the modes of X and of their levels."""
-        return self.origin.of(self.shape)
 
     @property
     def n_vanishing(self) -> int:
@@ -187,6 +187,33 @@ class Decomposition(Refits):
         found = vanishing_margins(self.model, self.alive)
         return {modes: frozen(self.labels.part(list(modes)).indices(entries)) for modes, entries in found.items()}
 
+    @property
+    def arrangement(self) -> dict[Any, list[Any]]:
+        """The levels of each mode that was arranged, in the order in which cells of `basis` count them.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
+        >>> fit.arrangement
+        {0: [1, 3, 2, 0]}
+        """
+        labels, order = self.labels, self.labels.order or ()
+        return {
+            k if labels.names is None else labels.names[k]: labels.levels_of(k).tolist()
+            for k, by in enumerate(order)
+            if by is not None
+        }
+
+    @property
+    def arrangement_bits(self) -> float:
+        """The information in `arrangement` that Q depends on, in bits: which levels lie between two cuts of the basis.
+
+        Criteria do not count it.
+        """
+        lengths, order = self.model.quotient.lengths, self.labels.order or ()
+        return ordered_parts_bits([lengths[k].astype(int).tolist() for k, by in enumerate(order) if by is not None])
+
     def tensor(self, *, extend: bool = False) -> Any:
         """Return Q in X's units.
 
@@ -201,9 +228,131 @@ class Decomposition(Refits):
         ``rank < n_params``, some parameters are not determined by the observed cells and count as 0 (or as scaling left
         them): check `rank` before you trust such a cell. At the boundary a cell may have no limit; it is then NaN.
         """
-        if self.origin.device.remote and self.origin.form == "array" and self.labels.order is None:
-            return tensors.tensor_on_device(self, extend=extend)
-        return self.origin.give(tensors.tensor(self, extend=extend))
+        return self.origin.give(queries.tensor(self, extend=extend))
+
+    def theta_tensor(self) -> Any:
+        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
+
+        Levels stand as in X. Bottom, `basis` and eq. (2) count them as arranged: ``labels.arrange`` puts arrays so.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
+        >>> T, log_q = map(fit.labels.arrange, (fit.theta_tensor(), np.log(fit.tensor() / fit.total)))
+        >>> bool((T[tuple(fit.basis.T)] == fit.theta).all()), np.allclose(T.cumsum(0).cumsum(1), log_q)
+        (True, True)
+        """
+        return self.origin.give(queries.theta_tensor(self))
+
+    def eta_tensor(self) -> Any:
+        """Return eta of every cell, eq. (3): the probability at or above it, as arranged; levels stand as in X."""
+        return self.origin.give(queries.eta_tensor(self))
+
+    def fisher(self) -> FloatArray:
+        """Return the Fisher information matrix G on B, eq. (5)."""
+        check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
+        engine = engine_for(self.model.on_face(self.alive))
+        return engine.fisher(engine.at(self.theta))
+
+    def log_prob(self, cells: ArrayLike | Sequence[Any]) -> FloatArray:
+        """Return the log probability of cells (k x N, or one cell); ``-inf`` outside the support.
+
+        Parameters
+        ----------
+        cells
+            Indices counted from 0, or labels. If some entries are texts or dates, all are read as labels, integers too.
+
+        Examples
+        --------
+        >>> import numpy as np, legendre as ld
+        >>> fit = ld.decompose([[1, 2], [3, 4]], ld.full(), levels=[["no", "yes"], [200, 404]])
+        >>> np.exp(fit.log_prob([["yes", 200], ["no", 404]])).round(12).tolist()
+        [0.3, 0.2]
+        >>> np.exp(fit.log_prob([[1, 0], [0, 1]])).round(12).tolist()
+        [0.3, 0.2]
+        """
+        return self.distribution.log_prob(queries.read_cells(self.labels, cells))
+
+    def marginal(self, modes: Mode | Sequence[Mode], *, given: Mapping[Any, Any] | None = None) -> Any:
+        """Return the probabilities over some modes, in the order given: Q summed over all other modes.
+
+        Parameters
+        ----------
+        modes
+            One mode or several, by name or counted from 0.
+        given
+            ``{mode: level, ...}``: modes that are fixed, for conditional probabilities. A level is given by its label,
+            or by its index if the mode has no labels.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").marginal(0).round(12).tolist()
+        [0.3, 0.7]
+        """
+        kept, at = queries.read_modes(self.labels, modes, given)
+        return self.origin.give(queries.marginal(self.distribution, self.labels, kept, at), kept, "probability")
+
+    def condition(self, given: Mapping[Any, Any]) -> Any:
+        """Return the probabilities of the other modes, given the levels of some: ``{mode: level, ...}``.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], ld.full()).condition({0: 1}).round(12).tolist()
+        [0.428571428571, 0.571428571429]
+        """
+        at = queries.read_event(self.labels, given)
+        left = [k for k in range(len(self.shape)) if k not in at]
+        return self.origin.give(queries.marginal(self.distribution, self.labels, left, at), left, "probability")
+
+    def expectation(
+        self, f: ArrayLike | Callable[..., ArrayLike], *, modes: Mode | Sequence[Mode] | None = None
+    ) -> float:
+        """Return the mean of f under Q: the sum of ``q f`` over all cells of positive probability.
+
+        Parameters
+        ----------
+        f
+            An array of X's shape, finite wherever Q is positive (booleans give the probability of an event); or a
+            function that is called with one array of levels per mode (their labels, or indices where there are none),
+            the k-th along the k-th axis, and returns what broadcasts to the grid.
+        modes
+            The modes that f depends on, if not on all: its axes or arguments are these, in the order given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2], [3, 4]], "B1")
+        >>> round(fit.expectation(lambda i, j: i + j), 12)
+        1.3
+        """
+        return queries.expectation(self.distribution, self.labels, f, modes)
+
+    def sample(self, n: int, rng: int | np.random.Generator | None = None) -> Any:
+        """Draw n cells from Q; the same integer `rng` gives the same cells.
+
+        Returns an array of indices, n x N; for a labelled X a data frame with a column of labels for each mode.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 0], [0, 4]], ld.full()).sample(3, rng=0).tolist()
+        [[1, 1], [1, 1], [0, 0]]
+        """
+        return self.origin.give_cells(queries.sample(self.distribution, n, rng))
+
+    def most_probable(self) -> tuple[Any, ...]:
+        """Return the most probable cell, by labels if there are any; of several (equal to 1e-12) the first.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> ld.decompose([[1, 2], [3, 4]], "B1").most_probable()
+        (1, 1)
+        """
+        return self.labels.values_at(self.distribution.most_probable())
 
     def inference(self) -> Inference:
         """Treat X as counts and Q as a log-linear model: tests of fit, standard errors, residuals.
@@ -215,6 +364,8 @@ class Decomposition(Refits):
         >>> round(tests.g2, 4), tests.df, round(tests.g2_p_value, 4)
         (12.033, 1, 0.0005)
         """
+        from legendre.results.inference.result import infer
+
         return infer(self)
 
     def effects(self, *, measure: Measure = "uniform", max_order: int | None = None) -> Effects:
@@ -245,62 +396,116 @@ class Decomposition(Refits):
         >>> ld.decompose([[1, 2], [3, 12]], "B1").parameters().sorted_by("theta").names
         ('mode 0 = 1', 'mode 1 = 1')
         """
+        from legendre.results.parameters import parameters_of
+
         return parameters_of(self, kl_lost)
 
     @property
     def plot(self) -> FitPlots:
         """Pictures: ``fit.plot.effects()``, ``.slices()``, ``.residuals()``, ``.margins()``, ``.graph()``, ..."""
-        return FitPlots(self, FitPair(self.labels, fit=self), fit=self)
+        from legendre.results.plots.plots import FitPlots
+        from legendre.results.views import FitPair
 
-    def theta_tensor(self) -> Any:
-        """Return theta on the grid: -psi at the bottom, 0 outside B, so that ``log q = zeta(theta)`` (eq. 2).
+        return FitPlots(self, FitPair(self.labels, fit=self, data=self.data), fit=self)
 
-        Levels stand as in X. Bottom, `basis` and eq. (2) count them as arranged: ``labels.arrange`` puts arrays so.
+    def order(self) -> IntArray:
+        """Return the places in `basis` of the cells that `adaptive` chose, those that matter most first.
+
+        For every m the first m are a good basis of m cells: again and again the cells that are missed least are left
+        out and the others fitted anew, and the last to go come first. Cells of `adaptive(..., start=)` stay in front.
+        Computed when it is first asked for, in about the time of growing, and kept.
 
         Examples
         --------
-        >>> import numpy as np, legendre as ld
-        >>> fit = ld.decompose([[9, 1], [1, 9], [8, 2], [2, 8]], ld.adaptive(2), unordered=[0])
-        >>> T, log_q = map(fit.labels.arrange, (fit.theta_tensor(), np.log(fit.tensor() / fit.total)))
-        >>> bool((T[tuple(fit.basis.T)] == fit.theta).all()), np.allclose(T.cumsum(0).cumsum(1), log_q)
-        (True, True)
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
+        >>> [fit.basis[place].tolist() for place in fit.order()]
+        [[1, 1], [1, 0], [2, 2]]
         """
-        return self.origin.give(tensors.theta_tensor(self))
+        return self._order.copy()
 
-    def eta_tensor(self) -> Any:
-        """Return eta of every cell, eq. (3): the probability at or above it, as arranged; levels stand as in X."""
-        return self.origin.give(tensors.eta_tensor(self))
+    @cached_property
+    def _order(self) -> IntArray:
+        if not self.path:
+            raise InvalidSetting("this basis was not grown by adaptive(...); fit a part of it anew.")
+        if self.data is None or self.ranking is None:
+            return np.arange(self.n_params)
+        return self.ranking()
 
-    def fisher(self) -> FloatArray:
-        """Return the Fisher information matrix G on B, eq. (5)."""
-        check_fisher(self.n_params, "fisher() needs", "The variance of a feature that is 0 or 1 is eta * (1 - eta).")
-        engine = engine_for(self.model.on_face(self.alive))
-        return engine.fisher(engine.at(self.theta))
+    def at(self, n_params: int) -> Decomposition:
+        """Return the exact fit with the `n_params` cells of an adaptive basis that matter most, see `order`.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> fit = ld.decompose([[1, 2, 2], [3, 12, 9], [3, 12, 14]], ld.adaptive(3))
+        >>> fit.at(2).basis.tolist()
+        [[1, 1], [1, 0]]
+        """
+        order = self._order
+        if not is_whole(n_params, 0) or n_params > self.n_params:
+            raise InvalidSetting(f"at({n_params!r}): the path has 0 to {self.n_params} parameters.")
+        return self.refitted(order[:n_params])
+
+    @property
+    def _refit(self) -> Callable[..., Decomposition]:
+        """The function that fits some of the parameters again, to X or to other counts."""
+        if self.data is None:
+            raise InvalidSetting("X is not at hand (this fit was loaded from a file); fit a part of its basis anew.")
+        from legendre.fitting.fit import refit
+
+        return partial(refit, self.data, self.model.terms, self._settings, self._boxes)
+
+    def refitted(self, columns: IntArray) -> Decomposition:
+        """Return the exact fit with some of the parameters, given by their places in `basis`."""
+        return replace(self._refit(columns), origin=self.origin)
+
+    def fitted_to(self, counts: FloatArray) -> Decomposition:
+        """Return the exact fit of the same model to other counts on the cells of the support, in C order."""
+        return self._refit(np.arange(self.n_params), counts)
 
     def certificate(self) -> Certificate:
         """Return what has been proved about Q; its ``text()`` is in plain words."""
         return certificate_of(self, n_vanishing=self.n_vanishing, rank=self.rank, n_params=self.n_params)
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells, of X too where the fit holds it or it is given."""
-        return subject_of_fit(self, data)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows, X too where the fit holds it or it is given."""
+        from legendre.results.report import content_of_fit
+
+        return content_of_fit(self, data)
 
     def tables(self) -> list[Table]:
         """List the problem, the fit and its certificate."""
-        return summary.tables(self)
+        support, missing = self.model.support, "" if self.missing is None else f", {int(self.missing.sum())} missing"
+        cells = f"{count_name(support.n_cells)} of {count_name(math.prod(self.shape))} cells{missing}"
+        dependent = f" ({rank_name(self)})" if self.rank < self.n_params or self.rank_is_bound else ""
+        bits = f"{self.arrangement_bits:.0f} bits, not counted in AIC and BIC"
+        rows = [
+            ("tensor", f"{self._shape_name}, sum {self.total:.6g}"),
+            *modes_row(self.labels),
+            ("support", f"{cells}, merged into {count_name(self.model.n_alive)}"),
+            ("why this basis", self.reason),
+            ("basis", shortened(self.recipe)),
+            ("parameters", f"{self.n_params}{dependent}"),
+            ("arrangement", bits if self.arrangement else None),
+            ("KL(P, Q)", f"{self.kl:.10g}"),
+            ("RMSE", f"{self.rmse:.6g}  (X's units)"),
+            ("psi", f"{self.psi:.10g}"),
+            ("solver", f"{self.solver}, {self.n_iter} steps, tol {self.tol:g}"),
+            ("max|eta - eta_hat|", f"{self.residual:.2e}"),
+            ("KL above minimum", f"<= {self.gap:.2e}"),
+            ("vanishing cells", str(self.n_vanishing) if self.n_vanishing else None),
+            ("status", f"{self.status.name}: {self.status.value}"),
+            *(("note", note) for note in self.origin.notes),
+        ]
+        return [NamedValues("Legendre decomposition", [(name, value) for name, value in rows if value is not None])]
+
+    @property
+    def _shape_name(self) -> str:
+        return shape_name(self.shape) + (" vector" if len(self.shape) == 1 else "")
 
     def __repr__(self) -> str:
-        return summary.one_line(self)
-
-    @classmethod
-    def _restore(cls, *, theta: FloatArray, kl: float, rmse: float, **fields: Any) -> Self:
-        """Make the fit of what a file holds; eta, psi and so the residual are computed anew from theta."""
-        model, status = fields["model"], fields["status"]
-        for vector in (theta, fields["eta_hat"], fields["recession"]):
-            if vector.shape != (model.n_params,):
-                raise ValueError(f"{vector.shape} numbers for {model.n_params} parameters")
-        with np.errstate(all="ignore"):  # theta of a damaged file may be anything
-            point = engine_for(model.on_face(fields["alive"])).at(theta)
-        fit = cls(point=Point(theta, point.eta, point.psi), stored={"kl": kl, "rmse": rmse}, **fields)
-        met = fit.residual <= fit.tol + REPEATED
-        return fit if met or not status.converged else replace(fit, status=Status.STALLED)
+        return (
+            f"<Decomposition of {self._shape_name}: {self.n_params} parameters, {self.status.name} after {self.n_iter} "
+            f"steps, max|eta - eta_hat| = {self.residual:.1e}>"
+        )

@@ -1,27 +1,36 @@
-"""Effects: log Q as a sum of what single modes do, pairs of modes, and so on (a functional analysis of variance)."""
+"""Effects: log Q as a sum of what single modes do, pairs of modes, and so on (a functional analysis of variance).
+
+``log(Q / base)`` is a sum of steps, ``theta_u`` wherever a cell is at or above u. A step is a product over the modes in
+which u is not 0, and each factor is its mean plus a centred function of one mode. Multiplied out, every step gives
+something to each set of those modes: the effects, in time proportional to the basis, without a tensor of X's shape.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from legendre.core.arguments import entries, is_whole
+from legendre.core import limits
+from legendre.core.arguments import check_choice, check_int, entries, is_whole
 from legendre.core.cells import frozen
-from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment, sparklines
+from legendre.core.errors import InvalidQuery, LegendreError, TooLarge
 from legendre.core.labels import Labels
-from legendre.core.memory import check_room
-from legendre.core.origin import Origin
-from legendre.core.text_table import Columns, Table, listed_words, shape_name
+from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.origin import PLAIN, Origin
+from legendre.core.sums.quotient import Quotient
+from legendre.core.text import Columns, Table, fragment, listed_words, shape_name, sparklines
 from legendre.core.types import FloatArray, IntArray
-from legendre.results.effect_tables import Measure, Modes, tables_of, total_variance, variance_of, weights_of
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition
+
+Modes = tuple[int, ...]
+Measure = Literal["uniform", "fitted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +139,11 @@ class Effects:
         labels = self.fit.labels
         wanted = _checked_modes(modes, labels)
         if wanted not in self.parts:
+            known = [f"({_set_name(modes, labels)})" for modes in self.parts]
+            more = f" and {len(known) - 8:,} more" if len(known) > 8 else ""
             raise InvalidQuery(
-                f"effects: the modes {_set_name(wanted, labels)} have no effect of their own in this model; "
-                f"those that have: {_listed(list(self.parts), labels)}."
+                f"effects: the modes ({_set_name(wanted, labels)}) have no effect of their own in this model; "
+                f"those that have: {', '.join(known[:8]) or 'none'}{more}."
             )
         return self.parts[wanted]
 
@@ -163,14 +174,12 @@ class Effects:
 
     def tables(self, *, kl_lost: bool = False) -> list[Table]:
         """List the effects, with their shares of the variance; for `kl_lost` see `summary`."""
-        names = self.fit.labels.names
         head = f"Effects on log Q of {shape_name(self.fit.shape)}, {self.measure} measure"
         rows = [["modes", "levels", "share of variance", *(["KL lost"] if kl_lost else [])]]
         for effect in self:
             levels = "x".join(str(int(n.sum())) for n in effect.lengths)
-            modes = ", ".join(str(k) if names is None else names[k] for k in effect.modes)
             lost = [f"{self.kl_lost(effect.modes):.4g}"] if kl_lost else []
-            rows.append([modes, levels, f"{100 * effect.share:.1f} %", *lost])
+            rows.append([_set_name(effect.modes, self.fit.labels), levels, f"{100 * effect.share:.1f} %", *lost])
         notes = []
         if gone := self.fit.n_vanishing:
             subject = "1 cell vanishes" if gone == 1 else f"{gone:,} cells vanish"
@@ -197,10 +206,9 @@ class Effects:
 
 def effects_of(fit: Decomposition, measure: Measure, max_order: int | None) -> Effects:
     """Compute the effects of all sets of at most `max_order` modes."""
-    if measure not in ("uniform", "fitted"):
-        raise InvalidQuery(f'effects: measure={measure!r}; it is "uniform" or "fitted".')
-    if max_order is not None and not is_whole(max_order, 1):
-        raise InvalidQuery(f"effects: max_order={max_order!r}; it must be an integer >= 1.")
+    check_choice(measure, "effects: measure", get_args(Measure), InvalidQuery)
+    if max_order is not None:
+        check_int(max_order, "effects: max_order", 1, InvalidQuery)
     quotient = fit.model.quotient
     weights, theta = weights_of(fit, measure), fit.model.space.on_cells(fit.theta)
     tables, mean = tables_of(quotient, fit.model.positions, theta, weights, max_order)
@@ -233,10 +241,135 @@ def _checked_modes(modes: int | str | Sequence[int | str], labels: Labels) -> Mo
 
 
 def _set_name(modes: Modes, labels: Labels) -> str:
-    return "(" + ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes) + ")"
+    return ", ".join(str(k) if labels.names is None else labels.names[k] for k in modes)
 
 
-def _listed(sets: list[Modes], labels: Labels) -> str:
-    """Write sets of modes; of many the first few."""
-    shown = ", ".join(_set_name(modes, labels) for modes in sets[:8])
-    return shown + (f" and {len(sets) - 8:,} more" if len(sets) > 8 else "") if sets else "none"
+def weights_of(fit: Decomposition, measure: Measure) -> list[FloatArray]:
+    """Give each interval of each mode its weight under the measure; the weights of a mode sum to 1."""
+    quotient = fit.model.quotient
+    if measure == "uniform":
+        return [lengths / lengths.sum() for lengths in quotient.lengths]
+    margins = [np.asarray(fit.distribution.marginal([k], {})) for k in range(len(fit.shape))]
+    return [np.add.reduceat(margin, cuts) for margin, cuts in zip(margins, quotient.cuts, strict=True)]
+
+
+def tables_of(
+    quotient: Quotient, positions: IntArray, theta: FloatArray, weights: list[FloatArray], max_order: int | None
+) -> tuple[dict[Modes, FloatArray], float]:
+    """Multiply out the steps of all parameters: a table of merged levels for each set of modes, and the mean."""
+    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]  # the measure at or above each interval
+    steps: dict[Modes, FloatArray] = {}
+    means = [0.0]
+    groups = _by_modes(positions)
+    _check_sizes(groups, quotient.merged_shape, max_order)
+    for modes, rows in groups.items():
+        for kept in _subsets(modes, max_order):
+            share = theta[rows].copy()
+            for k in modes:
+                if k not in kept:
+                    share *= beyond[k][positions[rows, k]]
+            if kept:
+                table = steps.setdefault(kept, np.zeros(tuple(quotient.merged_shape[k] for k in kept)))
+                np.add.at(table, tuple(positions[rows, k] for k in kept), share)
+            else:
+                means.append(float(share.sum()))
+    centred = {modes: _centred(table, [weights[k] for k in modes]) for modes, table in steps.items()}
+    return centred, math.fsum(means)
+
+
+def _by_modes(positions: IntArray) -> dict[Modes, IntArray]:
+    """Group the parameters by the modes in which their cells are not 0."""
+    if not len(positions):
+        return {}
+    patterns, inverse = np.unique(positions > 0, axis=0, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    groups = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    return {tuple(np.flatnonzero(p).tolist()): rows for p, rows in zip(patterns, groups, strict=True)}
+
+
+def _subsets(modes: Modes, max_order: int | None) -> Iterator[Modes]:
+    most = len(modes) if max_order is None else min(max_order, len(modes))
+    return chain.from_iterable(combinations(modes, n) for n in range(most + 1))
+
+
+def _check_sizes(groups: dict[Modes, IntArray], merged_shape: tuple[int, ...], max_order: int | None) -> None:
+    """Refuse more tables, or larger ones, than can be formed, and say which order can be had."""
+    n_tables = n_cells = 0
+    for modes in groups:
+        most = len(modes) if max_order is None else min(max_order, len(modes))
+        n_tables += sum(math.comb(len(modes), n) for n in range(most + 1))
+        largest = sorted((merged_shape[k] for k in modes), reverse=True)[:most]
+        n_cells += math.prod(largest)
+    if max(n_tables, n_cells) > limits.LARGEST_EFFECTS:
+        raise TooLarge(
+            f"effects: {size_name(n_tables)} sets of modes with {size_name(n_cells)} cells or more; at most "
+            f"{size_name(limits.LARGEST_EFFECTS)} are formed. Ask for effects(max_order=2), or 1."
+        )
+
+
+def _centred(steps: FloatArray, weights: list[FloatArray]) -> FloatArray:
+    """Sum steps up along each axis, and take the mean along it away."""
+    table = steps
+    for axis, w in enumerate(weights):
+        table = np.cumsum(table, axis=axis)
+        mean = np.tensordot(table, w, axes=(axis, 0))
+        table = table - np.expand_dims(mean, axis)
+    return table
+
+
+def variance_of(table: FloatArray, weights: list[FloatArray]) -> float:
+    """Return the mean square of a table whose mean is 0."""
+    squares = table * table
+    for w in reversed(weights):
+        squares = squares @ w
+    return float(squares)
+
+
+def total_variance(positions: IntArray, theta: FloatArray, weights: list[FloatArray]) -> float:
+    """Compute the variance of log Q from pairs of parameters, where not all effects are formed."""
+    beyond = [np.cumsum(w[::-1])[::-1] for w in weights]
+    means = np.prod([b[positions[:, k]] for k, b in enumerate(beyond)], axis=0)
+    total = 0.0
+    for rows in rows_of((len(theta), len(theta))):
+        joint = np.ones((len(theta[rows]), len(theta)))
+        for k, b in enumerate(beyond):
+            joint *= b[np.maximum.outer(positions[rows, k], positions[:, k])]
+        total += float(theta[rows] @ (joint - np.outer(means[rows], means)) @ theta)
+    return max(total, 0.0)
+
+
+def effects_for_pictures(fit: Any) -> list[Effect]:
+    """List effects of at most two modes; none where they would be too many.
+
+    A large model has its shares from all of its effects, which takes no pass over pairs of parameters.
+    """
+    try:
+        quick = fit.n_params**2 * len(fit.shape) <= limits.QUICK_PAIRS
+        found = effects_of(fit, "uniform", 2 if quick else None)
+    except LegendreError:
+        return []
+    return [effect for effect in found if len(effect.modes) <= 2]
+
+
+def effects_of_tensor(q: FloatArray, origin: Origin = PLAIN) -> list[Effect]:
+    """List effects of at most two modes on the logarithm of a tensor; none where an entry is 0.
+
+    >>> [round(effect.share, 12) for effect in effects_of_tensor(np.outer([1.0, 2.0], [1.0, 1.0, 1.0]))]
+    [1.0, 0.0, 0.0]
+    """
+    if not (np.isfinite(q) & (q > 0)).all() or q.ndim > limits.MOST_AXES:
+        return []
+    log_q = np.log(q)
+    log_q -= log_q.mean()
+    total = float(np.square(log_q).mean())
+    alone = {k: log_q.mean(axis=tuple(j for j in range(q.ndim) if j != k)) for k in range(q.ndim)}
+    tables: dict[tuple[int, ...], FloatArray] = {(k,): effect for k, effect in alone.items()}
+    for i, j in combinations(range(q.ndim), 2):
+        joint = log_q.mean(axis=tuple(k for k in range(q.ndim) if k not in (i, j)))
+        tables[i, j] = joint - alone[i][:, None] - alone[j]
+    found = []
+    for modes, table in tables.items():
+        variance = float(np.square(table).mean())
+        lengths = tuple(np.ones(n, dtype=np.int64) for n in table.shape)
+        found.append(Effect(modes, table, variance, variance / total if total else 0.0, lengths, origin.part(modes)))
+    return found

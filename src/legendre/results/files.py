@@ -23,7 +23,7 @@ import numpy as np
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidFile, LegendreError, TooLarge
 from legendre.core.files import numpy_file, replacing
-from legendre.core.level_values import level_text
+from legendre.core.labels import level_text
 from legendre.core.types import AnyArray
 from legendre.results import PLACES
 
@@ -40,13 +40,12 @@ PARTS = {
     "solvers.loop": "Step",
     "tasks.balance.margins": "Margins",
     "tasks.complete.crossval": "Score",
+    "tasks.complete.penalised": "PenalisedFit",
     "tasks.hidden": "HiddenRun",
-    "tasks.smooth.penalised": "Waves",
-    "tasks.smooth.result": "Smoothed",
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space", "device")}
+LEFT_OUT = {"Origin": ("device",), "Point": ("cache",)}
 """Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
 
 TYPES: dict[str, tuple[Any, str]] = {
@@ -58,7 +57,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result to an npz file; if writing fails, an old file stays as it was."""
-    arrays: dict[str, AnyArray] = {}
+    arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
     with replacing(path) as stream:
         np.savez_compressed(stream, content=np.array(json.dumps(head)), **arrays)
@@ -157,10 +156,7 @@ def _names(kind: Any) -> tuple[str, ...]:
     if (listed := getattr(kind, "_stored", None)) is not None:
         return tuple(listed)
     left_out = LEFT_OUT.get(kind.__name__, ())
-    return (
-        *(part.name for part in fields(kind) if part.name not in left_out),
-        *(["ties"] if kind.__name__ == "Model" else []),
-    )
+    return tuple(part.name for part in fields(kind) if part.name not in left_out)
 
 
 def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:

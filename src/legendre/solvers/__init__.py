@@ -1,15 +1,12 @@
 """Solvers, and what it takes to write one: derive from `Solver`, define `start` and `advance`."""
 
 from legendre.engines.protocol import Point
-from legendre.solvers.closed import Closed
 from legendre.solvers.gradient import Gradient
 from legendre.solvers.loop import Step
-from legendre.solvers.matrix_scaling import MatrixScaling
 from legendre.solvers.mprojection import MProjection
-from legendre.solvers.natural import Natural
-from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.newton import Closed, Natural, NaturalCG
 from legendre.solvers.protocol import Evaluation, Solver, State, Target
-from legendre.solvers.scaling import Scaling
+from legendre.solvers.scaling import MatrixScaling, Scaling
 
 __all__ = [
     "Closed",

@@ -1,16 +1,12 @@
-"""Preconditioned conjugate gradients, and a bound of the gap that rests on them."""
+"""Preconditioned conjugate gradients on callables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
-from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
-from legendre.engines.protocol import Preconditioner
-from legendre.solvers.protocol import Evaluation, Target
 
 Linear = Callable[[FloatArray], FloatArray]
 
@@ -78,31 +74,3 @@ def conjugate_gradients(
         direction *= size / last
         direction += z
     return solution, size
-
-
-def bound_nearby(
-    target: Target, point: Evaluation, inverse: Preconditioner, *, unsolved: float = 1e-6, max_products: int = 12
-) -> tuple[float, float] | None:
-    """Bound the gap as `natural.newton_gap` does, and the tilt, with something near the inverse of G in place of G's.
-
-    What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
-    and in units of the features' own standard deviations, which an inverse that takes some direction for nothing does
-    not hide. ``None`` where more is left than the share `unsolved`, so that the bound would not be true to 12 digits.
-    """
-    size = dot(point.gradient, inverse.apply(point.gradient))
-    variance = point.eta * (1.0 - point.eta)
-    if not (size > 0.0 and (variance > 0.0).all()):
-        return None
-    product = partial(target.engine.fisher_product, point)
-    direction, _ = conjugate_gradients(
-        product, -point.gradient, inverse.apply, share=0.1 * unsolved, max_products=max_products
-    )
-    left = -point.gradient - product(direction)
-    rest = dot(left, inverse.apply(left))
-    plain = dot(point.gradient / variance, point.gradient)
-    if not (0.0 <= rest <= unsolved**2 * size and dot(left / variance, left) <= unsolved**2 * plain):
-        return None
-    tilt = target.engine.swing(direction)
-    if not tilt <= 1.0:
-        return None
-    return max(-dot(point.gradient, direction) + rest, 0.0), tilt

@@ -7,18 +7,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidSetting
 from legendre.core.sums.linalg import dot
 from legendre.core.types import FloatArray
 from legendre.solvers.linesearch import search
-from legendre.solvers.natural import newton_gap
-from legendre.solvers.protocol import Evaluation, Solver, State, Target
-
-# 1 / max g_vv: a feature is 0 or 1, so that its variance, the curvature of KL along its parameter, is at most 1/4. An
-# update with rate e lowers KL by at least e (1 - e / 8) gradient^2: most for 4, nothing for 8, and beyond KL may rise.
-SWEEP_RATE = 4.0
-FAR = 10.0  # times the size of theta that a step of the batch form may change an entry by
-TINY = float(np.finfo(np.float64).tiny)
+from legendre.solvers.newton import newton_gap
+from legendre.solvers.protocol import Solver, State, Target
 
 
 @dataclass(frozen=True)
@@ -53,58 +48,46 @@ class Gradient(Solver):
     name: ClassVar[str] = "gradient"
 
     def __post_init__(self) -> None:
-        if self.form not in ("sweep", "batch"):
-            raise InvalidSetting(f"gradient: form is 'sweep' or 'batch', got {self.form!r}.")
-        rate = self.learning_rate
-        if rate is not None and not (isinstance(rate, (int, float)) and np.isfinite(rate) and rate > 0):
-            raise InvalidSetting(f"gradient: learning_rate must be a positive number, got {rate!r}.")
+        check_choice(self.form, "gradient: form", ("sweep", "batch"))
+        if self.learning_rate is not None:
+            check_number(self.learning_rate, "gradient: learning_rate", above=0.0)
+
+    @property
+    def _rate(self) -> float:
+        """The rate of sweeps: a feature is 0 or 1, so that its variance, the curvature of KL, is at most 1/4.
+
+        An update with rate e lowers KL by at least ``e (1 - e / 8) gradient^2``: most for 4, nothing for 8.
+        """
+        return 4.0 if self.learning_rate is None else self.learning_rate
 
     def start(self, target: Target, theta: FloatArray) -> State:
-        """Begin at theta; refuse to where no step leads back from: expectations lie in [0, 1], and so do gradients."""
-        rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate
         if self.form == "sweep" and self.learning_rate is None and target.problem.model.ties is not None:
             raise InvalidSetting(
                 "gradient: the rate of its sweeps is for features that are 0 or 1, and those of tied parameters are "
                 "not. Use solver='natural', or Gradient(form='batch')."
             )
-        reach, far = rate * self.max_iter, float(np.abs(theta).max(initial=0.0))
-        if far > reach:
-            raise InvalidSetting(
-                f"gradient: start has an entry of size {far:g}, and {self.max_iter:,} steps with a learning rate of "
-                f"{rate:g} change an entry by at most {reach:g}. Begin nearer (the default is 0), or use "
-                "solver='natural'."
-            )
         return State(target.at(theta), memory=1.0)
 
     def advance(self, target: Target, state: State) -> State | None:
+        point, before = state.point, state.point.theta
         if self.form == "sweep":
-            return self._sweep(target, state.point)
+            for v in range(len(before)):
+                theta = point.theta.copy()
+                theta[v] -= self._rate * point.gradient[v]
+                point = target.at(theta)
+            return None if np.array_equal(before, point.theta) else State(point, step=self._rate)
         if self.learning_rate is not None:
-            step = self.learning_rate * state.point.gradient
-            return State(target.at(state.point.theta - step), step=self.learning_rate)
-        return _barzilai_borwein(target, state)
+            return State(target.at(before - self.learning_rate * point.gradient), step=self.learning_rate)
+        # Barzilai and Borwein's rate. Where Q is nearly one cell the gradient hardly changes, and the rate of the last
+        # step means nothing: no entry changes by more than ten times the size of theta.
+        furthest = 10.0 * (1.0 + float(np.abs(before).max(initial=0.0)))
+        first = min(float(state.memory), furthest / max(point.residual, 1e-300))
+        landed = search(target, point, -point.gradient, first=first)
+        if landed is None:
+            return None
+        moved = landed.point.theta - before
+        curvature = dot(moved, landed.point.eta - point.eta)
+        return replace(landed, memory=dot(moved, moved) / curvature if curvature > 0 else 1.0)
 
     def finish(self, target: Target, state: State) -> State:
         return replace(state, gap=newton_gap(target, state.point))
-
-    def _sweep(self, target: Target, point: Evaluation) -> State | None:
-        rate = SWEEP_RATE if self.learning_rate is None else self.learning_rate
-        before = point.theta
-        for v in range(len(before)):
-            theta = point.theta.copy()
-            theta[v] -= rate * point.gradient[v]
-            point = target.at(theta)
-        return None if np.array_equal(before, point.theta) else State(point, step=rate)
-
-
-def _barzilai_borwein(target: Target, state: State) -> State | None:
-    before = state.point
-    # where Q is nearly one cell the gradient hardly changes, and the rate of the last step means nothing
-    furthest = FAR * (1.0 + float(np.abs(before.theta).max(initial=0.0)))
-    first = min(float(state.memory), furthest / max(before.residual, TINY))
-    landed = search(target, before, -before.gradient, first=first)
-    if landed is None:
-        return None
-    moved = landed.point.theta - before.theta
-    curvature = dot(moved, landed.point.eta - before.eta)
-    return replace(landed, memory=dot(moved, moved) / curvature if curvature > 0 else 1.0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,21 +42,6 @@ class Evaluation(Point):
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
-    """The problem with all of its parameters, where those that depend on others are held at 0 while it is solved."""
-
-    engine: Engine  # of all parameters
-    columns: IntArray  # those that are not held at 0
-    eta_hat: FloatArray  # the expectations to meet, of all of B
-
-    def at(self, theta: FloatArray) -> Point:
-        """Put the parameters that are held at 0 back in, and evaluate the model there."""
-        every = np.zeros(len(self.eta_hat))
-        every[self.columns] = theta
-        return self.engine.at(every)
-
-
-@dataclass(frozen=True, eq=False)
 class Target:
     """What a solver is given: an engine for independent parameters, the expectations to meet, and how closely.
 
@@ -80,7 +66,9 @@ class Target:
     engine: Engine
     problem: Problem
     tol: float
-    whole: Whole | None = field(default=None, kw_only=True)  # ``None``: no parameter is held at 0
+    # the same problem with all parameters, where those that depend on others are held at 0; and those that are not
+    full: Target | None = field(default=None, kw_only=True)
+    columns: IntArray | None = field(default=None, kw_only=True)
     # False: it is not known whether a finite theta attains the minimum, and the tilt is to prove it
     attained: bool = field(default=True, kw_only=True)
     # something near the inverse of the Fisher matrix at the start, where what came before has it
@@ -88,9 +76,15 @@ class Target:
 
     def residual(self, point: Evaluation) -> float:
         """``max|eta - eta_hat|`` on all of B: at a dependent parameter it may be larger than at all others."""
-        if self.whole is None:
-            return point.residual
-        return float(np.abs(self.whole.at(point.theta).eta - self.whole.eta_hat).max(initial=0.0))
+        return self.complete(point).residual
+
+    def complete(self, point: Evaluation) -> Evaluation:
+        """Put the parameters that are held at 0 back in."""
+        if self.full is None or len(point.theta) == self.full.engine.n_params:
+            return point
+        theta = np.zeros(self.full.engine.n_params)
+        theta[self.columns] = point.theta
+        return self.full.at(theta)
 
     def at(self, theta: FloatArray) -> Evaluation:
         """Evaluate the model at theta."""
@@ -98,16 +92,20 @@ class Target:
         if theta.shape != (self.engine.n_params,):
             raise InvalidSetting(f"the solver evaluates theta of shape {theta.shape}; there are {self.engine.n_params} "
                                  "parameters.")  # fmt: skip
-        return self.evaluated(self.engine.at(theta))
+        return self.evaluate(self.engine.at(theta))
 
-    def evaluated(self, point: Point) -> Evaluation:
+    def evaluate(self, point: Point) -> Evaluation:
         """Compare a point with the expectations to meet."""
         eta_hat = self.problem.eta_hat
         gradient = point.eta - eta_hat
-        objective = point.psi - float((point.theta * eta_hat).sum())
-        residual = float(np.abs(gradient).max(initial=0.0))
         return Evaluation(
-            point.theta, point.eta, point.psi, point.cache, objective=objective, gradient=gradient, residual=residual
+            point.theta,
+            point.eta,
+            point.psi,
+            point.cache,
+            objective=point.psi - float((point.theta * eta_hat).sum()),
+            gradient=gradient,
+            residual=float(np.abs(gradient).max(initial=0.0)),
         )
 
 
@@ -133,7 +131,7 @@ class State:
     1.0 inf
     """
 
-    point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluated`
+    point: Evaluation  # the current member of the model, from `Target.at` or `Target.evaluate`
     memory: Any = None  # whatever else the solver needs; nothing else reads it
     step: float = 0.0  # the step length that led here
     gap: float = np.inf  # a bound of KL(P, Q) above its minimum; infinite while the solver has none
@@ -141,7 +139,7 @@ class State:
     tilt: float = np.inf
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """A method: its settings, what it needs, and its step. Derive from it to write your own.
 
     A solver of your own defines `start` and `advance`; everything else has a default here. Settings of every solver:
@@ -171,26 +169,18 @@ class Solver(Protocol):
     name: ClassVar[str] = "your own"  # the name by which `decompose` and summaries know it
     max_iter: int = 500
     patience: int = 5
-    exact: ClassVar[bool] = False  # its gap rests on systems that were solved exactly, so that it proves existence
     convex: ClassVar[bool] = True  # of a fit that stalls, the point of smallest residual is the best one
-    forms_fisher: ClassVar[bool] = False  # its steps form and factorise the Fisher matrix
-    needs_products: ClassVar[bool] = False  # it needs products with the Fisher matrix
     accepts_dependent: ClassVar[bool] = False  # parameters may be linearly dependent on the sample space
     needs_mass: ClassVar[bool] = False  # it needs P itself; balancing, which looks for a P, cannot use it
     needs_matrix: ClassVar[bool] = False  # it works on matrices of weights, with the engine for those
 
-    @property
-    def foreign(self) -> bool:
-        """True for a user's solver: what it says of its last point is computed anew."""
-        return type(self).__module__.partition(".")[0] != __name__.partition(".")[0]
-
+    @abstractmethod
     def start(self, target: Target, theta: FloatArray) -> State:
         """Begin at theta."""
-        ...
 
+    @abstractmethod
     def advance(self, target: Target, state: State) -> State | None:
         """Take one step; ``None`` when rounding leaves no better point."""
-        ...
 
     def finish(self, target: Target, state: State) -> State:
         """Add what is cheap once the loop has ended: a last correction, a bound of the gap."""

@@ -1,27 +1,34 @@
-"""Iterative proportional scaling: fit one margin after the other, for bases that are nothing but margins.
+"""Scaling: fit one margin after the other, for bases that are nothing but margins.
 
-Each fit is the exact minimum in the parameters of its margin. Decomposable sets of margins on a full grid are solved by
-one cycle in the right order. At the end of the file: how fast cycles converge, and how far to overstep.
+`Scaling` is iterative proportional fitting of tensors. Each fit is the exact minimum in the parameters of its margin.
+Decomposable sets of margins on a full grid are solved by one cycle in the right order.
+
+`MatrixScaling` works in the logarithms of row and column factors (the potentials). A cycle (`sinkhorn_cycle`) is two
+products with the matrix, and converges at a rate that the matrix dictates. Overstepping takes the square root of the
+number of cycles. Where there are still too many, Newton's method takes over: the Hessian in the potentials is
+``[D_r Q; Q' D_c]``, reduced to the shorter side.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from legendre.core.errors import InvalidSetting
+from legendre.core.sums.linalg import dot, factorise
 from legendre.core.sums.zeta import moebius, zeta_adjoint
 from legendre.core.types import FloatArray, IntArray
+from legendre.engines.matrix import MatrixEngine, scaled
 from legendre.engines.protocol import Point
 from legendre.model.margins import Modes, generating_margins, in_running_order
 from legendre.model.problem import Problem, within
+from legendre.solvers.linesearch import search
 from legendre.solvers.protocol import Solver, State, Target
 
 WINDOW = 5  # residuals over which the rate of convergence is measured
-LINEAR_CYCLES = 100  # cycles at most to find the direction that bounds the gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +96,13 @@ class Scaling(Solver):
         q, logs = scales.q.copy(), []
         for margin, log_scale in zip(scales.margins, scales.log_scales, strict=True):
             current = q.sum(axis=margin.others, keepdims=True)
-            with np.errstate(over="ignore"):
-                ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
+            ratio = np.divide(margin.values, current, out=np.ones_like(current), where=current > 0)
             if not (ratio.all() and np.isfinite(ratio).all()):
-                # the margin is empty in P: its cells vanish in the limit, where theta is not finite; or it is so far
-                # from Q's that no factor of float64 leads there
-                return None
+                return None  # the margin is empty in P: its cells vanish in the limit, where theta is not finite
             q *= ratio
             logs.append(log_scale + np.log(ratio))
         following = replace(scales, q=q, log_scales=tuple(logs), residuals=residuals)
-        return State(target.evaluated(_point(following)), memory=following, step=1.0)
+        return State(target.evaluate(_point(following)), memory=following, step=1.0)
 
     def finish(self, target: Target, state: State) -> State:
         """Evaluate theta anew, so that the certificate is theta's, and bound the gap."""
@@ -106,8 +110,8 @@ class Scaling(Solver):
         return replace(state, point=target.at(state.point.theta), gap=gap, tilt=tilt)
 
 
-def _gap(scales: Scales) -> tuple[float, float]:
-    """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `natural.newton_gap`; and the tilt.
+def _gap(scales: Scales, max_cycles: int = 100) -> tuple[float, float]:
+    """Bound KL(P, Q) above its minimum by the squared Newton decrement, see `newton.newton_gap`; and the tilt.
 
     The Newton direction is found by the same cycles, linearised: a is changed margin by margin until ``q (1 + a)`` has
     the margins of the data.
@@ -115,23 +119,20 @@ def _gap(scales: Scales) -> tuple[float, float]:
     q = scales.q
     margins = [(margin, q.sum(axis=margin.others, keepdims=True)) for margin in scales.margins]
     a = np.zeros_like(q)
-    first = last = 0.0
+    first = 0.0
     rounding = np.finfo(np.float64).eps * np.sqrt(q.size)  # of a sum of this many probabilities
-    for _ in range(LINEAR_CYCLES):
+    for _ in range(max_cycles):
         missing = 0.0
         for margin, current in margins:
             wanted = margin.values - current - (q * a).sum(axis=margin.others, keepdims=True)
-            with np.errstate(over="ignore"):
-                a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
-            if not np.isfinite(a).all():  # a margin of Q is next to nothing: no linear step leads from there
-                return np.inf, np.inf
+            a += np.divide(wanted, current, out=np.zeros_like(current), where=current > 0)
             missing = max(missing, float(np.abs(wanted).max()))
-        first, last = max(first, missing), missing
-        if last <= max(0.01 * first, rounding):
+        first = max(first, missing)
+        if missing <= max(0.01 * first, rounding):
+            if a.min() >= -1.0:
+                return float((q * a * a).sum()), float(np.abs(a).max(where=q > 0, initial=0.0))
             break
-    within = last <= max(0.01 * first, rounding)
-    tilt = float(np.abs(a).max(where=q > 0, initial=0.0))
-    return (float((q * a * a).sum()), tilt) if within and a.min() >= -1.0 else (np.inf, np.inf)
+    return np.inf, np.inf
 
 
 def _margins(problem: Problem) -> tuple[Margin, ...]:
@@ -157,6 +158,163 @@ def _point(scales: Scales) -> Point:
         theta[margin.rows] += moebius(log_scale)[margin.cells]
     bottom = sum(float(log_scale.flat[0]) for log_scale in scales.log_scales)
     return Point(theta, eta, scales.psi - bottom + float(np.log(total)))
+
+
+class CycleMemory(NamedTuple):
+    """The margins to meet; the cycles that are affordable; residuals since omega was set; omega, 0 for Newton."""
+
+    rows: FloatArray
+    columns: FloatArray
+    left: int
+    residuals: tuple[float, ...] = ()
+    omega: float = 1.0
+
+    def update(self, residual: float, tol: float) -> CycleMemory:
+        """Overstep more where that helps; leave cycles for good where too many would be left even so."""
+        memory = self._replace(residuals=(*self.residuals, residual)[-WINDOW:], left=self.left - 1)
+        factor = rate(memory.residuals)
+        if not memory.omega or factor is None:
+            return memory
+        omega = relaxation(factor, memory.omega)
+        if factor >= 1 or memory.left < 0 or cycles_left(residual, tol, omega - 1.0) > memory.left:
+            return memory._replace(omega=0.0)
+        # omega is changed when it comes closer to 2, its limit, by 3 %
+        worthwhile = omega - memory.omega > 0.03 * (2.0 - memory.omega)
+        return memory._replace(omega=omega, residuals=()) if worthwhile else memory
+
+
+@dataclass(frozen=True)
+class MatrixScaling(Solver):
+    """Balance a matrix: cycles while they converge fast, Newton's steps from then on.
+
+    Parameters
+    ----------
+    prove
+        Bound the gap at the end: one more Newton direction, which proves that a finite answer exists.
+
+    See Also
+    --------
+    legendre.solvers.Scaling : Proportional fitting of margins, in cycles.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.balance([[1, 2], [3, 4]], solver=MatrixScaling()).converged
+    True
+    """
+
+    prove: bool = True
+    max_iter: int = 1_000
+    patience: int = 10
+    name: ClassVar[str] = "matrix-scaling"
+    accepts_dependent: ClassVar[bool] = True
+    needs_matrix: ClassVar[bool] = True
+
+    def start(self, target: Target, theta: FloatArray) -> State:
+        left = _affordable(_engine(target))
+        return State(target.at(theta), memory=CycleMemory(*_wanted(target), left))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        engine, memory = _engine(target), state.memory.update(state.point.residual, target.tol)
+        if memory.omega:
+            point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns, memory.omega)
+            return State(target.evaluate(point), memory=memory, step=memory.omega)
+        landed = search(target, state.point, _direction(target, state), memory)
+        if landed is not None:
+            return landed
+        # links too weak for floating point: cycles go on, however slowly, and may strengthen them
+        afresh = memory._replace(omega=1.0, residuals=(), left=_affordable(engine))
+        point = sinkhorn_cycle(engine, state.point, memory.rows, memory.columns)
+        return State(target.evaluate(point), memory=afresh, step=1.0)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap as `newton.newton_gap` does."""
+        if not self.prove:
+            return state
+        direction = _direction(target, state)
+        tilt = target.engine.swing(direction)
+        gap = max(-dot(state.point.gradient, direction), 0.0)
+        return replace(state, gap=gap, tilt=tilt) if tilt <= 1.0 else state
+
+
+def sinkhorn_cycle(
+    engine: MatrixEngine, point: Point, rows: FloatArray, columns: FloatArray, omega: float = 1.0
+) -> Point:
+    """Scale the rows, then the columns, to their margins, overstepping by omega: two products with the matrix."""
+    old = scaled(point)
+    f = _step(rows, old.per_row, old.f, omega)
+    per_column = engine.log_product(f, 0)
+    return engine.scaled_by(f, _step(columns, per_column, old.g, omega), per_column)
+
+
+def _step(wanted: FloatArray, log_sums: FloatArray, last: FloatArray, omega: float) -> FloatArray:
+    """Move towards the log factors that give the wanted sums; those of empty rows or columns stay."""
+    goal = np.log(wanted, where=wanted > 0, out=np.zeros_like(wanted))
+    np.subtract(goal, log_sums, out=goal, where=log_sums > -np.inf)
+    moved = last + omega * (goal - last)
+    return np.where((wanted > 0) & (log_sums > -np.inf), moved, last)
+
+
+def _wanted(target: Target) -> tuple[FloatArray, FloatArray]:
+    sides = [k for k, n in enumerate(target.problem.model.quotient.merged_shape) if n > 1]
+    rows, columns = (target.problem.margin((k,)).ravel() for k in sides)
+    return rows, columns
+
+
+def _engine(target: Target) -> MatrixEngine:
+    if not isinstance(target.engine, MatrixEngine):  # the caller may name this solver for any problem
+        raise InvalidSetting(
+            "solver='matrix-scaling' balances matrices to margins of rows and columns. Use solver='auto'."
+        )
+    return target.engine
+
+
+def _affordable(engine: MatrixEngine) -> int:
+    """Count the cycles that cost as much as the few Newton steps that would replace them."""
+    return 20 + int(min(engine.weights.shape)) // 4
+
+
+def _direction(target: Target, state: State) -> FloatArray:
+    """Compute Newton's direction in theta."""
+    engine, at, memory = _engine(target), scaled(state.point), state.memory
+    q = engine.probabilities(state.point)
+    wanted = memory.rows - at.rows, memory.columns - at.columns
+    if q.shape[0] < q.shape[1]:
+        dg, df = reduced_newton(q.T, wanted[1], wanted[0])
+    else:
+        df, dg = reduced_newton(q, *wanted)
+    direction = np.empty(engine.n_params)
+    for line, change in zip(engine.lines, (df, dg), strict=True):
+        direction[line] = np.diff(change)
+    return direction
+
+
+def reduced_newton(q: FloatArray, rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Solve ``[D_r Q; Q' D_c] (df, dg) = (rows, columns)`` with the rows eliminated; both sides have the same sum.
+
+    The Schur complement ``D_c - Q' D_r^-1 Q`` is the Laplacian of a graph. Its diagonal is summed from the other
+    entries: so weak links between the blocks of a nearly decomposable matrix are not lost by cancellation.
+
+    >>> df, dg = reduced_newton(np.array([[0.2, 0.3], [0.4, 0.1]]), np.array([0.1, -0.1]), np.array([0.0, 0.0]))
+    >>> (np.array([[0.2, 0.3], [0.4, 0.1]]) * (df[:, None] + dg)).sum(axis=1).round(12).tolist()
+    [0.1, -0.1]
+    """
+    sums = q.sum(axis=1)
+    inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    half = q * np.sqrt(inverse)[:, None]
+    links, moved = half.T @ half, (inverse * rows) @ q
+    np.fill_diagonal(links, 0.0)
+    degrees = links.sum(axis=1)
+    np.negative(links, out=links)
+    np.fill_diagonal(links, degrees)
+    # constants cost nothing, so that one column is held at 0; the factor drops one more for each further block
+    laplacian, dg = factorise(np.ascontiguousarray(links[:-1, :-1]), q.size), np.zeros(len(columns))
+    dg[:-1] = laplacian.solve((columns - moved)[:-1])
+    df: FloatArray = inverse * (rows - q @ dg)
+    return df, dg
+
+
+# How fast cycles converge, and how far to overstep.
 
 
 def rate(residuals: tuple[float, ...]) -> float | None:

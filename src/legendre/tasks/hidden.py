@@ -20,26 +20,25 @@ from legendre.core.labels import Labels
 from legendre.core.origin import Origin
 from legendre.core.progress import Say, line
 from legendre.core.sums.linalg import limit_blas
-from legendre.core.text_table import NamedValues, Table, shape_name
-from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.core.text import NamedValues, Table, shape_name
+from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory, observe
 from legendre.data.partial_table import Pattern
 from legendre.data.read import TensorLike, read
 from legendre.data.readers.labelled import Levels, Names
 from legendre.fitting.plan import Settings
-from legendre.results.base import Result, of_fit
-from legendre.results.certificate import Certificate
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
+from legendre.results.distribution import tensor
 from legendre.results.effects import Effect
-from legendre.results.page.pairs import ArrayPair
-from legendre.results.page.subject import Subject, read_shaped, subject_of_fit
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import FitPlots
-from legendre.results.summary import rank_name
-from legendre.results.tensor import tensor
+from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.tasks.em import Ascent, Incomplete, Likelihood, ascend, finish
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import FitPlots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,17 +142,24 @@ class HiddenDecomposition(Result):
     @property
     def plot(self) -> FitPlots:
         """Pictures: effects and graph of all modes, hidden ones too; slices, residuals and margins of visible ones."""
+        return FitPlots(self, self._pair(None), "largest entry of the gradient", fit=self.fit)
 
-        def arrays() -> tuple[Any, BoolArray, Any]:
-            if (data := self.fit.data) is None or (dense := data.here()) is None:
-                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
+    def _pair(self, data: TensorLike | None) -> ArrayPair:
+        """Return X, or the data that are given for it, beside the visible sums of Q."""
+        from legendre.results.report import read_shaped
+
+        def arrays() -> tuple[FloatArray, FloatArray]:
             omega = self.fit.model.support.on_grid()
+            if data is not None:
+                x = in_memory(read_shaped(data, self.shape), "report").values
+            elif self.fit.data is not None:
+                x = visible_sums(np.where(omega, in_memory(self.fit.data, "plot").values, 0.0), self.n_visible)
+            else:
+                raise InvalidQuery("this picture compares Q with X, which a loaded result does not hold. Fit X again.")
             seen = omega.reshape(*self.shape, -1)[..., 0]
-            x = visible_sums(np.where(omega, dense.values, 0.0), self.n_visible)
-            return x, seen, visible_sums(tensor(self.fit, extend=False), self.n_visible)
+            return np.where(seen, x, np.nan), visible_sums(tensor(self.fit, extend=False), self.n_visible)
 
-        visible = self.fit.labels.part(range(self.n_visible))
-        return FitPlots(self, TensorPair(visible, arrays=arrays), "largest entry of the gradient", fit=self.fit)
+        return ArrayPair(self.fit.labels.part(range(self.n_visible)), arrays=arrays)
 
     def certificate(self) -> Certificate:
         """Say in plain words what is known of the fit: with hidden modes there is no proof of a global minimum."""
@@ -166,23 +172,17 @@ class HiddenDecomposition(Result):
             return Certificate(False, "This is not yet a stationary point.", (off, why, self.status.value))
         return Certificate(True, "This is a stationary point.", (off, why))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: effects and parameters of visible and hidden modes, X beside the visible sums."""
-        n = self.n_visible
-        if data is None:
-            x = None if self.fit.data is None else visible_sums(in_memory(self.fit.data, "report").values, n)
-        else:
-            x = in_memory(read_shaped(data, self.shape), "report").values.astype(np.float64)
-        told = subject_of_fit(self.fit, None)
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: effects and parameters of all modes, X beside the visible sums."""
+        from legendre.results.report import content_of_fit, read_shaped
+
+        if data is not None:
+            read_shaped(data, self.shape)
         return replace(
-            told,
+            content_of_fit(self.fit),
+            result=self,
             title="Legendre decomposition with hidden modes",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=told.labels.part(range(n)),
-            history=self.history,
-            tol=self.tol,
-            pair=None if x is None else ArrayPair(x, visible_sums(tensor(self.fit, extend=False), n)),
+            pair=None if data is None and self.fit.data is None else self._pair(data),
             call=f"import legendre as ld\n\nfit = ld.hidden(X, {self.recipe!r})\nfit.report('report.html')",
         )
 

@@ -112,7 +112,7 @@ def try_labelled(args: Args, folder: Path) -> Trial:
             close(conditional, part / part.sum(), 1e-9, "conditional")
         else:
             close(conditional, q, 1e-9, "conditional")
-        drawn = made.sample(5, random_state=args["seed"] % 1000)
+        drawn = made.sample(5, rng=args["seed"] % 1000)
         for row in np.asarray(drawn, dtype=object):
             cell = tuple(own.index(value) for own, value in zip(levels, row, strict=True))
             need(bool(q[cell] > 0), f"sample drew {row.tolist()}, which has probability 0")

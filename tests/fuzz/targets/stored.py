@@ -55,7 +55,7 @@ def made(args: Args) -> Any:
         case "hidden":
             return ld.hidden(X, f"interactions({[(k, X.ndim) for k in range(X.ndim)]})", restarts=2, max_iter=30)
         case "smooth":
-            return ld.smooth(X, folds=2)
+            return ld.complete(X, folds=2)
         case "inference":
             return ld.decompose(X, basis).inference()
         case "adaptive":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import legendre as ld
+from legendre.basis.basis import cells
 
 from .. import draw
 from ..draw import chance, pick
@@ -71,7 +72,7 @@ def _part(spec: dict[str, Any]) -> Any:
     if kind == "interactions":
         return ld.interactions([tuple(group) for group in spec["sets"]])
     if kind == "cells":
-        return ld.cells(spec["cells"])
+        return cells(spec["cells"])
     if kind == "features":
         return ld.features({f"f{i}": t for i, t in enumerate(spec["tables"])}, modes=list(modes) if modes else None)
     if kind == "topological":

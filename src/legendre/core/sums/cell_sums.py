@@ -10,9 +10,8 @@ import math
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.types import BoolArray, FloatArray, IntArray
-
-TOGETHER = 1 << 11  # cells whose features are formed at a time
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 
 def sums_below(shape: tuple[int, ...], cells: IntArray, basis: IntArray, values: FloatArray) -> FloatArray:
@@ -43,20 +42,49 @@ def sums_above(shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses:
     return np.array([float(masses[above(cells, u)].sum()) for u in basis])
 
 
+def suffix_sums(x: AnyArray, cells: IntArray, few: int = 4) -> FloatArray:
+    """Sum a grid at or above each of some of its cells (k x N), in the memory of one slab of it.
+
+    Slabs of the first mode are added up from the last to the first. Of a sum of slabs, rectangles above `few` cells for
+    each mode are summed one by one; for more all suffix sums are formed.
+    """
+    if x.flags.f_contiguous:
+        x, cells = x.T, cells[:, ::-1]
+    if x.ndim == 1:
+        x, cells = x[:, None], np.column_stack([cells, np.zeros(len(cells), dtype=np.int64)])
+    out, order = np.empty(len(cells)), np.argsort(-cells[:, 0], kind="stable")
+    starts, first = np.unique(-cells[order, 0], return_index=True)
+    slab, stop = np.zeros(x.shape[1:]), len(x)
+    for start, own in zip(-starts, np.split(order, first[1:]), strict=True):
+        slab += x[start] if stop == start + 1 else x[start:stop].sum(axis=0, dtype=np.float64)
+        stop = start
+        places = cells[own, 1:]
+        if len(own) > few * slab.ndim:
+            out[own] = zeta_adjoint(slab)[tuple(places.T)]
+        else:
+            out[own] = [slab[tuple(slice(u, None) for u in place)].sum() for place in places.tolist()]
+    return out
+
+
 def second_moments(
-    shape: tuple[int, ...], cells: IntArray, basis: IntArray, masses: FloatArray, out: FloatArray
+    shape: tuple[int, ...],
+    cells: IntArray,
+    basis: IntArray,
+    masses: FloatArray,
+    out: FloatArray,
+    together: int = 1 << 11,
 ) -> None:
-    """Fill `out` (k x k) with the mass at or above both of any two basis cells."""
+    """Fill `out` (k x k) with the mass at or above both of any two basis cells, `together` cells at a time."""
     if len(basis) > 1 and _sweeps(shape, cells, basis):
         from legendre.core.sums.kernels.cell_sums import sweep_joins
 
         sweep_joins(shape, cells, basis, masses, out)
         return
     out[:] = 0.0
-    for start in range(0, len(cells), TOGETHER):
-        some = slice(start, start + TOGETHER)
-        block = zeta_rows(cells[some], basis)
-        out += (block * masses[some, None]).T @ block
+    for start in range(0, len(cells), together):
+        some = slice(start, start + together)
+        block = zeta_rows(cells[some], basis) * np.sqrt(masses[some, None])
+        out += block.T @ block
 
 
 def zeta_rows(cells: IntArray, basis: IntArray) -> FloatArray:

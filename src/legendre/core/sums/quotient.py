@@ -84,10 +84,10 @@ class Quotient:
     def merge(self, grid: AnyArray) -> FloatArray:
         """Sum a grid over each box; a grid that nothing is merged in comes back as it is."""
         out: AnyArray = grid
-        # The mode that shrinks most goes first, so that the later sums run over less.
+        # the mode that shrinks most goes first, so that the later sums run over less
         for axis in sorted(range(len(self.cuts)), key=lambda k: len(self.cuts[k]) / self.shape[k]):
             if len(self.cuts[axis]) < self.shape[axis]:
-                out = np.add.reduceat(out, self.cuts[axis], axis=axis, dtype=np.float64)
+                out = _sum_intervals(out, self.cuts[axis], axis)
         return np.asarray(out, dtype=np.float64)
 
     def spread(self, merged: AnyArray, rows: slice = slice(None)) -> AnyArray:
@@ -97,6 +97,17 @@ class Quotient:
             if len(self.cuts[axis]) < self.shape[axis]:
                 out = out.take(self.box_of(axis), axis=axis)
         return out
+
+
+def _sum_intervals(grid: AnyArray, cuts: IntArray, axis: int, large: int = 1 << 18) -> FloatArray:
+    """Sum a grid over intervals of a mode; a `large` one slab by slab, which is several times faster."""
+    if grid.size < large or axis == grid.ndim - 1:
+        return np.asarray(np.add.reduceat(grid, cuts, axis=axis, dtype=np.float64))
+    slabs, ends = np.moveaxis(grid, axis, 0), [*cuts[1:].tolist(), grid.shape[axis]]
+    out = np.empty((*grid.shape[:axis], len(cuts), *grid.shape[axis + 1 :]))
+    for start, end, target in zip(cuts.tolist(), ends, np.moveaxis(out, axis, 0), strict=True):
+        slabs[start:end].sum(axis=0, dtype=np.float64, out=target)
+    return out
 
 
 def _cuts(length: int, used: IntArray) -> IntArray:

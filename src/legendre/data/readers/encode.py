@@ -14,10 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from legendre.core.arguments import entries, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting, unknown_name
-from legendre.core.level_values import have_rank
-from legendre.core.text_order import sorted_levels
+from legendre.core.labels import have_rank, sorted_levels
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, BoolArray, IntArray
 
 Missing = Literal["error", "drop", "keep"]
@@ -371,8 +370,6 @@ def _read_values(values: AnyArray, label: str) -> Column:
     except TypeError:
         row, value = next((row, value) for row, value in enumerate(listed) if not isinstance(value, Hashable))
         raise InvalidSamples(f"{label} holds {value!r} in row {row}, where a number or a text should stand.") from None
-    if any(isinstance(value, (complex, np.complexfloating)) for value in place):
-        raise InvalidSamples(f"Complex data not supported: {label} holds complex numbers, which name no level.")
     if place and all(isinstance(value, NUMBERS) for value in place):
         if codes.min(initial=0) >= 0:
             return Column(np.array(listed))

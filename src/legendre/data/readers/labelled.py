@@ -14,12 +14,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries
-from legendre.core.array_libraries import device_of
 from legendre.core.errors import InvalidLabels, InvalidTensor
-from legendre.core.labels import Labels
-from legendre.core.level_values import have_rank
+from legendre.core.labels import Labels, have_rank
 from legendre.core.memory import check_room
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Origin, device_of
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor
@@ -27,7 +25,6 @@ from legendre.data.sparse_tensor import SparseTensor
 Names = Sequence[Hashable] | None
 Levels = Sequence[Any] | Mapping[Any, Any] | None
 
-SUMS = ("all", "total", "sum", "margin")  # what tables call a row or a column that holds the sums of the others
 FRAMES = ("polars", "pyarrow", "modin", "cudf", "dask", "pandas", "ibis", "duckdb")
 
 
@@ -38,11 +35,12 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
     if isinstance(X, SparseTensor):  # callers pass our own classes beside those of xarray and pandas
         origin = X.origin
     elif root == "xarray":
-        held, origin = _data_array(X, kind)
+        held, origin = _read_data_array(X, kind)
     elif root == "pandas" and kind in ("Series", "DataFrame"):
-        held, origin = (_series if kind == "Series" else _table)(X)
+        held, origin = _read_pandas(X)
     elif root in FRAMES and kind in ("DataFrame", "LazyFrame", "Table", "RecordBatch"):
-        raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows(_columns(X))}")
+        columns = getattr(X, "column_names", None) or getattr(X, "columns", ())
+        raise InvalidTensor(f"X is a {kind} of {root}. {_count_rows([str(name) for name in columns])}")
     else:
         origin = PLAIN
     device = device_of(held)
@@ -50,10 +48,10 @@ def opened(X: Any, names: Names = None, levels: Levels = None) -> tuple[Any, Ori
         origin = replace(origin, device=device)
     if names is None and levels is None:
         return held, origin
-    return held, _renamed(held, origin, names, levels)
+    return held, _rename(held, origin, names, levels)
 
 
-def _renamed(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
+def _rename(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
     """Put the labels that the caller gives in the place of X's own."""
     shape = tuple(getattr(held, "shape", np.shape(held)))
     own = origin.of(shape)
@@ -74,7 +72,7 @@ def _renamed(held: Any, origin: Origin, names: Names, levels: Levels) -> Origin:
 # --- xarray ----------------------------------------------------------------------------------------------------------
 
 
-def _data_array(X: Any, kind: str) -> tuple[Any, Origin]:
+def _read_data_array(X: Any, kind: str) -> tuple[Any, Origin]:
     if kind != "DataArray":
         known = ", ".join(repr(str(name)) for name in list(getattr(X, "data_vars", ()))[:8])
         raise InvalidTensor(f"X is a {kind} of xarray, which holds several arrays ({known}). Pass one: X[name].")
@@ -94,180 +92,121 @@ def _data_array(X: Any, kind: str) -> tuple[Any, Origin]:
 # --- pandas ----------------------------------------------------------------------------------------------------------
 
 
-def _series(X: Any) -> tuple[Any, Origin]:
-    """Read a Series: with a MultiIndex a mode for each of its levels, else one mode."""
-    side = _Side(X.index, "index")
-    held, notes = _laid_out(_numbers(X, "X"), [side])
-    return held, _pandas_origin([side], "series", notes)
+def _read_pandas(X: Any) -> tuple[Any, Origin]:
+    """Read a Series, or a cross table: the modes of its index, then those of its columns."""
+    indexes = [X.index] if X.ndim == 1 else [X.index, X.columns]
+    if X.ndim == 2:
+        _check_cross_table(X)
+    values = _read_numbers(X)
+    own = [name for index in indexes for name in index.names]
+    if X.ndim == 2 and all(map(_is_numbered, indexes)):
+        own = [None, None]  # a matrix in a frame
+    sides = [_encode_index(index) for index in indexes]
+    levels, ranked = ([item for side in sides for item in side[k]] for k in (1, 2))
+    codes = sides[0][0]
+    if X.ndim == 2:
+        rows, columns = (len(index) for index in indexes)
+        codes = [np.repeat(code, columns) for code in codes] + [np.tile(code, rows) for code in sides[1][0]]
+    held, notes = _lay_out(values.ravel(), codes, tuple(map(len, levels)))
+    names = [f"mode {k}" if name is None else name for k, name in enumerate(own)]
+    called = names if any(name is not None for name in own) else None
+    labels = Labels.read(tuple(map(len, levels)), called, levels)
+    order = tuple(k for k, has in enumerate(ranked) if has)
+    form: Any = "series" if X.ndim == 1 else "table"
+    return held, Origin(labels, form=form, index=X.index.nlevels, own_names=tuple(own), notes=notes, ranked=order)
 
 
-def _table(X: Any) -> tuple[Any, Origin]:
-    """Read a cross table: the modes of its index, then those of its columns."""
-    _check_cross_table(X)
-    sides = [_Side(X.index, "index"), _Side(X.columns, "columns")]
-    held, notes = _laid_out(_numbers(X, "X"), sides)
-    if _numbered(X.index) and _numbered(X.columns):  # a matrix in a frame
-        return held, replace(_pandas_origin(sides, "table", notes), own_names=(None, None))
-    return held, _pandas_origin(sides, "table", notes)
+def _encode_index(index: Any) -> tuple[list[IntArray], list[AnyArray], list[bool]]:
+    """Return for each level of an index the codes of its entries, the labels, and whether they are ordered categories.
 
-
-class _Side:
-    """One side of a table: the labels of its modes, and where each of its rows (or columns) belongs."""
-
-    def __init__(self, index: Any, name: str) -> None:
-        if not index.is_unique:
-            place = int(np.argmax(index.duplicated()))
-            every = [index.get_level_values(k)[place] for k in range(index.nlevels)]
-            found = [value.item() if isinstance(value, np.generic) else value for value in every]
-            twice = tuple(found) if len(found) > 1 else found[0]
+    Labels are in the order of the table or of the MultiIndex; categories in theirs.
+    """
+    if not index.is_unique:
+        twice = index[index.duplicated()].tolist()[0]
+        levels = list(range(index.nlevels))
+        raise InvalidTensor(
+            f"the index or the columns of X hold {twice!r} more than once. Add such entries up first: "
+            f"X.groupby(level={levels}).sum(), with X.T for columns."
+        )
+    codes, labels, ranked = [], [], []
+    for k in range(index.nlevels):
+        values = index.get_level_values(k)
+        if values.isna().any():
+            place = int(np.argmax(values.isna()))
             raise InvalidTensor(
-                f"the {name} of X holds {twice!r} more than once. Add such entries up first: X.groupby(level="
-                f"{list(range(index.nlevels))}).sum(), with X.T for columns."
+                f"the index or the columns of X have no label in place {place}. Drop it, or name missing ones."
             )
-        self.names = tuple(index.names)
-        self.codes: list[IntArray] = []
-        self.levels: list[AnyArray] = []
-        self.ranked: list[bool] = []  # whether they are ordered categories
-        for k in range(index.nlevels):
-            values = index.get_level_values(k)
-            if values.isna().any():
-                place = int(np.argmax(values.isna()))
-                raise InvalidTensor(
-                    f"the {name} of X has no label in place {place}. Drop it, or give missing ones a name of their own."
-                )
-            own = _own_order(index, k)
-            self.ranked.append(bool(getattr(values, "ordered", False)))
-            self.levels.append(np.asarray(own))
-            self.codes.append(own.get_indexer(values).astype(np.int64))
-
-    @property
-    def whole(self) -> bool:
-        """Whether every combination of levels is there, in C order."""
-        sizes = tuple(map(len, self.levels))
-        if len(self.codes[0]) != math.prod(sizes):
-            return False
-        places = np.ravel_multi_index(tuple(self.codes), sizes)
-        return bool((places == np.arange(len(places))).all())
+        own = index if index.nlevels == 1 else index.remove_unused_levels().levels[k]
+        if str(values.dtype) == "category":
+            own = values.categories if values.ordered else values.remove_unused_categories().categories
+        codes.append(own.get_indexer(values).astype(np.int64))
+        labels.append(np.asarray(own))
+        ranked.append(bool(getattr(values, "ordered", False)))
+    return codes, labels, ranked
 
 
-def _own_order(index: Any, k: int) -> Any:
-    """List the different labels of one level, in the order of the table or of the MultiIndex; categories in theirs."""
-    values = index.get_level_values(k)
-    if str(values.dtype) == "category":
-        return values.categories if values.ordered else values.remove_unused_categories().categories
-    if index.nlevels == 1:
-        return index
-    return index.remove_unused_levels().levels[k]
-
-
-def _laid_out(values: AnyArray, sides: list[_Side]) -> tuple[Any, tuple[str, ...]]:
+def _lay_out(values: AnyArray, codes: list[IntArray], shape: tuple[int, ...]) -> tuple[Any, tuple[str, ...]]:
     """Put the entries of a table on the grid of all combinations; say what became of those that are not listed."""
-    shape = tuple(len(level) for side in sides for level in side.levels)
-    cells, listed = math.prod(shape), values.size
-    counts = values.dtype.kind in "iub" or _whole_numbers(values)
+    cells, known = math.prod(shape), values[~np.isnan(values)]
+    counts = bool(len(known) and (known == np.rint(known)).all())
     notes: tuple[str, ...] = ()
-    if values.dtype.kind == "f" and (gaps := int(np.isnan(values).sum())):
+    if gaps := len(values) - len(known):
         asked = " Were zeros meant? Then pass X.fillna(0)." if counts else ""
         notes = (f"{gaps:,} cells of X are NaN and count as missing: they are outside the sample space.{asked}",)
-    if all(side.whole for side in sides):
-        return values.reshape(shape), notes
-    if absent := cells - listed:
+    if absent := cells - len(values):
         fate = "0, for X holds counts" if counts else "missing, for X holds no counts"
         notes += (f"{absent:,} of {cells:,} combinations of levels are not listed in X; they are read as {fate}.",)
-    codes = _combined(sides)
-    if (
-        counts
-        and cells > limits.ALWAYS_A_GRID
-        and cells > limits.CELLS_PER_POINT * listed
-        and not np.isnan(values).any()
-    ):
-        return from_coords(np.stack(codes, axis=1), values.ravel(), shape), notes
+    if counts and not gaps and cells > limits.ALWAYS_A_GRID and cells > limits.CELLS_PER_POINT * len(values):
+        return from_coords(np.stack(codes, axis=1), values, shape), notes
     check_room(cells, 8, "X with every combination of its levels", "Leave out modes, or merge levels.")
     full = np.zeros(shape, dtype=values.dtype) if counts else np.full(shape, np.nan)
-    full[tuple(codes)] = values.ravel()
+    full[tuple(codes)] = values
     return full, notes
 
 
-def _combined(sides: list[_Side]) -> list[IntArray]:
-    """List the place of every entry of the table in every mode."""
-    if len(sides) == 1:
-        return sides[0].codes
-    rows, columns = (len(side.codes[0]) for side in sides)
-    return [np.repeat(code, columns) for code in sides[0].codes] + [np.tile(code, rows) for code in sides[1].codes]
-
-
-def _pandas_origin(sides: list[_Side], form: Any, notes: tuple[str, ...]) -> Origin:
-    own = tuple(name for side in sides for name in side.names)
-    levels = [level for side in sides for level in side.levels]
-    shape = tuple(map(len, levels))
-    names = [f"mode {k}" if name is None else name for k, name in enumerate(own)]
-    labels = Labels.read(shape, names if any(name is not None for name in own) else None, levels)
-    ranked = tuple(k for k, has in enumerate(has for side in sides for has in side.ranked) if has)
-    return Origin(labels, form=form, index=len(sides[0].levels), own_names=own, notes=notes, ranked=ranked)
-
-
-def _numbers(X: Any, name: str) -> AnyArray:
+def _read_numbers(X: Any) -> AnyArray:
     """Return the values of a Series or a frame; NA becomes NaN."""
     kinds = {str(kind) for kind in (X.dtypes if X.ndim == 2 else [X.dtype])}
-    if all(kind[:3].lower() in ("int", "uin") for kind in kinds) and not bool(X.isna().to_numpy().any()):
-        return np.asarray(X.to_numpy(dtype=np.int64 if kinds != {"uint64"} else np.uint64))
-    if not all(kind[:3].lower() in ("int", "uin", "flo") for kind in kinds):
-        unfit = next(kind for kind in sorted(kinds) if kind[:3].lower() not in ("int", "uin", "flo"))
-        raise InvalidTensor(f"{name} holds {unfit} where numbers should stand. Convert it: {name}.astype(float).")
-    return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _whole_numbers(values: AnyArray) -> bool:
-    known = values[~np.isnan(values)]
-    return bool(len(known) and (known == np.rint(known)).all())
+    for kind in sorted(kinds):
+        if kind[:3].lower() not in ("int", "uin", "flo"):
+            raise InvalidTensor(f"X holds {kind} where numbers should stand. Convert it: X.astype(float).")
+    if "flo" in {kind[:3].lower() for kind in kinds} or X.isna().to_numpy().any():
+        return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(X.to_numpy(dtype=np.int64))
 
 
 def _check_cross_table(X: Any) -> None:
     """Refuse a frame with a row for each event or cell, and one with sums among its rows or columns."""
     names = [str(name) for name in X.columns]
-    texts = [str(name) for name, kind in X.dtypes.items() if str(kind) in ("object", "str", "category", "bool")]
-    texts += [str(name) for name, kind in X.dtypes.items() if str(kind).startswith(("datetime", "string", "period"))]
-    if texts:
-        raise InvalidTensor(f"X is a DataFrame whose column {texts[0]!r} holds no numbers. {_count_rows(names)}")
-    if _numbered(X.index) and not _numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
+    for name, kind in X.dtypes.items():
+        if str(kind).lower()[:3] not in ("int", "uin", "flo"):
+            raise InvalidTensor(f"X is a DataFrame whose column {str(name)!r} holds no numbers. {_count_rows(names)}")
+    if _is_numbered(X.index) and not _is_numbered(X.columns) and X.columns.nlevels == 1 and len(X) > 0:
+        some = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InvalidTensor(
-            f"X is a DataFrame whose rows are only numbered, with columns {_some(names)}. {_count_rows(names)} If it "
+            f"X is a DataFrame whose rows are only numbered, with columns {some}. {_count_rows(names)} If it "
             "is a matrix of values, name its rows (X.index) or pass X.to_numpy()."
         )
-    for axis, index in ((0, X.index), (1, X.columns)):
+    values = np.nan_to_num(_read_numbers(X).astype(np.float64))
+    for index, table, cut in ((X.index, values, "X.iloc[:-1]"), (X.columns, values.T, "X.iloc[:, :-1]")):
         last = index[-1] if len(index) > 1 else None
-        word = last if isinstance(last, str) else last[0] if isinstance(last, tuple) and last else None
-        if isinstance(word, str) and word.lower() in SUMS and _sums_of_the_others(X, axis):
-            side, cut = ("row", "X.iloc[:-1]") if axis == 0 else ("column", "X.iloc[:, :-1]")
+        word = last[0] if isinstance(last, tuple) else last
+        if str(word).lower() in ("all", "total", "sum", "margin") and np.allclose(table[:-1].sum(axis=0), table[-1]):
             raise InvalidTensor(
-                f"the last {side} of X is {last!r} and holds the sums of the others, as crosstab(margins=True) adds "
-                f"them: they would be counted twice. Leave it out: {cut}, and the same for the other side."
+                f"the last row or column of X is {last!r} and holds the sums of the others, as crosstab(margins=True) "
+                f"adds them: they would be counted twice. Leave it out: {cut}, and the same for the other side."
             )
 
 
-def _sums_of_the_others(X: Any, axis: int) -> bool:
-    values = np.nan_to_num(_numbers(X, "X").astype(np.float64))
-    values = values if axis == 0 else values.T
-    return bool(np.allclose(values[:-1].sum(axis=0), values[-1], rtol=1e-9))
-
-
-def _numbered(index: Any) -> bool:
+def _is_numbered(index: Any) -> bool:
     """Whether a side of a frame has no labels, only the numbers 0, 1, ... that pandas gives."""
     return type(index).__name__ == "RangeIndex" and index.name is None and index.start == 0 and index.step == 1
 
 
-def _columns(X: Any) -> list[str]:
-    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
-    return [str(name) for name in names] if names is not None and not callable(names) else []
-
-
 def _count_rows(names: list[str]) -> str:
+    """Say how the rows of a frame are counted."""
     guess = next((name for name in names if name.lower() in ("n", "count", "counts", "freq", "weight", "value")), "n")
     return (
         f"To count its rows, or to read one of its columns as counts, use ld.from_rows(frame) or "
         f"ld.from_rows(frame, counts={guess!r})."
     )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")

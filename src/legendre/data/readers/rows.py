@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidSamples, InvalidSetting
-from legendre.core.text_order import sorted_levels
+from legendre.core.labels import sorted_levels
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray
 from legendre.data.readers.encode import Column, Encoded, Table, encode, read_table
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values

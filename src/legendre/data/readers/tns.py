@@ -1,131 +1,32 @@
-"""Tensors in text files, in blocks of whole lines: FROSTT's .tns, lists and arrays that the Tensor Toolbox writes."""
+"""Tensors in text files: FROSTT's .tns, and the lists and arrays that the Tensor Toolbox writes."""
 
 from __future__ import annotations
 
 import gzip
+import math
 import os
-import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from legendre.core import limits
-from legendre.core.arguments import is_whole
-from legendre.core.cells import index_type
+from legendre.core.arguments import check_int
 from legendre.core.errors import InvalidFile, InvalidLabels, InvalidSetting
-from legendre.core.labels import Labels
-from legendre.core.level_values import have_rank
-from legendre.core.types import AnyArray, FloatArray
-from legendre.data.readers.tns_lines import LineFormat, fail, fields, read_entry, read_layout, read_value
-from legendre.data.sparse_tensor import SparseTensor, assemble, check_shape
-
-BLOCK = 1 << 24  # bytes that are read at once
-WITHIN = re.compile(rb"\r+(?=[^\r\n])")  # a carriage return that something follows in its line
-BOM, GZIP = b"\xef\xbb\xbf", b"\x1f\x8b"
-Block = tuple[AnyArray, FloatArray]  # entries: indices, N x n, and values
-
-
-@dataclass
-class Source:
-    """A stream of bytes as lines first, in blocks later; it counts lines from 1."""
-
-    stream: IO[bytes]
-    show: Callable[[], None]
-    path: str
-    line: int = 0
-    last: bytes = b""
-
-    def next_line(self) -> tuple[int, list[bytes]] | None:
-        """Return the next line that is not blank: its number and its fields."""
-        while raw := self.stream.readline():
-            self.line += 1
-            self.last = raw.removeprefix(BOM) if self.line == 1 else raw
-            self._check_ends(self.line, raw)
-            if words := fields(self.last):
-                return self.line, words
-        return None
-
-    def blocks(self, again: bool = False) -> Iterator[tuple[int, bytes]]:
-        """Yield whole lines, many at a time, with the number of the first; `again` begins with the line read last."""
-        begun, line = (self.last, self.line) if again else (b"", self.line + 1)
-        while chunk := self.stream.read(BLOCK):
-            self.show()
-            cut = chunk.rfind(b"\n") + 1
-            if not cut:
-                begun += chunk
-                continue
-            block = begun + chunk[:cut]
-            begun = chunk[cut:]
-            self._check_ends(line, block)
-            yield line, block
-            line += block.count(b"\n")
-        if begun:
-            self._check_ends(line, begun)
-            yield line, begun
-
-    def _check_ends(self, line: int, block: bytes) -> None:
-        """Refuse a carriage return within a line: what follows it would be read as part of that line."""
-        if b"\r" in block and (within := WITHIN.search(block)):
-            line += block.count(b"\n", 0, within.start())
-            text = "a carriage return stands within the line; lines end by \\n or \\r\\n. Convert the file."
-            fail(self.path, line, text)
-
-
-def read_block(layout: LineFormat, line: int, text: bytes) -> Block:
-    """Read the entries of a block whose first line has the given number."""
-    cells, values = (_compiled if len(text) >= limits.COMPILED_TEXT else _by_line)(layout, line, text)
-    return cells.astype(index_type((int(cells.max(initial=0)) + 1,))), values
-
-
-def _by_line(layout: LineFormat, line: int, text: bytes) -> Block:
-    """Read every line by the grammar itself: the slow twin, and quicker than compiling for a small file."""
-    entries: list[tuple[list[int], float]] = []
-    for k, row in enumerate(text.split(b"\n")):
-        if words := fields(row):
-            entries.append(read_entry(layout, line + k, words))
-    cells, values = zip(*entries, strict=True) if entries else ((), ())
-    return np.array(cells, dtype=np.int64).reshape(-1, layout.order).T, np.array(values, dtype=np.float64)
-
-
-def _compiled(layout: LineFormat, line: int, text: bytes) -> Block:
-    """Read by compiled code; a line that it does not understand is read, or refused, by the grammar."""
-    from legendre.data.readers.tns_numbers import DONE, parse
-
-    room = text.count(b"\n") + 1
-    cells, values, spans = np.empty((layout.order, room), np.int64), np.empty(room), np.zeros((2, room), np.int64)
-    sizes = np.array(layout.sizes or (np.iinfo(np.int64).max - 1,) * layout.order)
-    powers = 10.0 ** np.arange(23)  # those that float64 holds exactly
-    content = np.frombuffer(text, dtype=np.uint8)
-    at, rows, here = 0, 0, line
-    while True:
-        state, at, lines, rows = parse(content, at, layout.start, sizes, powers, cells, values, spans, rows)
-        here += lines
-        if state == DONE:
-            break
-        stop = text.find(b"\n", at) % (len(text) + 1)  # -1, in the last line, becomes the end
-        cells[:, rows], values[rows] = read_entry(layout, here, fields(text[at:stop]))
-        at, rows, here = stop + 1, rows + 1, here + 1
-    # values of many digits or large exponents, which compiled code might round twice, are left to Python
-    hard = np.flatnonzero(spans[1, :rows])
-    values[hard] = [float(text[begin:end]) for begin, end in spans[:, hard].T.tolist()]
-    if np.isinf(values[:rows]).any():
-        return _by_line(layout, line, text)  # which refuses 1e999 with its line
-    return cells[:, :rows], values[:rows]
+from legendre.core.labels import Labels, have_rank
+from legendre.core.types import FloatArray
+from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 
 
 def read_tns(
     path: str | os.PathLike[str],
     shape: Sequence[int] | None = None,
     *,
-    start: int = 1,
+    first_index: int = 1,
     names: Sequence[str] | None = None,
     levels: Sequence[Sequence[Any] | str | os.PathLike[str] | None] | None = None,
-    progress: bool = False,
 ) -> SparseTensor | FloatArray:
     r"""Read a tensor from a text file, compressed by gzip or not.
 
@@ -137,16 +38,14 @@ def read_tns(
     Parameters
     ----------
     path
-        The file; large ones are read in blocks, by compiled code.
+        The file.
     shape
         The grid; ``None`` is what the header says, or else the smallest that holds the cells.
-    start
+    first_index
         The first index of each mode: 1, as is the custom, or 0.
     names, levels
         What the modes are called; and for each mode the labels of its levels in order: a list, a text file with one in
         each line, as FROSTT has them, or ``None``. Not for a ``tensor`` file, which gives an array.
-    progress
-        Show on standard error how much has been read.
 
     Returns
     -------
@@ -174,93 +73,131 @@ def read_tns(
     >>> x.cells.tolist(), x.values.tolist()
     ([[0, 0, 1], [2, 0, 0]], [5.0, 0.5])
     """
-    if not is_whole(start, 0) or start > 1:
-        raise InvalidSetting(f"start must be 0 or 1, the first index of each mode; got {start!r}.")
-    sizes = None if shape is None else check_shape(shape, len(tuple(shape)), InvalidSetting)
-    name = os.fspath(path)
-    with _opened(Path(path), progress) as source:
-        layout, first = read_layout(name, source.next_line, start, sizes)
-        if sizes is not None and layout.sizes is not None and sizes != layout.sizes:
-            text = f"the file says that its shape is {layout.sizes}; shape={sizes} was asked for."
-            fail(name, layout.first_line, text)
-        if layout.dense and names is None and levels is None:
-            return _dense(layout, source)
-        if layout.dense:
-            raise InvalidSetting(f"{name} is a dense tensor: pass names and levels to decompose, with the array.")
-        found = _listed(layout, source.blocks(again=bool(first)))
-    return found if names is None and levels is None else _labelled(found, names, levels)
+    if check_int(first_index, "first_index") > 1:
+        raise InvalidSetting(f"first_index must be 0 or 1, the first index of each mode; got {first_index!r}.")
+    try:
+        return _read(Path(path), shape, first_index, names, levels)
+    except OSError as problem:
+        raise InvalidFile(f"cannot read {os.fspath(path)}: {problem.strerror or problem}.") from None
+    except (EOFError, UnicodeDecodeError, zlib.error) as problem:
+        raise InvalidFile(f"cannot read {os.fspath(path)}: damaged or truncated ({problem}).") from None
 
 
-def _labelled(x: SparseTensor, names: Sequence[str] | None, levels: Sequence[Any] | None) -> SparseTensor:
+def _read(path: Path, shape: Any, first_index: int, names: Any, levels: Any) -> SparseTensor | FloatArray:
+    dense, sizes, count, skip = _read_header(path)
+    if shape is not None and sizes is not None and tuple(shape) != sizes:
+        raise InvalidFile(f"{path} says that its shape is {sizes}; shape={tuple(shape)} was asked for.")
+    try:
+        if dense:
+            words = [word for _, line in _lines(path, skip) for word in line]
+            if len(words) != count:
+                raise InvalidFile(f"{path} holds {len(words)} values; its header says {count}.")
+            return np.array(words, dtype=np.float64).reshape(sizes, order="F")
+        with _open(path) as stream:
+            table = np.loadtxt(stream, comments="#", skiprows=skip, ndmin=2)
+    except InvalidFile:
+        raise
+    except ValueError as problem:
+        raise InvalidFile(f"{path}{_find_bad_line(path, skip) or f': {problem}'}") from None
+    if count is not None and len(table) != count:
+        raise InvalidFile(f"{path} holds {len(table)} entries; its header says {count}. Is it cut off?")
+
+    def line(row: int) -> int:
+        return next(number for k, (number, _) in enumerate(_lines(path, skip)) if k == row)
+
+    indices = table[:, :-1] - first_index
+    if (low := indices < 0).any():
+        row, mode = np.argwhere(low)[0].tolist()
+        hint = " For files that count from 0 pass first_index=0." if indices[row, mode] == -1 else ""
+        raise InvalidFile(
+            f"{path}, line {line(row)}: {table[row, mode]:g} in column {mode + 1} is not an index: they count from "
+            f"{first_index}.{hint}"
+        )
+    name = f"{path}: values"
+    values = check_values(table[:, -1], len(table), name, lambda row: f" in line {line(row)}", InvalidFile)
+    place = f"{path}, line {{}}, column {{}}, less {first_index},"
+    columns = list(indices.T)
+    grid = sizes if shape is None else shape
+    x = assemble(columns, values, grid, lambda row, mode: place.format(line(row), mode + 1), InvalidFile)
+    return x if names is None and levels is None else _add_labels(x, names, levels)
+
+
+def _open(path: Path) -> IO[str]:
+    """Open a text file, compressed or not."""
+    with path.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig")
+
+
+def _lines(path: Path, skip: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of each line after some that is not blank; # begins a comment."""
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            if number > skip and (words := line.partition("#")[0].split()):
+                yield number, words
+
+
+def _read_header(path: Path) -> tuple[bool, tuple[int, ...] | None, int | None, int]:
+    """Return whether every cell is listed, the sizes, the number of entries, and how many lines that takes."""
+    lines = _lines(path)
+    number, words = next(lines, (0, []))
+    sizes, count, skip, kind = None, None, 0, ""
+    try:
+        if len(words) == 1:
+            if words[0].isalpha():
+                kind = words[0].lower()
+                number, words = next(lines)
+            order = int(words[0])
+            skip, words = next(lines)
+            sizes = tuple(map(int, words))
+            if len(sizes) != order or min(sizes) < 1 or kind not in ("", "sptensor", "tensor"):
+                raise ValueError
+            if kind == "sptensor":
+                skip, words = next(lines)
+                (count,) = map(int, words)
+            number, words = next(lines, (0, []))
+    except (StopIteration, ValueError):
+        raise InvalidFile(
+            f"{path}, line {max(number, skip)}: this is no header. It has 'sptensor', 'tensor' or nothing, the number "
+            "of modes, their sizes, and of an 'sptensor' the number of entries, each in a line."
+        ) from None
+    if not words:
+        raise InvalidFile(f"{path} holds no entry. Every line lists the indices of a cell and its value.")
+    return kind == "tensor", sizes, math.prod(sizes or ()) if kind == "tensor" else count, skip
+
+
+def _find_bad_line(path: Path, skip: int) -> str:
+    """Say which line cannot be read, and why."""
+    width = 0
+    for number, words in _lines(path, skip):
+        width = width or len(words)
+        hint = " Fields are separated by spaces or tabs." if "," in "".join(words) else ""
+        if len(words) != width:
+            return f", line {number}: {len(words)} fields; the lines before have {width}.{hint}"
+        for k, word in enumerate(words):
+            try:
+                float(word)
+            except ValueError:
+                return f", line {number}: {word[:40]!r} in column {k + 1} is not a number.{hint}"
+    return ""
+
+
+def _add_labels(x: SparseTensor, names: Sequence[str] | None, levels: Sequence[Any] | None) -> SparseTensor:
     """Give modes and levels their names; a list of labels that is longer than the largest index tells the size."""
     if levels is not None and len(levels) != len(x.shape):
         raise InvalidLabels(
             f"levels has {len(levels)} items, the file has {len(x.shape)} modes: one for each, or None."
         )
-    read = [_level_file(given) if isinstance(given, (str, os.PathLike)) else given for given in levels or ()]
+    read = [_read_level_file(given) if isinstance(given, (str, os.PathLike)) else given for given in levels or ()]
     shape = tuple(max(n, 0 if not read or read[k] is None else len(read[k])) for k, n in enumerate(x.shape))
     labels = Labels.read(shape, names, read or None)
     ranked = tuple(k for k, given in enumerate(read) if have_rank(given))
     return replace(x, shape=shape, names=labels.names, levels=labels.levels, ranked=ranked)
 
 
-def _level_file(path: str | os.PathLike[str]) -> list[str]:
+def _read_level_file(path: str | os.PathLike[str]) -> list[str]:
     """Read the labels of a mode, one in each line."""
     try:
         return Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         raise InvalidFile(f"cannot read the levels in {os.fspath(path)}: {problem}.") from None
-
-
-def _listed(layout: LineFormat, texts: Iterator[tuple[int, bytes]]) -> SparseTensor:
-    blocks = [read_block(layout, line, text) for line, text in texts]
-    n = sum(len(values) for _, values in blocks)
-    if layout.entries is not None and n != layout.entries:
-        raise InvalidFile(f"{layout.path} holds {n} entries; its header says {layout.entries}. Is it cut off?")
-    if n == 0:
-        raise InvalidFile(f"{layout.path} holds no entry. Every line lists the indices of a cell and its value.")
-    values = np.concatenate([values for _, values in blocks])
-    columns: list[AnyArray] = [np.concatenate([cells[k] for cells, _ in blocks]) for k in range(layout.order)]
-    del blocks
-    return assemble(columns, values, layout.sizes, lambda row, mode: f"entry {row}, mode {mode}", InvalidFile)
-
-
-def _dense(layout: LineFormat, source: Source) -> FloatArray:
-    """Read the value of every cell; one per line, or several."""
-    numbers: list[float] = []
-    for line, text in source.blocks():
-        for k, row in enumerate(text.split(b"\n")):
-            numbers.extend(read_value(layout, line + k, word) for word in fields(row))
-    if len(numbers) != layout.entries:
-        sizes = " x ".join(map(str, layout.sizes or ()))
-        raise InvalidFile(f"{layout.path} holds {len(numbers)} values; its header says {sizes} = {layout.entries}.")
-    return np.array(numbers).reshape(layout.sizes, order="F")
-
-
-@contextmanager
-def _opened(path: Path, progress: bool) -> Iterator[Source]:
-    """Open a file, compressed or not; whatever is wrong with it becomes an `InvalidFile`."""
-    try:
-        with path.open("rb") as raw, _bytes_bar(f"reading {path.name}", path.stat().st_size, progress) as show:
-            compressed = raw.peek(2)[:2] == GZIP
-            stream: IO[bytes] = gzip.GzipFile(fileobj=raw) if compressed else raw  # type: ignore[assignment]  # it is one
-            yield Source(stream, lambda: show(raw.tell()), str(path))
-    except OSError as problem:
-        raise InvalidFile(f"cannot read {path}: {problem.strerror or problem}.") from None
-    except (EOFError, zlib.error) as problem:
-        raise InvalidFile(f"cannot read {path}: damaged or truncated ({problem}).") from None
-
-
-@contextmanager
-def _bytes_bar(text: str, total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Show on the terminal how much of a file has been read: yield a function that takes the number of bytes so far."""
-    if not wanted:
-        yield lambda done: None  # noqa: ARG005 - nothing to show
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(text, total=total)
-        yield lambda done: display.update(task, completed=done)

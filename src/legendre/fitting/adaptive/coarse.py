@@ -120,13 +120,8 @@ class Boxes(BoxTotals):
         kept = [np.delete(np.arange(len(cut)), less) for cut, less in zip(self.quotient.cuts, gone, strict=True)]
         cuts = tuple(cut[keep] for cut, keep in zip(self.quotient.cuts, kept, strict=True))
         joining = Quotient(self.quotient.merged_shape, tuple(kept))
-        values = self._summed(joining) if self.compiled else joining.merge(self.values)
+        values = joining.merge(self.values)
         return Boxes(Quotient(self.quotient.shape, cuts), values, self.compiled)
-
-    def _summed(self, joining: Quotient) -> FloatArray:
-        from legendre.core.sums.kernels.box_sums import sums_over_boxes
-
-        return sums_over_boxes(self.values, [joining.box_of(k) for k in range(len(joining.cuts))]).sums
 
     def steps(self, mode: int, root: FloatArray) -> FloatArray:
         """Sum the squared differences of root densities over the boxes side by side; `root` is that of the sums."""

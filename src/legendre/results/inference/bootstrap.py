@@ -18,17 +18,16 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.arguments import check_int, check_number, generator_from
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
 from legendre.core.memory import check_room
-from legendre.core.text_table import NamedValues
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.model.margins import Modes, decomposable, generating_margins, in_running_order
+from legendre.results.distribution import tensor
 from legendre.results.inference.coding import Coding, coefficients_of
 from legendre.results.inference.counts import Counts, counts_of
 from legendre.results.inference.printout import p_text
-from legendre.results.tensor import tensor
 from legendre.solvers.structure.rank import independent
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def draw_tables(
     for name, value in (("n", n), ("jobs", jobs)):
         check_int(value, f"bootstrap: {name}", 1, InvalidQuery)
     random = generator_from(rng, InvalidQuery)
-    if fit._refit is None:
+    if fit.data is None:
         raise InvalidQuery("bootstrap needs X, which a loaded result does not hold. Fit X again.")
     if (why := beyond_memory(fit.shape)) is not None:
         raise InvalidQuery(f"bootstrap draws all cells of tables, and X {why}. Sum modes out or merge levels first.")
@@ -176,7 +175,6 @@ def draw_tables(
 
 
 def _run(fit: Decomposition, parts: list[FloatArray], jobs: int) -> list[Any]:
-    assert fit._refit is not None
     refits, every = [fit._refit] * len(parts), [np.arange(fit.n_params)] * len(parts)
     if jobs == 1 or len(parts) == 1:
         return list(map(_fit_tables, refits, every, parts))

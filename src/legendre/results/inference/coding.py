@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_number, entries
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidQuery, unknown_name
 from legendre.core.labels import Labels, Mode
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.results.tensor import checked_cells
+from legendre.results.distribution import checked_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -16,7 +16,7 @@ from legendre.core.errors import InvalidQuery, InvalidTensor
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
 from legendre.data.observation import Entries
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -11,9 +11,9 @@ import numpy as np
 from legendre.core.arguments import check_int
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidQuery, InvalidSetting
-from legendre.core.text_table import Columns, NamedValues, Table, listed_words, shape_name, shortened
+from legendre.core.text import Columns, NamedValues, Table, listed_words, shape_name, shortened
 from legendre.data.observation import beyond_memory
-from legendre.results.summary import count_name, rank_name
+from legendre.results.base import count_name, rank_name
 from legendre.solvers.status import Status
 
 if TYPE_CHECKING:

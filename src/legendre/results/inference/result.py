@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import check_choice, check_number
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidBasis, InvalidQuery
 from legendre.core.labels import Mode
-from legendre.core.text_table import Table
+from legendre.core.origin import rectangular
+from legendre.core.text import Table
 from legendre.core.types import FloatArray, IntArray
 from legendre.results.base import Storable
+from legendre.results.distribution import check_formed, checked_cells
 from legendre.results.inference.bootstrap import Bootstrap, draw_tables, evidence_of
 from legendre.results.inference.coding import Coding, coefficients_of, odds_ratios, read_contrasts
 from legendre.results.inference.counts import Counts, chi_square_p, counts_of, degrees_of_freedom, deviances
@@ -32,8 +33,6 @@ from legendre.results.inference.wald import (
     leverages,
     two_sided_p,
 )
-from legendre.results.on_grid import check_formed
-from legendre.results.tensor import checked_cells
 
 if TYPE_CHECKING:
     from legendre.results.decomposition import Decomposition

@@ -19,10 +19,9 @@ from legendre.core import limits
 from legendre.core.arguments import check_number
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, unknown_name
-from legendre.core.html import fragment
 from legendre.core.memory import size_name
 from legendre.core.sums.linalg import factorise, limit_blas
-from legendre.core.text_table import Columns
+from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray, IntArray
 from legendre.engines.choose import check_fisher, engine_for
 from legendre.results.inference.printout import LEGEND, p_text, stars, to_frame

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from legendre.core.labels import Mode
-from legendre.results.effect_tables import Measure
-from legendre.results.plots import boxes, effects, graph, history, margins, mosaic, odds, path, residuals, slices
-from legendre.results.plots.pair import Pair
+from legendre.results.effects import Measure
+from legendre.results.plots import effects, graph, mosaic, tables
+from legendre.results.views import Pair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +37,8 @@ class Plots:
     def slices(self, mode: int | str | None = None, *, most: int = 3) -> Figure:
         """Draw slices of X and of Q side by side, with the residuals; of a matrix all of it.
 
-        Those are drawn that tell most: with the largest share of the total, and of what Q leaves. Of more than three
-        modes three are shown, and entries are sums over the others. Residuals of counts are in standard deviations.
+        The slices with the largest totals and with the largest residuals are drawn. Of more than three modes three are
+        shown, and entries are sums over the others. Residuals of counts are in standard deviations.
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class Plots:
         >>> [ax.get_title() for ax in figure.axes[:3]]
         ['mode 0, level 2: observed', 'mode 0, level 2: fitted', 'mode 0, level 2: residual']
         """
-        return slices.draw(self.pair, mode, most)
+        return tables.draw_slices(self.pair, mode, most)
 
     def residuals(self, ax: Axes | None = None, *, most: int = 5) -> Axes:
         """Draw X against Q, cell by cell, on logarithmic axes where entries differ much; name the worst cells.
@@ -69,7 +69,7 @@ class Plots:
         >>> ax.get_legend().get_texts()[0].get_text().splitlines()
         ['[1, 0]', '6 observed, 12 fitted (-1.92 sd)']
         """
-        return residuals.draw(self.pair, ax, most)
+        return tables.draw_residuals(self.pair, ax, most)
 
     def margins(self, modes: Sequence[Any] | None = None, *, most: int = 6) -> Figure:
         """Draw sums of X and of Q over all modes but one or two, and which share of the total Q has elsewhere.
@@ -90,7 +90,7 @@ class Plots:
         >>> [ax.get_title() for ax in figure.axes]
         ['mode 0: 0 % misplaced', 'mode 1: 0 % misplaced', 'mode 0 and mode 1: 24.0 % misplaced']
         """
-        return margins.draw(self.pair, modes, most)
+        return tables.draw_margins(self.pair, modes, most)
 
     def mosaic(self, modes: Mode | Sequence[Mode] | None = None, ax: Axes | None = None) -> Axes:
         """Draw a tile for each cell, its area the count, its shade the residual from the fit.
@@ -113,7 +113,7 @@ class Plots:
         >>> len(ax.patches), ax.get_xlabel(), ax.get_ylabel()
         (4, 'mode 0', 'mode 1')
         """
-        return mosaic.draw(self.pair, modes, ax)
+        return mosaic.draw_mosaic(self.pair, modes, ax)
 
     def history(self, ax: Axes | None = None) -> Axes:
         """Draw the certificate: how the residual, which is 0 at the minimum, fell from step to step.
@@ -124,7 +124,7 @@ class Plots:
         >>> ld.decompose([[1, 2], [3, 4]], "B1").plot.history().get_ylabel()
         'max|eta - eta_hat|'
         """
-        return history.draw(self.result, self.residual_name, ax)
+        return effects.draw_history(self.result, self.residual_name, ax)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,7 +158,7 @@ class FitPlots(Plots):
         >>> [ax.get_title() for ax in figure.axes[:3]]
         ['mode 0: 63.5 %', 'mode 1: 32.9 %', 'modes 0 and 1: 3.7 %']
         """
-        return effects.draw(self.fit, measure, most)
+        return effects.draw_effects(self.fit, measure, most)
 
     def odds(
         self,
@@ -167,7 +167,7 @@ class FitPlots(Plots):
         given: Mapping[Any, Any] | None = None,
         *,
         contrasts: Literal["local", "treatment"] = "local",
-        level: float = 0.95,
+        confidence: float = 0.95,
         ax: Axes | None = None,
     ) -> Axes:
         """Draw the odds ratios of two variables, with their intervals; see `Inference.odds`. X must hold counts.
@@ -180,10 +180,10 @@ class FitPlots(Plots):
         ['mode 0[1/0]:mode 1[1/0]']
         """
         tests = self.fit.inference() if self.tests is None else self.tests
-        return odds.draw(tests, first, second, given, contrasts, level, ax)
+        return effects.draw_odds(tests, (first, second), given, contrasts, confidence, ax)
 
     def graph(self, ax: Axes | None = None, *, by: graph.By = "share", measure: Measure = "uniform") -> Axes:
-        """Draw modes as circles and the joint effects of pairs as lines, the stronger the thicker.
+        """Draw modes as boxes and the joint effects of pairs as lines, the stronger the thicker.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class FitPlots(Plots):
         >>> [text.get_text().split() for text in ax.texts]
         [['3.7', '%'], ['mode', '0', '63.5', '%'], ['mode', '1', '32.9', '%']]
         """
-        return graph.draw(self.fit, ax, by, measure)
+        return graph.draw_graph(self.fit, ax, by, measure)
 
     def boxes(self, *, most: int = 15) -> Figure:
         """Draw which levels of each mode the parameters of `legendre.boxes` act on, and their factors.
@@ -223,7 +223,7 @@ class FitPlots(Plots):
         >>> [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
         ['× 5']
         """
-        return boxes.draw(self.fit, most)
+        return effects.draw_boxes(self.fit, most)
 
     @overload
     def path(self, ax: None = None, *, quantity: None = None) -> Figure: ...
@@ -252,6 +252,4 @@ class FitPlots(Plots):
         >>> [ax.get_ylabel() for ax in fit.plot.path().axes]
         ['KL(P, Q) in nats', 'root mean square error', 'BIC']
         """
-        if ax is None and quantity is None:
-            return path.draw_all(self.fit)
-        return path.draw(self.fit, ax, "kl" if quantity is None else quantity)
+        return effects.draw_path(self.fit, ax, quantity)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from legendre.core.cells import frozen
 from legendre.core.errors import ConvergenceWarning, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.origin import PLAIN, Origin
-from legendre.core.text_table import NamedValues, Table, shape_name
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.read import TensorLike, read
@@ -29,27 +28,25 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.engines.choose import engine_for
 from legendre.engines.matrix import MatrixEngine
+from legendre.fitting.fit import show_progress
 from legendre.fitting.plan import Settings
-from legendre.fitting.progress import shown
 from legendre.model.margins import Modes
 from legendre.model.problem import Problem
-from legendre.results.base import ModelResult
-from legendre.results.certificate import Certificate
-from legendre.results.page.subject import Subject, own_pair, shape_line
-from legendre.results.plots.pair import TensorPair
-from legendre.results.plots.plots import Plots
-from legendre.results.summary import modes_row
+from legendre.results.base import Certificate, ModelResult, modes_row
+from legendre.results.views import ArrayPair
 from legendre.solvers.loop import Callback, Outcome, Step, run_in_turn
-from legendre.solvers.matrix_scaling import MatrixScaling
-from legendre.solvers.natural import Natural
-from legendre.solvers.natural_cg import NaturalCG
+from legendre.solvers.newton import Natural, NaturalCG
 from legendre.solvers.protocol import Solver, Target
-from legendre.solvers.scaling import Scaling
+from legendre.solvers.scaling import MatrixScaling, Scaling
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import vanishing_cells
 from legendre.solvers.structure.rank import independent
 from legendre.tasks.balance.feasible import Program
 from legendre.tasks.balance.margins import Margins, MarginsLike, key_of, polish, read_margins, share_out
+
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import Plots
+    from legendre.results.report import ReportContent
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,16 +137,18 @@ class Balanced(ModelResult):
     @property
     def plot(self) -> Plots:
         """Pictures of the balanced tensor beside X, scaled to the same total: ``.margins()``, ``.slices()``, ..."""
+        from legendre.results.plots.plots import Plots
 
-        def arrays() -> tuple[AnyArray, None, Any]:
-            return self._scaled_X(), None, self.values
+        return Plots(self, self._pair())
 
-        pair = TensorPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
-        return Plots(self, pair)
-
-    def _scaled_X(self) -> FloatArray:
+    def _pair(self) -> ArrayPair:
         """Return X with the sum of the margins, to be compared with the balanced tensor."""
-        return np.asarray(self.X * (self.margins.total / self.X.sum(dtype=np.float64)), dtype=np.float64)
+
+        def arrays() -> tuple[FloatArray, FloatArray]:
+            scale = self.margins.total / self.X.sum(dtype=np.float64)
+            return np.asarray(self.X * scale, dtype=np.float64), self.values
+
+        return ArrayPair(self.labels, "X, scaled", "balanced", arrays=arrays, may_count=False)
 
     def certificate(self) -> Certificate:
         """Say in plain words what has been proved of the tensor."""
@@ -161,24 +160,19 @@ class Balanced(ModelResult):
         unique = "Of all tensors with these margins it is the nearest to X: the minimum of KL(Q, X), which is unique."
         return Certificate(True, "The margins are met.", tuple(filter(None, (f"{off}.", unique, gone))))
 
-    def subject(self, data: TensorLike | None = None) -> Subject:
-        """Gather what the page tells: X beside the balanced tensor, both with the same sum."""
-        labels = self.labels
-        return Subject(
-            title="Balanced tensor",
-            line=f"{shape_line(labels)}; X is shown with the sum of the margins",
-            tables=self.tables(),
-            certificate=self.certificate(),
-            labels=labels,
-            history=self.history,
-            tol=self.tol,
-            effects=self.small_effects(),
-            effect_labels=labels,
-            basis=self.basis,
-            theta=self.theta,
-            eta=self.eta,
-            pair=own_pair(self._scaled_X(), self.values, data),
-            call="import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: X beside the balanced tensor, both with the same sum."""
+        from legendre.results.report import ReportContent, refuse_data, shape_line
+
+        refuse_data(data)
+        return ReportContent(
+            self,
+            "Balanced tensor",
+            f"{shape_line(self.labels)}; X is shown with the sum of the margins",
+            "import legendre as ld\n\nbalanced = ld.balance(X, margins)\nbalanced.report('report.html')",
+            self.labels,
+            self.model.terms,
+            self._pair(),
         )
 
     def tables(self) -> list[Table]:
@@ -216,7 +210,7 @@ def balance(
     tol: float = 1e-10,
     max_iter: int | None = None,
     callback: Callback | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Balanced:
     """Find the tensor with prescribed margins that is nearest to X: ``Q(v) = X(v) exp(sum of theta_u, u <= v)``.
 
@@ -247,7 +241,7 @@ def balance(
     callback
         Called with a `Step` at the start and after every step; a true return value stops.
     progress
-        Show a line on the terminal from the third second on.
+        Show a line on standard error from the third second on; by default on a terminal.
 
     Returns
     -------
@@ -274,7 +268,7 @@ def balance(
     [30.0, 70.0]
     """
     settings = Settings.read(solver, tol, max_iter, callback)
-    with shown(callback) if progress else nullcontext((callback, None)) as (step, _):
+    with show_progress(progress, callback) as (step, _):
         settings = replace(settings, callback=step)
         if settings.solver is not None and settings.solver.needs_mass:
             raise InvalidSetting(
@@ -387,7 +381,9 @@ def _result(X: AnyArray, program: Program, margins: Margins, outcome: Outcome, t
         values=frozen(tensor),
         parts=parts,
         model=model,
-        point=outcome.point,
+        theta=outcome.point.theta,
+        eta=outcome.point.eta,
+        psi=outcome.point.psi,
         eta_hat=program.problem.eta_hat,
         status=status,
         vanishing_cells=frozen(vanishing),

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.interactions import found_modes, mode_sets
 from legendre.core.arguments import check_number, entries, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidBasis, InvalidMargins
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import rows_of
+from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import zeta
 from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.readers.labelled import opened

@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import expect
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
-from legendre.core.html import fragment
-from legendre.core.text_table import NamedValues
+from legendre.core.origin import rectangular
+from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory
 from legendre.model.dual import ROUNDING, kl, probabilities, read_as
 from legendre.results.decomposition import Decomposition
-from legendre.results.tensor import tensor
+from legendre.results.distribution import tensor
 
 
 def e_geodesic(P: ArrayLike, Q: ArrayLike, t: ArrayLike) -> FloatArray:

@@ -12,9 +12,8 @@ import numpy as np
 from legendre.core import limits
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
 from legendre.core.memory import check_room
-from legendre.core.text_table import Columns, shortened
+from legendre.core.text import Columns, fragment, shortened
 from legendre.core.tied_parameters import Terms, joined
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.dense import in_memory
@@ -22,12 +21,12 @@ from legendre.data.support import Support
 from legendre.model.cliques.messages import propagate
 from legendre.model.cliques.tables import n_free, parts_of, saturated, with_parts
 from legendre.model.model import Model
+from legendre.results.base import count_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import chi_square_p, degrees_of_freedom
 from legendre.results.inference.criteria import support_rank
 from legendre.results.inference.printout import p_text, stars, to_frame
 from legendre.results.inference.result import Inference
-from legendre.results.summary import count_name
 from legendre.solvers.structure.rank import Rank, independent, rank_of
 
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from legendre.core.arguments import check_choice, check_number
 from legendre.core.errors import InvalidQuery
-from legendre.core.html import fragment
-from legendre.core.text_table import Columns
+from legendre.core.text import Columns, fragment
 from legendre.core.types import FloatArray
 from legendre.results.inference.printout import p_text, stars, to_frame
 from legendre.tasks.loglinear.anova import LikelihoodRatio, compare

@@ -12,11 +12,11 @@ import numpy as np
 
 from legendre.core.arguments import check_int
 from legendre.core.errors import ConvergenceWarning, InvalidQuery, InvalidSetting
-from legendre.core.text_table import Columns, NamedValues, Table, shortened
+from legendre.core.text import Columns, NamedValues, Table, shortened
 from legendre.core.types import FloatArray
 from legendre.data.observation import Observation
 from legendre.data.partial_table import Pattern
-from legendre.fitting.fit import fit_recipe, warned
+from legendre.fitting.fit import fit_recipe, warn_if_not_converged
 from legendre.fitting.plan import Settings
 from legendre.results.decomposition import Decomposition
 from legendre.results.inference.counts import Counts, chi_square_p
@@ -406,7 +406,7 @@ class LogLinear(Inference):
 
 def fit_table(data: Observation, model: Formula, tol: float) -> LogLinear:
     """Fit a model to a table that has been read."""
-    fit = warned(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=4)
+    fit = warn_if_not_converged(fit_recipe(data, model.basis(data.shape), Settings(tol=tol)), stacklevel=4)
     return LogLinear(**numbers_of(fit), model=model, tol=tol)
 
 

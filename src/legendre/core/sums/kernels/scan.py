@@ -1,0 +1,127 @@
+"""One compiled pass over a large X: its sums at each level of each mode, its range, its largest entries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legendre.core.compiled import ParallelKernel, inner
+from legendre.core.types import AnyArray, FloatArray, IntArray
+
+U = np.uint64  # loops over unsigned indices run in vectors: numba need not look for negative ones
+
+
+@inner(fastmath={"reassoc"})
+def _sum_row(x, begin, n):
+    """Sum a row, in vectors."""
+    total = 0.0
+    for j in range(n):
+        total += np.float64(x[begin + j])
+    return total
+
+
+@inner
+def _add_row(x, begin, column, low, high):
+    """Add a row to the sums of columns, and to their extremes."""
+    for j in range(U(len(column))):
+        value = np.float64(x[begin + j])
+        column[j] += value
+        low[j] = value if value < low[j] else low[j]
+        high[j] = value if value > high[j] else high[j]
+
+
+@inner
+def _keep_larger(x, begin, number, best, at):
+    """Keep the largest entry of each column, and the number of the first row where it stands."""
+    found = False
+    for j in range(U(len(best))):  # most rows hold none, which a loop without a branch tells in vectors
+        found |= x[begin + j] > best[j]
+    if not found:
+        return
+    for j in range(U(len(best))):
+        if x[begin + j] > best[j]:
+            best[j] = x[begin + j]
+            at[j] = number
+
+
+@ParallelKernel
+def _scan_rows(first, last, x, bounds, rows, columns, low, high, best, at):
+    """Scan blocks of rows; each block has its own sums and extremes of columns, and short loops run in vectors."""
+    width = columns.shape[1]
+    for b in range(first, last):
+        for r in range(bounds[b], bounds[b + 1]):
+            begin = U(r * width)
+            rows[r] = _sum_row(x, begin, U(width))
+            _add_row(x, begin, columns[b], low[b], high[b])
+            _keep_larger(x, begin, r, best[b], at[b])
+
+
+@ParallelKernel
+def _smallest_positive(first, last, x, bounds, out):
+    for b in range(first, last):
+        least = np.inf
+        for i in range(bounds[b], bounds[b + 1]):
+            value = np.float64(x[i])
+            value = value if value > 0.0 else np.inf
+            least = min(value, least)
+        out[b] = least
+
+
+def scan_large(
+    values: AnyArray, *, rank: bool = False, wide: int = 64, blocks: int = 8
+) -> tuple[float, float, float, float, tuple[FloatArray, ...], IntArray | None]:
+    """Scan an X in any order of memory for what `data.checks.Scan` holds; with `rank`, rank slices of one in C order.
+
+    Trailing modes are read as one until a row has `wide` entries.
+    """
+    x, order = in_memory_order(values)
+    lead = x.ndim - 1
+    while lead > 1 and math.prod(x.shape[lead:]) < wide:
+        lead -= 1
+    sides, width = x.shape[lead:], math.prod(x.shape[lead:])
+    flat, n_rows = x.ravel(), x.size // width
+    bounds = np.unique(np.linspace(0, n_rows, blocks + 1).astype(np.int64))
+    n, ranked = len(bounds) - 1, width if rank and order == list(range(x.ndim)) else 0
+    rows, columns = np.empty(n_rows), np.zeros((n, width))
+    low, high = np.full((n, width), np.inf), np.full((n, width), -np.inf)
+    best = np.full((n, ranked), -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+    at = np.repeat(bounds[:-1, None], ranked, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        _scan_rows(x.size, n, flat, bounds, rows, columns, low, high, best, at)
+        margins = _margins(rows.reshape(x.shape[:lead] or (1,)))[:lead] + _margins(columns.sum(axis=0).reshape(sides))
+        total = float(rows.sum())
+    by_mode: list[FloatArray] = [np.empty(0)] * x.ndim
+    for k, margin in zip(order, margins, strict=True):
+        by_mode[k] = margin
+    smallest = positive = float(low.min())
+    if smallest <= 0:
+        least = np.empty(n)
+        _smallest_positive(x.size, n, flat, bounds * width, least)
+        positive = float(least.min())
+    ranking = _first_places(best, at * (width // sides[-1]), sides[-1]) if ranked else None
+    return total, smallest, positive, float(high.max()), tuple(by_mode), ranking
+
+
+def _margins(x: FloatArray) -> list[FloatArray]:
+    return [x.sum(axis=tuple(j for j in range(x.ndim) if j != k)) for k in range(x.ndim)]
+
+
+def _first_places(high: FloatArray, at: IntArray, n: int) -> IntArray:
+    """Find the place of the largest entry of each of `n` slices, of equal ones the first, from columns and blocks."""
+    at = at + np.arange(high.shape[1]) // n  # the columns of a slice are every n-th
+    high, at = high.reshape(-1, n), at.reshape(-1, n)
+    return np.asarray(np.where(high == high.max(axis=0), at, np.iinfo(np.int64).max).min(axis=0))
+
+
+def in_memory_order(values: AnyArray) -> tuple[NDArray[Any], list[int]]:
+    """Return X with its modes in the order of its memory, in a type that is compiled for; and that order."""
+    order = sorted(range(values.ndim), key=lambda k: (-abs(values.strides[k]), k))
+    if values.flags.c_contiguous:
+        order = list(range(values.ndim))
+    x = values.transpose(order)
+    if x.dtype.kind not in "iuf" or x.dtype.itemsize not in (1, 2, 4, 8) or x.dtype == np.float16:
+        x = x.astype(np.float64)
+    return np.ascontiguousarray(x, dtype=x.dtype.newbyteorder("=")), order

@@ -1,1 +1,0 @@
-"""X as a dask array, larger than memory or on many machines."""

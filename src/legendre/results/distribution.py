@@ -1,0 +1,729 @@
+"""Q as a distribution and as a tensor: log probabilities, marginals, conditionals, expectations, samples.
+
+`GridDistribution` serves sample spaces that are a grid (full, masked, with a base measure). On a full grid without a
+base measure all cells of a merged box have the same probability, so that the merged grid answers; elsewhere Q is
+formed, some rows at a time where that is enough. `ListDistribution` serves lists of cells, and `CliqueDistribution`
+grids that cannot be formed: it passes messages between the tables of the cliques.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from legendre.core import limits
+from legendre.core.arguments import entries, generator_from, is_whole
+from legendre.core.cells import cell_name, find, unique_cells
+from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
+from legendre.core.labels import Labels, Mode
+from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.origin import rectangular
+from legendre.core.progress import waiting
+from legendre.core.sums.zeta import zeta_adjoint
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.dask import FittedModel
+from legendre.data.observation import Observation
+from legendre.data.support import Support
+from legendre.engines.choose import engine_for
+from legendre.model.cliques.graph import CliqueTree, cliques_of
+from legendre.model.cliques.messages import Beliefs, largest_sum, propagate
+from legendre.model.cliques.tables import Part, Tables, given, on_grid, parts_of, with_parts
+from legendre.model.model import Model
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+
+TIE = 1e-12  # log probabilities closer than this count as equal: the rounding error of the running sums
+OF_MODES = "Name the modes that f depends on: expectation(f, modes=...)."
+Function = ArrayLike | Callable[..., ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class GridDistribution:
+    """A member of a model on a grid."""
+
+    model: Model  # on its whole sample space
+    theta: FloatArray
+    psi: float
+    alive: BoolArray | None = None  # True for the merged cells that carry probability; None when all of Omega does
+
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Add up theta below each cell (n x N); ``-inf`` outside the support and where Q vanishes."""
+        model = self.model
+        boxes = model.quotient.boxes(cells)
+        log_q = model.space.below_at(self.theta, boxes) - self.psi
+        if model.base is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
+                log_q = log_q + np.log(model.base[tuple(cells.T)])
+        inside = model.support.contains(cells)
+        if self.alive is not None:
+            inside = inside & model.carries(boxes, self.alive)
+        return np.where(inside, log_q, -np.inf)
+
+    def log_density(self) -> FloatArray:
+        """``log(q_v / r_v)`` on every merged cell; ``-inf`` where no cell carries probability."""
+        log_q = self.model.space.below(self.theta) - self.psi
+        if self.alive is not None or self.model.measure is not None:
+            log_q[~(self.model.alive if self.alive is None else self.alive)] = -np.inf
+        return log_q
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        shape = self.model.support.shape
+        check_table(shape, kept)
+        in_order, others = sorted(kept), tuple(k for k in range(len(shape)) if k not in kept)
+        if at:
+            rest = sorted({*kept, *others} - {*at})
+            grid = self._condition(at).sum(axis=tuple(i for i, k in enumerate(rest) if k not in kept))
+        elif self.model.measure is None:
+            grid = np.exp(self.log_density())
+            for k in reversed(others):
+                grid = np.tensordot(grid, self.model.quotient.lengths[k], axes=(k, 0))
+            grid = self._spread(np.asarray(grid), in_order)
+        else:
+            grid = np.zeros([shape[k] for k in in_order])
+            for rows, q in self._blocks():
+                grid[rows if 0 in kept else ...] += q.sum(axis=others)
+        return np.array(np.transpose(grid, [in_order.index(k) for k in kept]), order="C")
+
+    def _condition(self, at: Mapping[int, int]) -> FloatArray:
+        """Give Q on the modes left when the others are fixed; by logarithms, so that rare events do not underflow."""
+        model = self.model
+        every = range(len(model.support.shape))
+        boxes = tuple(int(model.quotient.boxes_along(k, np.array(at[k]))) if k in at else slice(None) for k in every)
+        cells = tuple(at.get(k, slice(None)) for k in every)
+        log_q = self._spread(np.asarray(self.log_density()[boxes]), [k for k in every if k not in at])
+        if model.base is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):  # outside Omega the base may be anything
+                log_q = log_q + np.log(model.base[cells])
+        if model.support.mask is not None:
+            log_q = np.where(model.support.mask[cells], log_q, -np.inf)
+        return _normalise(log_q)
+
+    def expectation(self, f: Function) -> float:
+        """Sum ``q f`` over the cells with probability."""
+        shape = self.model.support.shape
+        check_formed(shape, "expectation", OF_MODES)
+        values = by_rows(f, shape)
+        return math.fsum(summed(q, values(rows), rows.start) for rows, q in self._blocks())
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
+        shape = self.model.support.shape
+        if self.model.measure is not None:
+            q = np.concatenate([q.ravel() for _, q in self._blocks()])
+            return np.stack(np.unravel_index(_draw(q, n, generator), shape), axis=1).astype(np.int64)
+        q = np.exp(self.log_density()) * self.model.weights
+        boxes = np.stack(np.unravel_index(_draw(q.ravel(), n, generator), q.shape))
+        return _within_boxes(self.model, boxes.astype(np.int64), generator)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order of equal ones."""
+        if self.model.measure is None:
+            log_q = self.log_density()
+            box = np.unravel_index(int(np.argmax(log_q >= log_q.max() - TIE)), log_q.shape)
+            # corners of boxes come in the order of the boxes
+            return tuple(int(cut[i]) for cut, i in zip(self.model.quotient.cuts, box, strict=True))
+        least = max(float(q.max()) for _, q in self._blocks()) * math.exp(-TIE)
+        rows, q = next(block for block in self._blocks() if block[1].max() >= least)
+        place = np.unravel_index(int(np.argmax(q >= least)), q.shape)
+        return rows.start + int(place[0]), *(int(i) for i in place[1:])
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over all cells of a full grid: ``exp(psi(2 theta) - 2 psi(theta))`` where no grid is formed."""
+        if self.alive is None and self.model.n_merged > limits.LARGEST_GRID:
+            return math.exp(engine_for(self.model).at(2.0 * self.theta).psi - 2.0 * self.psi)
+        return float(np.sum(self.model.weights * np.exp(2.0 * self.log_density())))
+
+    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Q, some rows of the first mode at a time."""
+        boxes = np.exp(self.log_density())
+        for rows in rows_of(self.model.support.shape):
+            yield rows, grid_rows(self.model, boxes, rows, self.model.support.mask)
+
+    def _spread(self, grid: AnyArray, modes: Sequence[int]) -> AnyArray:
+        """Copy each box's value to its cells, on a grid of some modes only."""
+        shape, quotient = self.model.support.shape, self.model.quotient
+        size = math.prod(shape[k] for k in modes)
+        check_room(size, 8, f"a table over the modes {list(modes)}", "Ask for fewer modes.")
+        for axis, k in enumerate(modes):
+            if len(quotient.cuts[k]) < shape[k]:
+                grid = grid.take(quotient.box_of(k), axis=axis)
+        return grid
+
+
+@dataclass(frozen=True, eq=False)
+class ListDistribution(GridDistribution):
+    """A member of a model whose sample space is a list of cells."""
+
+    @cached_property
+    def _listed(self) -> tuple[IntArray, FloatArray]:
+        """The cells of the list, and their log probabilities."""
+        points = self.model.support.cells()
+        return points, self.log_prob(points)
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        shape = tuple(self.model.support.shape[k] for k in kept)
+        check_table(self.model.support.shape, kept)
+        points, log_q = self._listed
+        inside = (points[:, list(at)] == list(at.values())).all(axis=1)
+        points, log_q = points[inside], log_q[inside]
+        q = _normalise(log_q) if at else np.exp(log_q)
+        if not kept:
+            return np.asarray(q.sum())
+        flat = np.ravel_multi_index(tuple(points[:, k].astype(np.int64) for k in kept), shape)
+        return np.bincount(flat, q, math.prod(shape)).astype(np.float64, copy=False).reshape(shape)
+
+    def expectation(self, f: Function) -> float:
+        """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
+        points, log_q = self._listed
+        columns, q = tuple(points.T.astype(np.int64)), np.exp(log_q)
+        shape = self.model.support.shape
+        values = read_values(f(*columns), q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
+        return summed(q, values, cells=points)
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells of the list."""
+        points, log_q = self._listed
+        return points[_draw(np.exp(log_q), n, generator)].astype(np.int64)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order where several are."""
+        points, log_q = self._listed
+        return tuple(int(i) for i in points[int(np.argmax(log_q >= log_q.max() - TIE))])
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over the list."""
+        return float(np.sum(np.exp(2.0 * self._listed[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueDistribution:
+    """A member of a model on a full grid of any order; the messages are passed once and kept.
+
+    >>> q = CliqueDistribution(Model.of(Support((2, 3)), None, np.array([[1, 0]])), np.log([3.0]))
+    >>> q.marginal([0], {}).round(12).tolist(), q.marginal([1], {0: 1}).round(12).tolist()
+    ([0.25, 0.75], [0.333333333333, 0.333333333333, 0.333333333333])
+    """
+
+    model: Model  # on a full grid without a base measure, and the tables of its cliques fit
+    theta: FloatArray
+    parts: tuple[Part, ...] = ()  # the tables in which cells have no probability
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables of the model's cliques."""
+        space = self.model.space
+        return with_parts(space.tables, self.parts) if space.form == "cliques" else self._tables_with(())
+
+    @cached_property
+    def beliefs(self) -> tuple[float, Beliefs]:
+        """Psi, and Q on the cliques."""
+        return propagate(self.tables, self.theta)
+
+    def _tables_with(self, modes: Sequence[int]) -> Tables:
+        """Lay out tables over cliques of which one holds the given modes."""
+        space = self.model.space
+        return with_parts(Tables(space.quotient, space.positions, self._tree_with(modes)), self.parts)
+
+    def _tree_with(self, modes: Sequence[int]) -> CliqueTree:
+        """Arrange cliques of which one holds the given modes; nothing of the size of their tables is formed."""
+        return cliques_of(self.model.space.positions, self.model.quotient.merged_shape, modes)
+
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Add up theta below each cell (n x N), clique by clique; ``-inf`` where Q vanishes."""
+        sums = self.tables.sums_below(self.theta)
+        if self.tables.alive is not None:
+            sums[~self.tables.alive] = -np.inf
+        return self.tables.at(sums, cells) - self.beliefs[0]
+
+    def marginal(self, kept: list[int], at: Mapping[int, int]) -> FloatArray:
+        """Sum Q, or Q given the indices of some modes, over all modes but the kept ones."""
+        check_table(self.model.support.shape, kept)
+        if at:
+            return self._given(kept, at)
+        groups = self._groups(kept)
+        narrow = all(self._table_of(group) is not None or self._tree_with(group).fits for group in groups)
+        if not narrow and self.model.space.formable:
+            return self._grid.marginal(kept, at)
+        out = np.ones((1,) * len(kept))
+        for group in reversed(groups):  # the last modes first, so that whole rows are multiplied
+            table = self._spread(self._merged_joint(group), group)
+            out = np.expand_dims(table, [axis for axis, k in enumerate(kept) if k not in group]) * out
+        return np.ascontiguousarray(out).reshape(out.shape)  # which makes one axis where there is none
+
+    @property
+    def _grid(self) -> GridDistribution:
+        alive = on_grid(self.parts, self.model.quotient.merged_shape) if self.parts else None
+        return GridDistribution(self.model, self.theta, self.beliefs[0], alive)
+
+    def _table_of(self, modes: Sequence[int]) -> int | None:
+        """Return the clique that holds all of some modes, if one does."""
+        coupled, tree = {k for k in modes if self.model.quotient.merged_shape[k] > 1}, self.tables.tree
+        if not coupled:
+            return -1
+        home = tree.home_of(coupled)
+        return home if coupled <= set(tree.cliques[home].modes) else None
+
+    def _groups(self, modes: Sequence[int]) -> list[list[int]]:
+        """Part modes into groups that are independent under Q: those of different trees, the first mode's group first.
+
+        A mode that no parameter concerns is a group of its own.
+        """
+        found: dict[int, list[int]] = {}
+        for k in modes:
+            root = self.tables.tree.root_of(k)
+            found.setdefault(root if root >= 0 else -1 - k, []).append(k)
+        return list(found.values())
+
+    def _given(self, kept: list[int], at: Mapping[int, int], rare: float = 1e-200) -> FloatArray:
+        """Condition within one clique's table; in a model of the other modes where that is not enough, or `rare`."""
+        quotient, shape = self.model.quotient, self.model.support.shape
+        if kept and self._table_of([*kept, *at]) is not None:
+            fixed = [k for k in at if quotient.merged_shape[k] > 1]
+            boxes = tuple(int(quotient.boxes_along(k, np.array(at[k]))) for k in fixed)
+            merged = np.asarray(self._merged_joint([*fixed, *kept])[boxes])
+            if (total := float(merged.sum())) > rare:
+                return self._spread(merged / total, kept)
+        if len(at) == len(shape):
+            _normalise(self.log_prob(np.array([[at[k] for k in range(len(shape))]], dtype=np.int64)))
+            return np.ones(())
+        rest = [k for k in range(len(shape)) if k not in at]
+        return self.given(at).marginal([rest.index(k) for k in kept], {})
+
+    def _spread(self, merged: FloatArray, modes: Sequence[int]) -> FloatArray:
+        """Share what the boxes of some modes hold out among their cells."""
+        quotient = self.model.quotient
+        for axis, k in enumerate(modes):
+            if len(quotient.cuts[k]) < quotient.shape[k]:
+                density = merged / quotient.lengths[k].reshape(-1, *[1] * (len(modes) - axis - 1))
+                merged = density.take(quotient.box_of(k), axis=axis)
+        return merged
+
+    def _merged_joint(self, modes: list[int]) -> FloatArray:
+        """Sum out all but some modes, on a tree in which these are in one clique."""
+        levels = self.model.quotient.merged_shape
+        coupled = [k for k in modes if levels[k] > 1]
+        if not coupled:
+            return np.ones((1,) * len(modes))
+        tables, beliefs, home = self.tables, self.beliefs[1], self._table_of(coupled)
+        if home is None:
+            tree = self._tree_with(coupled)
+            if not tree.fits:
+                raise InvalidQuery(
+                    f"the joint distribution of modes {coupled} needs tables of {size_name(tree.n_cells)} cells, since "
+                    "the basis couples them through many others. Ask for fewer modes, or count them in samples."
+                )
+            tables = self._tables_with(coupled)
+            beliefs = propagate(tables, self.theta)[1]
+            home = tables.tree.home_of(coupled)
+        clique = tables.tree.cliques[home]
+        others = tuple(axis for axis, k in enumerate(clique.modes) if k not in coupled)
+        sums = beliefs.margins[tables.matrices[home][0]].reshape(clique.shape).sum(axis=others)
+        kept = [k for k in clique.modes if k in coupled]
+        return np.asarray(sums).transpose([kept.index(k) for k in coupled]).reshape([levels[k] for k in modes])
+
+    def expectation(self, f: Function) -> float:
+        """Sum ``q f`` over all cells, where a grid of them can be formed."""
+        check_formed(self.model.support.shape, "expectation", OF_MODES)
+        return self._grid.expectation(f)
+
+    def sum_of_squares(self) -> float:
+        """Sum ``q^2`` over all cells: ``exp(psi(2 theta) - 2 psi(theta))``."""
+        return math.exp(propagate(self.tables, 2.0 * self.theta)[0] - 2.0 * self.beliefs[0])
+
+    def given(self, event: Mapping[int, int]) -> CliqueDistribution:
+        """Fix some modes: Q on the others is a member of a model, in which theta of equal cells is added up."""
+        basis, fixed = self.model.basis, list(event)
+        rest = [k for k in range(len(self.model.support.shape)) if k not in event]
+        reached = (basis[:, fixed] <= [event[k] for k in fixed]).all(axis=1) & basis[:, rest].any(axis=1)
+        left = basis[reached][:, rest]
+        kept = unique_cells(left)
+        theta = np.bincount(find(left, kept), weights=self.theta[reached], minlength=len(kept)).astype(np.float64)
+        boxes = {k: int(self.model.quotient.boxes_along(k, np.array(level))) for k, level in event.items()}
+        left_over = given(self.parts, boxes, {k: i for i, k in enumerate(rest)})
+        parts = tuple((modes, alive) for modes, alive in left_over if modes)
+        space = Support(tuple(self.model.support.shape[k] for k in rest))
+        q = CliqueDistribution(Model.of(space, None, kept), theta, parts)
+        possible = all(modes or alive for modes, alive in left_over)
+        if not possible or (parts and q.beliefs[0] == -np.inf):
+            raise ImpossibleEvent("the event has probability 0")
+        return q
+
+    def sample(self, n: int, generator: np.random.Generator) -> IntArray:
+        """Draw cells: from the roots on, each clique's own modes given those it shares; levels of a box evenly."""
+        boxes = np.zeros((len(self.model.support.shape), n), dtype=np.int64)
+        for c, (where, shape) in enumerate(self.tables.matrices):
+            clique = self.tables.tree.cliques[c]
+            states = self.tables.flat(c, boxes) // shape[1]  # own modes are still 0
+            drawn = _draw_in_rows(self.beliefs[1].given[where].reshape(shape), states, generator)
+            for axis in reversed(range(clique.shared, len(clique.modes))):
+                drawn, boxes[clique.modes[axis]] = np.divmod(drawn, clique.shape[axis])
+        return _within_boxes(self.model, boxes, generator)
+
+    def most_probable(self) -> tuple[int, ...]:
+        """Find the most probable cell, the first in C order of equal ones: fix the modes whose best level is unique."""
+        q, cell = self, dict.fromkeys(range(len(self.model.support.shape)), 0)
+        left, peak = list(cell), math.inf
+        while left:
+            peak, levels = q._best_levels(peak)
+            unsure = next((i for i, (_, alone) in enumerate(levels) if not alone), len(left) - 1)
+            settled = {i: levels[i][0] for i in range(unsure + 1)}
+            cell |= {left[i]: level for i, level in settled.items()}
+            left = left[unsure + 1 :]
+            if left:
+                below = [settled.get(i, 0) for i in range(q.model.basis.shape[1])]
+                peak -= float(q.theta[(q.model.basis <= below).all(axis=1)].sum())  # what the settled modes alone add
+                q = q.given(settled)
+        return tuple(cell.values())
+
+    def _best_levels(self, peak: float) -> tuple[float, list[tuple[int, bool]]]:
+        """Return the largest sum of theta, and for each mode the first level that attains it, and if it alone does."""
+        largest, parts = largest_sum(self.tables, self.tables.sums_below(self.theta))
+        peak = largest if peak == math.inf else min(peak, largest + TIE)  # rounding may have moved it
+        levels = []
+        for k, home in enumerate(self.tables.tree.home):
+            if home < 0:
+                levels.append((0, True))
+                continue
+            clique, (where, _) = self.tables.tree.cliques[home], self.tables.matrices[home]
+            others = tuple(axis for axis, j in enumerate(clique.modes) if j != k)
+            peaks = parts[where].reshape(clique.shape).max(axis=others)
+            best = np.flatnonzero(peaks >= min(peak - TIE, float(peaks.max())))
+            levels.append((int(self.model.quotient.cuts[k][best[0]]), len(best) == 1))
+        return peak, levels
+
+
+Distribution = GridDistribution | CliqueDistribution
+
+
+def distribution_of(fit: Decomposition) -> Distribution:
+    """Return Q in the form in which it answers questions."""
+    space = fit.model.on_face(fit.alive).space
+    if space.form == "cliques":
+        return CliqueDistribution(fit.model.untied, space.on_cells(fit.theta), parts_of(space.tables))
+    form = GridDistribution if fit.model.support.points is None else ListDistribution
+    return form(fit.model, fit.theta, fit.psi, fit.alive)
+
+
+def _normalise(log_q: FloatArray) -> FloatArray:
+    """Divide probabilities, given by their logarithms, by their sum; an event without any is impossible."""
+    peak = float(log_q.max(initial=-np.inf))
+    if peak == -np.inf:
+        raise ImpossibleEvent("the event has probability 0")
+    q = np.exp(log_q - peak)
+    return np.asarray(q / q.sum())
+
+
+def _draw(q: FloatArray, n: int, generator: np.random.Generator) -> IntArray:
+    """Invert the distribution function; ``random() < 1``, so that no entry of probability 0 is ever drawn."""
+    cumulated = np.cumsum(q)
+    found: IntArray = np.searchsorted(cumulated, generator.random(n) * cumulated[-1], side="right").astype(np.int64)
+    return found
+
+
+def _draw_in_rows(given: FloatArray, states: IntArray, generator: np.random.Generator) -> IntArray:
+    """Invert the distribution function of the row that each state names, by bisection in all rows at once."""
+    cumulated = np.cumsum(given, axis=1)
+    target = generator.random(len(states)) * cumulated[states, -1]
+    low, high = np.zeros(len(states), dtype=np.int64), np.full(len(states), given.shape[1] - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        above = cumulated[states, middle] > target
+        high = np.where(above, middle, high)
+        low = np.where(above, low, middle + 1)
+    return low
+
+
+def _within_boxes(model: Model, boxes: IntArray, generator: np.random.Generator) -> IntArray:
+    """Draw a cell of each merged box (N x n), all of its cells alike; return them as n x N."""
+    for k, (cut, length) in enumerate(zip(model.quotient.cuts, model.support.shape, strict=True)):
+        if len(cut) < length:
+            ends = np.append(cut[1:], length)
+            boxes[k] = generator.integers(cut[boxes[k]], ends[boxes[k]])
+    return np.ascontiguousarray(boxes.T)
+
+
+def check_formed(shape: tuple[int, ...], name: str, way_out: str, merged: int = 0) -> None:
+    """Refuse to form what does not fit in memory, or has more modes than an array can.
+
+    Parameters
+    ----------
+    shape, name, way_out
+        The array's shape; the question that asks for it; a sentence that names a smaller one.
+    merged
+        The number of merged cells, where their grid is formed first: three arrays of that size.
+    """
+    n_cells = math.prod(shape)
+    if len(shape) > limits.MOST_AXES:
+        where = f"{size_name(n_cells)} cells in {len(shape)} modes"
+        raise InvalidQuery(f"{name}: Q has {where}, and is never formed. {way_out}")
+    check_room(n_cells, 8 + 24 * merged // n_cells, f"{name}: an array", way_out)
+
+
+def check_table(shape: tuple[int, ...], modes: Sequence[int]) -> None:
+    """Refuse a table over some modes that does not fit, or has more of them than an array can: the rule of `tensor`."""
+    n_cells, fewer = math.prod(shape[k] for k in modes), "Ask for fewer modes, or for log_prob or samples."
+    which = f"the joint distribution of {f'modes {list(modes)}' if len(modes) <= 8 else f'{len(modes)} modes'}"
+    if len(modes) > limits.MOST_AXES:
+        raise InvalidQuery(f"{which} has {size_name(n_cells)} cells, and is never formed. {fewer}")
+    check_room(n_cells, 2 * 8, f"{which}: a table", fewer)  # the answer, and what it is copied from
+
+
+# ---- what a caller asks
+
+
+def read_modes(
+    labels: Labels, modes: Mode | Sequence[Mode], given: Mapping[Any, Any] | None = None
+) -> tuple[list[int], dict[int, int]]:
+    """Read which modes are asked for, and which are fixed at which index."""
+    listed = [modes] if isinstance(modes, (int, np.integer, str)) else entries(modes)
+    if listed is None:
+        raise InvalidQuery(f"marginal({modes!r}): pass a mode such as 0, or modes such as [0, 2].")
+    kept = [labels.find_mode(k, "marginal") for k in listed]
+    if len(set(kept)) < len(kept):
+        raise InvalidQuery(f"marginal({listed}) names a mode twice.")
+    at = {} if given is None else read_event(labels, given)
+    if clash := sorted(set(kept) & set(at)):
+        name = f"mode {clash[0]}" if labels.names is None else f"mode {labels.names[clash[0]]!r}"
+        raise InvalidQuery(f"marginal: {name} is asked for and given.")
+    return kept, at
+
+
+def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
+    """Read an event: the index of each mode that is fixed."""
+    if not isinstance(given, Mapping):
+        raise InvalidQuery(f"condition({given!r}): pass a dict such as {{0: 2}}, mode 0 fixed at index 2.")
+    at: dict[int, int] = {}
+    for key, level in given.items():
+        k = labels.find_mode(key, "condition")
+        if k in at:
+            raise InvalidQuery(f"condition: {labels.mode(k)} is given twice.")
+        at[k] = labels.find_level(k, level, "condition")
+    return at
+
+
+def read_cells(labels: Labels, cells: Any) -> IntArray:
+    """Read a caller's cells (k x N, or one cell), by indices or, where some entries are no numbers, by labels."""
+    array = rectangular(cells, "cells", InvalidBasis)
+    named = labels.levels is not None and array.dtype.kind not in "biufc"
+    rows = np.atleast_2d(np.array(cells if named else array, dtype=object))  # NumPy makes texts of numbers beside texts
+    if not named or rows.ndim != 2 or rows.shape[1] != len(labels.shape):
+        return labels.places(checked_cells(array, labels.shape))
+    found = np.empty(rows.shape, dtype=np.int64)
+    for k, column in enumerate(rows.T.tolist()):
+        place = {value: labels.find_level(k, value, "log_prob") for value in dict.fromkeys(column)}
+        found[:, k] = [place[value] for value in column]
+    return found
+
+
+def checked_cells(cells: AnyArray, shape: tuple[int, ...]) -> IntArray:
+    """Read a caller's cells (k x N, or one cell) that are given by indices."""
+    index = np.atleast_2d(np.asarray(cells))
+    if index.dtype.kind not in "iu" or index.ndim != 2 or index.shape[1] != len(shape):
+        hint = " They are indices, counted from 0." if index.dtype.kind in "OUSM" else ""
+        got = f"got shape {index.shape}, dtype {index.dtype}"
+        raise InvalidBasis(f"cells must be integers, k x {len(shape)}; {got}.{hint}")
+    outside = np.flatnonzero(((index < 0) | (index >= shape)).any(axis=1))
+    if len(outside):
+        raise InvalidBasis(f"cell {cell_name(index[outside[0]])} is outside the grid {shape}. Indices start at 0.")
+    return index.astype(np.int64)
+
+
+def marginal(q: Distribution, labels: Labels, kept: list[int], at: dict[int, int]) -> FloatArray:
+    """Sum Q over the modes that are neither kept nor fixed, given those that are fixed."""
+    try:
+        return q.marginal(kept, at)
+    except ImpossibleEvent:
+        named = {labels.mode(k): labels.level(k, i) for k, i in at.items()} if labels.given else at
+        event = ", ".join(f"{k}: {i}" for k, i in named.items())
+        raise ImpossibleEvent(
+            f"condition({{{event}}}): the event has probability 0, so nothing can be said given it. Its cells are "
+            "outside the support or vanish."
+        ) from None
+
+
+def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
+    """Sum ``q f`` over the cells with probability."""
+    kept = list(range(len(labels.shape))) if modes is None else read_modes(labels, modes)[0]
+    if not kept:
+        raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
+    part = labels if modes is None else labels.part(kept)
+    arranged: Function = f
+    if callable(f):
+        arranged = lambda *indices: f(*(part.levels_of(k)[i] for k, i in enumerate(indices)))  # noqa: E731 - of labels
+    elif labels.order is not None:
+        arranged = part.arrange(read_values(f, part.shape))
+    if modes is None:
+        return q.expectation(arranged)
+    table = q.marginal(kept, {})
+    return summed(table, by_rows(arranged, table.shape)(slice(0, table.shape[0])))
+
+
+def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> IntArray:
+    """Draw cells from Q."""
+    if not is_whole(n, 0):
+        raise InvalidQuery(f"sample({n!r}): the number of cells must be an integer >= 0.")
+    order = len(q.model.support.shape)
+    # the cells and their boxes, one number that is drawn, its place
+    check_room(int(n), 8 * (2 * order + 2), "sample: a list", "Draw fewer at a time, and pass the same generator on.")
+    return q.sample(int(n), generator_from(rng, InvalidQuery))
+
+
+def by_rows(f: Function, shape: tuple[int, ...]) -> Callable[[slice], AnyArray]:
+    """Make a function from some rows of the grid to the values of f there.
+
+    A function is called with the coordinates of these rows, each as an array along its own mode.
+    """
+    if not callable(f):
+        return read_values(f, shape).__getitem__
+
+    def values(rows: slice) -> AnyArray:
+        sides = [np.arange(rows.start, rows.stop), *map(np.arange, shape[1:])]
+        return read_values(f(*np.ix_(*sides)), tuple(map(len, sides)), called=True)
+
+    return values
+
+
+def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -> AnyArray:
+    """Read the values of a function on cells of some shape, to which those of one that was `called` are broadcast."""
+    values = rectangular(f, "expectation: what f returned" if called else "expectation: f", InvalidQuery)
+    if values.dtype.kind not in "biuf":
+        raise InvalidQuery(f"expectation: f has dtype {values.dtype}; it must hold real numbers.")
+    if not called and values.shape != shape:
+        raise InvalidQuery(f"expectation: f has shape {values.shape}, X has shape {shape}; they must be equal.")
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise InvalidQuery(
+            f"expectation: f returned shape {values.shape} for cells of shape {shape}; it must broadcast to that."
+        ) from None
+
+
+def summed(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArray | None = None) -> float:
+    """Sum ``q f`` over a table of probabilities with first row `start`, or over a list of cells."""
+    bad = np.argwhere(~np.isfinite(values) & (q > 0))
+    if len(bad):
+        place = [bad[0][0] + start, *bad[0][1:]] if cells is None else cells[bad[0][0]]
+        raise InvalidQuery(
+            f"expectation: f{cell_name(place)} = {values[tuple(bad[0])]}; f must be finite wherever Q is positive. "
+            "Cells of probability 0 do not count."
+        )
+    return float(np.sum(q * np.where(q > 0, values, 0.0)))
+
+
+# ---- Q as a tensor
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTensor:
+    """Q in X's units, some rows at a time; `Observation.squared_error` compares X with it."""
+
+    fit: Decomposition
+    visible: BoolArray | None  # False for the cells of the grid that are set to 0; None where no cell is
+
+    @cached_property
+    def _boxes(self) -> FloatArray:
+        return box_values(self.fit)
+
+    def rows(self, rows: slice) -> FloatArray:
+        """Return Q on some rows of the grid."""
+        return grid_rows(self.fit.model, self._boxes, rows, self.visible)
+
+    def log_prob(self, cells: IntArray) -> FloatArray:
+        """Return log q of some cells (k x N)."""
+        return self.fit.distribution.log_prob(cells)
+
+    def sum_of_squares(self) -> float:
+        """Return the sum of q^2 over all cells."""
+        return self.fit.distribution.sum_of_squares()
+
+    def on_blocks(self) -> FittedModel:
+        """Return Q as a function of the rectangle of the grid that is wanted."""
+        fit, space = self.fit, self.fit.model.space
+        alive = None if fit.alive is None else space.on_grid(fit.alive)
+        return FittedModel(fit.basis, space.on_cells(fit.theta), fit.psi, fit.total, fit.model.quotient, alive)
+
+
+def merged_log_density(fit: Decomposition, level: float = 1e-6) -> FloatArray:
+    """``log(q_v / r_v)`` on merged cells, in Omega or not; -inf, or NaN if there is no limit, where theta diverges.
+
+    A direction of recession comes from a linear program: it changes a cell by about 1, or by less than `level`.
+    """
+    space = fit.model.on_full_grid().space
+    log_density = space.below(fit.theta) - fit.psi
+    if fit.alive is None:
+        return log_density
+    fall, alive = space.below(fit.recession), space.on_grid(fit.alive)
+    fall -= fall[alive].max()
+    fall[alive] = 0.0
+    return np.where(fall < -level, -np.inf, np.where(fall > level, np.nan, log_density))
+
+
+def box_values(fit: Decomposition) -> FloatArray:
+    """Return what `grid_rows` copies to the cells of each merged box: Q in X's units, over the base measure."""
+    with np.errstate(over="ignore"):  # outside the support the model's value may be beyond float64
+        return np.exp(merged_log_density(fit)) * fit.total
+
+
+def grid_rows(model: Model, boxes: FloatArray, rows: slice, visible: BoolArray | None) -> FloatArray:
+    """Q on some rows of the grid, from the values of the merged cells; a base measure is applied."""
+    q: FloatArray = model.quotient.spread(boxes, rows)
+    if model.base is not None:
+        with np.errstate(over="ignore", invalid="ignore"):  # outside Omega the base may be anything
+            q = q * model.base[rows]
+    if visible is not None:
+        q[~visible[rows]] = 0.0
+    return q
+
+
+def tensor(fit: Decomposition, *, extend: bool) -> FloatArray:
+    """Q in X's units: everywhere, or 0 outside the support except for missing cells."""
+    way_out = "Ask for log_prob, marginal, sample or most_probable."
+    check_formed(fit.shape, "tensor", way_out, fit.model.quotient.n_merged)
+    out, points, mask = np.zeros(fit.shape), fit.model.support.points, fit.model.support.mask
+    if points is not None and not extend:
+        out[tuple(points.T)] = np.exp(fit.distribution.log_prob(points)) * fit.total
+        return out
+    if mask is not None and fit.missing is not None:
+        mask = mask | fit.missing
+    with waiting(f"tensor: {size_name(out.size)} cells", out.size):
+        boxes = box_values(fit)
+        for rows in rows_of(fit.shape):
+            out[rows] = grid_rows(fit.model, boxes, rows, None if extend else mask)
+    return out
+
+
+def rmse(fit: Decomposition, data: Observation) -> float:
+    """Root mean square of X - Q in X's units, over every cell of X that is a number."""
+    square, n = data.squared_error(FittedTensor(fit, fit.model.support.mask)), data.n_numbers
+    if n < sys.float_info.max:
+        return math.sqrt(square / n)
+    return math.exp(0.5 * (math.log(square) - math.log(n))) if square > 0 else 0.0
+
+
+def theta_tensor(fit: Decomposition) -> FloatArray:
+    """Build the paper's T: theta on B, -psi at the bottom, 0 elsewhere."""
+    check_formed(fit.shape, "theta_tensor", "Its entries are theta, at the cells of basis.")
+    out = np.zeros(fit.shape)
+    out[tuple(fit.basis.T)] = fit.model.space.on_cells(fit.theta)
+    out[(0,) * out.ndim] = -fit.psi
+    return out
+
+
+def eta_tensor(fit: Decomposition) -> FloatArray:
+    """Eta of every cell of the grid: the probability that Q gives to all that lies above it."""
+    check_formed(fit.shape, "eta_tensor", "On the basis its entries are eta.", fit.model.quotient.n_merged)
+    if fit.model.support.points is not None:
+        return zeta_adjoint(tensor(fit, extend=False) / fit.total)
+    with waiting(f"eta_tensor: {size_name(math.prod(fit.shape))} cells", math.prod(fit.shape)):
+        boxes, mask = box_values(fit) / fit.total, fit.model.support.mask
+        return zeta_adjoint(np.concatenate([grid_rows(fit.model, boxes, rows, mask) for rows in rows_of(fit.shape)]))

@@ -1,1 +1,0 @@
-"""The report page: a result as one HTML file that needs nothing else."""

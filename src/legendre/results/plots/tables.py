@@ -1,0 +1,276 @@
+"""Pictures of X beside Q: slices, single cells, and margins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.arguments import check_int, entries, is_whole
+from legendre.core.errors import InvalidQuery
+from legendre.core.figures import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    LARGE,
+    LIGHT,
+    MEDIUM,
+    ORANGE,
+    RISING,
+    SMALL,
+    add_colour_bar,
+    axes_for,
+    is_ordered,
+    level_ticks,
+    make_panels,
+    plain_number,
+)
+from legendre.core.labels import Labels
+from legendre.core.text import listed_words, shortened
+from legendre.core.types import FloatArray
+from legendre.results.views import Modes, Pair, PairCells, PairTable, largest_places
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EXACT = 1e-6  # residuals up to this (counts: in standard deviations, else in largest entries) are rounding errors
+
+
+def draw_slices(pair: Pair, mode: int | str | None, most: int) -> Figure:
+    """Draw the slices with the most data and the most misfit; of a matrix all of it, of many modes sums."""
+    check_int(most, "plot.slices: most", 1, InvalidQuery)
+    modes = _slice_modes(pair.labels, mode)
+    table = pair.table(modes, "plot.slices")
+    if len(modes) == 2:
+        table = PairTable(table.x[None], table.q[None])
+    chosen = _choose_slices(table, most)
+    x, q = table.x[chosen], table.q[chosen]
+    left = pair.residuals(x, q)
+    # a few large residuals would turn the others white: one in 200 is beyond the scale
+    span = max(float(np.nanquantile(np.abs(left), 0.995)), EXACT * float(np.nanmax(table.x))) or 1.0
+    values, shades = _colours(np.concatenate([x, q]), pair.counts), {"cmap": DIVERGING, "vmin": -span, "vmax": span}
+    parts = (pair.seen, x, values), (pair.made, q, values), ("residual", left, shades)
+    figure, axes = make_panels("plot.slices", 3 * len(chosen), 3, (4.6, 3.3))
+    images: list[Any] = []
+    for place, ax in enumerate(axes):
+        row, (name, entries_of, colours) = place // 3, parts[place % 3]
+        images.append(_draw_table(ax, entries_of[row], colours))
+        for axis, k, others in (("x", modes[-1], (0, 1)), ("y", modes[-2], (0, 2))):
+            level_ticks(ax, axis, pair.labels, k, np.nansum(x, axis=others))
+        unnamed = ", level" if pair.labels.names is None else ""
+        part = f"{pair.labels.mode(modes[0])}{unnamed} {pair.labels.level(modes[0], chosen[row])}"
+        ax.set_title(name if len(modes) == 2 else f"{shortened(part, 28)}: {name}")
+        ax.label_outer()
+        if name == pair.made and x[row].size <= 2_500:  # few enough to see single entries
+            for marker, marked in (("x", q[row] == 0), (".", np.isnan(x[row]) & ~np.isnan(q[row]))):
+                down, across = np.nonzero(marked)
+                ax.plot(across, down, marker, color="white", markersize=5, markeredgewidth=1, linestyle="")
+    add_colour_bar(axes[1::3], images[1], pair.units[0], pad=0.02, aspect=40)
+    add_colour_bar(axes[2::3], images[2], pair.units[1], extend="both", pad=0.02, aspect=40)
+    summed = [pair.labels.mode(k) for k in range(len(pair.labels.shape)) if k not in modes]
+    notes = [f"summed over {', '.join(summed) if len(summed) <= 3 else f'{len(summed)} other modes'}"] if summed else []
+    notes += [pair.note] if pair.note else []
+    notes += ["grey: no entry"] if np.isnan(x).any() else []
+    notes += ["crosses: vanishing"] if (q == 0).any() else []
+    head = f"{pair.seen.capitalize()}, {pair.made} and residual"
+    figure.suptitle("; ".join([head, *notes]), fontsize=LARGE)
+    return figure
+
+
+def _slice_modes(labels: Labels, mode: int | str | None) -> Modes:
+    """Choose the mode to slice along and the two that are drawn: of the three longest modes the squarest slices."""
+    shape = labels.shape
+    if len(shape) == 1:
+        raise InvalidQuery("plot.slices: X has one mode, and no slices; plot.margins() draws it.")
+    if len(shape) == 2:
+        if mode is not None:
+            raise InvalidQuery("plot.slices: X is a matrix, drawn in one piece; mode= is for three modes and more.")
+        return (0, 1)
+    given = [] if mode is None else [labels.find_mode(mode, "plot.slices")]
+    rest = sorted((k for k in range(len(shape)) if k not in given), key=lambda k: -shape[k])
+    three = given + rest[: 3 - len(given)]
+
+    def ratio(k: int) -> float:
+        sides = [shape[j] for j in three if j != k]
+        return max(sides) / min(sides)
+
+    along = given[0] if given else min(three, key=ratio)
+    return along, *sorted(k for k in three if k != along)
+
+
+def _choose_slices(table: PairTable, most: int) -> list[int]:
+    """Choose slices in turn: that with the largest total, and that with the largest misfit, among those left."""
+    by_total = np.argsort(-np.nansum(table.x, axis=(1, 2)), kind="stable").tolist()
+    by_misfit = np.argsort(-np.nansum(np.abs(table.x - table.q), axis=(1, 2)), kind="stable").tolist()
+    chosen = list[int]()
+    for turn in range(min(most, len(by_total))):
+        chosen.append(next(i for i in (by_misfit if turn % 2 else by_total) if i not in chosen))
+    return sorted(chosen)
+
+
+def _colours(values: FloatArray, counts: bool) -> dict[str, Any]:
+    """Choose a scale of colours: logarithmic or of square roots where a few entries are far larger than most."""
+    from matplotlib.colors import Normalize, PowerNorm, SymLogNorm
+
+    high, positive = float(np.nanmax(values)) or 1.0, values[values > 0]
+    median = float(np.median(positive)) if positive.size else high
+    norm: Any = PowerNorm(0.5, 0.0, high) if high > 4 * median else Normalize(0.0, high)
+    if high > 300 * median:
+        norm = SymLogNorm(1.0 if counts else median, vmin=0.0, vmax=high)
+    return {"cmap": RISING, "norm": norm}
+
+
+def _draw_table(ax: Axes, values: FloatArray, colours: dict[str, Any]) -> Any:
+    """Draw a table, NaN in grey; cells are square unless the picture would be a strip."""
+    square = min(values.shape) > 1 and max(values.shape) <= 3 * min(values.shape)
+    ax.set_facecolor(LIGHT)
+    aspect: Any = "equal" if square else "auto"
+    return ax.imshow(np.ma.masked_invalid(values), aspect=aspect, interpolation="nearest", **colours)
+
+
+def draw_residuals(pair: Pair, ax: Axes | None, most: int, max_dots: int = 200_000) -> Axes:
+    """Draw every cell, X against Q; number the worst ones and name them beside the picture."""
+    check_int(most, "plot.residuals: most", 0, InvalidQuery)
+    found = pair.cells("plot.residuals")
+    residuals = pair.residuals(found.x, found.q)
+    least = EXACT if pair.counts else EXACT * found.x.max(initial=0.0)
+    worst = largest_places(np.abs(residuals), most, least).tolist()
+    ax = axes_for("plot.residuals", ax, (10.5, 5.2))
+    ax.use_sticky_edges = False  # the worst cells lie at the edges
+    _scale_axes(ax, found, pair.counts)
+    n = len(found.x)
+    step = -(-n // max_dots) or 1
+    pale = max(0.6 * min(1.0, 500 / max(n, 1)) ** 0.35, 0.05)  # the more cells, the paler each
+    ax.plot(found.q[::step], found.x[::step], "o", color=BLUE, markersize=4, alpha=pale, markeredgewidth=0)
+    both = np.concatenate([found.x, found.q])
+    ends = [both.min(initial=1.0) if ax.get_xscale() == "log" else 0.0, both.max(initial=0.0)]
+    ax.plot(ends, ends, color=GREY, linewidth=1)
+    ax.plot(found.q[worst], found.x[worst], "o", color=ORANGE, markersize=7, fillstyle="none", markeredgewidth=1.5)
+    sides = ((-11, 0), (11, 0), (0, 11), (0, -11))  # in turn, so that numbers of neighbours keep apart
+    for rank, i in enumerate(worst, start=1):
+        words: dict[str, Any] = {"ha": "center", "va": "center", "color": ORANGE, "fontsize": MEDIUM, "weight": "bold"}
+        at = float(found.q[i]), float(found.x[i])
+        ax.annotate(str(rank), at, xytext=sides[rank % 4], textcoords="offset points", **words)
+        name = shortened(pair.labels.cell(found.cell(i)), 132).replace(" ", "\N{NO-BREAK SPACE}")
+        lines = wrap(name.replace(",\N{NO-BREAK SPACE}", ", "), 44, break_on_hyphens=False)  # between modes only
+        off = f"{residuals[i]:+.3g}{' sd' if pair.counts else ''}"
+        numbers = f"{plain_number(found.x[i])} {pair.seen}, {plain_number(found.q[i])} {pair.made} ({off})"
+        label = "\n".join([*lines, numbers]).replace("\N{NO-BREAK SPACE}", " ")
+        ax.plot([], [], marker=f"${rank}$", color=ORANGE, markersize=10, linestyle="", label=label)
+    if worst:
+        title = "worst cells (sd: standard deviations)" if pair.counts else "worst cells"
+        beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "alignment": "left"}
+        ax.legend(title=title, fontsize=SMALL, title_fontsize=SMALL, frameon=False, **beside)
+    notes = [f"{n:,} cells" + (f", one in {step} drawn" if step > 1 else ""), found.note, pair.note]
+    notes += ["none is off by more than rounding errors"] if most and not worst else []
+    ax.set(xlabel=pair.made, ylabel=pair.seen, title="; ".join(filter(None, notes)))
+    return ax
+
+
+def _scale_axes(ax: Axes, found: PairCells, counts: bool) -> None:
+    """Make both axes logarithmic where entries differ by a factor of 30; linear near 0 where there are zeros."""
+    both = np.concatenate([found.x, found.q])
+    zeros = bool((both == 0).any())
+    positive = found.x[found.x > 0] if zeros else both
+    if positive.size and positive.max() >= 30 * positive.min():
+        linear = 1.0 if counts else float(np.quantile(positive, 0.02))
+        how: dict[str, Any] = {"linthresh": linear, "linscale": 0.6} if zeros else {}
+        for scale, axis in ((ax.set_xscale, ax.xaxis), (ax.set_yscale, ax.yaxis)):
+            scale("symlog" if zeros else "log", **how)
+            axis.set_major_formatter(plain_number)
+
+
+def draw_margins(pair: Pair, modes: Sequence[Any] | None, most: int) -> Figure:
+    """Draw margins of single modes as bars and lines, of pairs of modes as X against Q."""
+    check_int(most, "plot.margins: most", 1, InvalidQuery)
+    if modes is not None:
+        tables = {group: pair.table(group, "plot.margins") for group in _read_groups(pair.labels, modes)}
+    else:
+        shape = pair.labels.shape
+        tables = _misplaced_most(pair, [(k,) for k in range(len(shape))], most)
+        among = range(len(shape)) if len(shape) <= 8 else sorted(k for (k,) in tables)  # all pairs of few modes
+        couples = [(i, j) for i, j in combinations(among, 2) if shape[i] * shape[j] <= limits.LARGEST_GRID]
+        tables |= _misplaced_most(pair, couples, most)
+    figure, axes = make_panels("plot.margins", len(tables), 3 if len(tables) != 4 else 2)
+    for ax, (group, table) in zip(axes, tables.items(), strict=True):
+        if len(group) == 1:
+            _draw_single(ax, pair, group[0], table)
+        else:
+            _draw_couple(ax, pair, table)
+        share = table.misplaced
+        amount = f"{100 * share:.1f} %" if share >= 0.0005 else "0 %" if share < 1e-8 else "< 0.1 %"
+        ax.set_title(f"{shortened(listed_words([pair.labels.mode(k) for k in group]), 30)}: {amount} misplaced")
+    singles = [ax for ax, group in zip(axes, tables, strict=True) if len(group) == 1]
+    if singles:
+        parts = singles[0].get_legend_handles_labels()
+        figure.legend(*parts, loc="outside lower center", ncols=2, fontsize=SMALL, frameon=False)
+    head = f"Sums over all other modes; misplaced: what lies elsewhere in the {pair.made} ones"
+    figure.suptitle(f"{head}\n{pair.note}".rstrip(), fontsize=LARGE)
+    return figure
+
+
+def _read_groups(labels: Labels, modes: Sequence[Any]) -> list[Modes]:
+    """Read the modes and pairs of modes that a caller lists."""
+    listed = [modes] if isinstance(modes, str) or is_whole(modes) else entries(modes)
+    if not listed:
+        raise InvalidQuery(f"plot.margins: modes={modes!r}; list modes and pairs of modes, e.g. [0, (0, 1)].")
+    groups = [tuple(labels.find_mode(k, "plot.margins") for k in (entries(group) or [group])) for group in listed]
+    for group in groups:
+        if len(group) > 2 or len(set(group)) < len(group):
+            raise InvalidQuery(f"plot.margins: {group} is neither a mode nor a pair of modes.")
+    return groups
+
+
+def _misplaced_most(pair: Pair, groups: Sequence[Modes], most: int) -> dict[Modes, PairTable]:
+    tables = {group: pair.table(group, "plot.margins") for group in groups}
+    kept = sorted(sorted(groups, key=lambda group: -tables[group].misplaced)[:most])
+    return {group: tables[group] for group in kept}
+
+
+def _draw_single(ax: Axes, pair: Pair, k: int, table: PairTable) -> None:
+    """Draw X as bars or, of more than 40 levels, as an area; Q as dots or a line before it."""
+    places, few = np.arange(len(table.x)), len(table.x) <= 40
+    line = is_ordered(pair.labels, k) and len(places) > 2
+    if few:
+        ax.bar(places, np.nan_to_num(table.x), color=LIGHT, label=pair.seen)
+    else:
+        ax.fill_between(places, np.nan_to_num(table.x), color=LIGHT, step="mid", label=pair.seen)
+    style = ("o-" if few else "-") if line else "o"
+    ax.plot(places, table.q, style, color=BLUE, markersize=4, linewidth=1.8, label=pair.made)
+    ax.set_ylim(bottom=0)
+    _set_few_ticks(ax.yaxis)
+    level_ticks(ax, "x", pair.labels, k, np.nan_to_num(table.x))
+
+
+def _draw_couple(ax: Axes, pair: Pair, table: PairTable) -> None:
+    """Draw each entry of a table, X against Q; on axes of square roots where few are far larger than most."""
+    inside = ~np.isnan(table.x)
+    x, q = table.x[inside], table.q[inside]
+    ax.plot([0, float(q.max())], [0, float(q.max())], color=GREY, linewidth=1)
+    ax.plot(q, x, "o", color=BLUE, markersize=3.5, alpha=0.5, markeredgewidth=0)
+    positive = x[x > 0]
+    if positive.size and positive.max() > 8 * float(np.median(positive)):
+
+        def root(values: FloatArray) -> FloatArray:
+            return np.sign(values) * np.sqrt(np.abs(values))
+
+        def square(values: FloatArray) -> FloatArray:
+            return np.sign(values) * values * values
+
+        ax.set_xscale("function", functions=(root, square))
+        ax.set_yscale("function", functions=(root, square))
+    ax.set(xlabel=pair.made, ylabel=pair.seen)
+    _set_few_ticks(ax.xaxis, 3)
+    _set_few_ticks(ax.yaxis)
+
+
+def _set_few_ticks(axis: Any, most: int = 4) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(nbins=most))
+    axis.set_major_formatter(plain_number)

@@ -1,0 +1,340 @@
+"""The report page: one HTML file that loads nothing. Text is HTML, all that is drawn is one block of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from legendre.basis.parse import as_basis
+from legendre.core.box_features import short_of_boxes
+from legendre.core.errors import InvalidQuery, LegendreError
+from legendre.core.figures import is_ordered
+from legendre.core.files import check_writable, replacing
+from legendre.core.labels import Labels
+from legendre.core.text import fragment, shortened
+from legendre.core.tied_parameters import Terms
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.results.effects import Effect
+from legendre.results.views import (
+    FitPair,
+    Pair,
+    PairTable,
+    deviance_terms,
+    largest_places,
+    scarce_levels,
+    signed_roots,
+    thin_out,
+)
+from legendre.solvers.loop import Step
+
+if TYPE_CHECKING:
+    from legendre.results.base import Result
+    from legendre.results.decomposition import Decomposition
+
+WITHOUT_X = "This result was read from a file, which does not hold X. Pass the data for slices and residuals."
+
+
+@dataclass(frozen=True, eq=False)
+class ReportContent:
+    """What the page of a result shows besides its summary, certificate and effects."""
+
+    result: Result
+    title: str
+    line: str  # one sentence below the title
+    call: str  # Python that gives the result again
+    labels: Labels  # of the modes that effects and parameters are about
+    terms: Terms | None = None  # what each parameter acts on; None where they are not listed
+    pair: Pair | None = None  # X beside Q; None where X is not known
+    fit: Decomposition | None = None  # whose path is shown, and which levels have hardly any data
+
+
+def content_of_fit(fit: Decomposition, data: TensorLike | None = None) -> ReportContent:
+    """Gather what the page of a decomposition shows; X where the fit holds it or it is given."""
+    x = fit.data if data is None else _read_again(fit, data)
+    return ReportContent(
+        fit,
+        "Legendre decomposition",
+        f"{shape_line(fit.labels)}, {fit.n_params:,} parameters",
+        call_of_fit(fit, x),
+        fit.labels,
+        fit.model.terms,
+        None if x is None else FitPair(fit.labels, fit=fit, data=x),
+        fit,
+    )
+
+
+def write_page(path: str | os.PathLike[str], content: ReportContent) -> None:
+    """Write the page; if that fails, an old file stays."""
+    check_writable(path, "report.html")
+    text = make_page(content)
+    with replacing(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def make_page(content: ReportContent) -> str:
+    """Fill the template, in one pass, so that no value is searched for places."""
+    certificate = content.result.certificate()
+    # a minus sign, unlike a hyphen, does not let a number break at the end of a line
+    words = "".join(f"<p>{escape(re.sub(r'(?<=[0-9]e)-', '−', word))}</p>" for word in certificate.words)
+    unsafe = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}  # JSON must not end its script
+    values = {
+        "title": escape(content.title),
+        "line": escape(content.line),
+        "tables": fragment(content.result.tables()),
+        "kind": "good" if certificate.good else "bad",
+        "verdict": escape(certificate.verdict),
+        "words": words,
+        "call": escape(content.call),
+        "data": json.dumps(page_data(content), allow_nan=False, separators=(",", ":")).translate(unsafe),
+        "style": _read_part("page.css"),
+        "script": _read_part("page.js"),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: values[place[1]], _read_part("page.html"))
+
+
+def _read_part(name: str) -> str:
+    return files("legendre.results").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def page_data(content: ReportContent) -> dict[str, Any]:
+    """Gather what is drawn, by section; `notes` say what is left out, or why a section is empty."""
+    result, effects = content.result, content.result.small_effects()
+    notes: dict[str, str] = {}
+    tol = getattr(result, "tol", content.fit.tol if content.fit is not None else 0.0)
+    data: dict[str, Any] = {"notes": notes, "history": history_data(result.history, tol)}
+    if effects:
+        data["effects"] = effects_data(content, effects)
+    if content.fit is not None and content.fit.path:
+        path = content.fit.path
+        data["path"] = {name: round_all(getattr(step, name) for step in path) for name in ("kl", "rmse", "bic")}
+        data["path"]["n_params"] = [step.n_params for step in path]
+    if content.terms is not None:
+        data["parameters"], notes["parameters"] = parameters_data(content.terms, result, content.labels)
+    if content.pair is None:
+        notes["slices"] = WITHOUT_X
+        return data
+    try:
+        data["slices"], notes["slices"] = slices_data(content.pair, effects)
+    except (LegendreError, MemoryError) as problem:
+        notes["slices"] = f"Slices are not shown: {problem}"
+    try:
+        data["residuals"], notes["residuals"] = residuals_data(content.pair)
+    except (LegendreError, MemoryError) as problem:
+        notes["residuals"] = f"Residuals are not listed: {problem}"
+    return data
+
+
+def round_all(values: Iterable[float], digits: int = 6) -> list[float | None]:
+    """Keep a few digits of numbers; ``None`` for what JSON has no word for.
+
+    >>> round_all([1 / 3, 2.0, float("nan")])
+    [0.333333, 2, None]
+    """
+
+    def keep(value: float) -> float | None:
+        if not math.isfinite(value):
+            return None
+        return int(value) if value == int(value) else float(f"{value:.{digits}g}")
+
+    return [keep(value) for value in values]
+
+
+def history_data(history: Sequence[Step], tol: float, most: int = 400) -> dict[str, Any]:
+    """List the residual after each step; of more than `most` every n-th, and the last."""
+    shown = [*history[: -1 : -(-len(history) // most)], history[-1]]
+    return {
+        "step": [at.iteration for at in shown],
+        "residual": round_all(at.residual for at in shown),
+        "tol": round_all([tol])[0],
+    }
+
+
+def effects_data(content: ReportContent, effects: Sequence[Effect], least: float = 5e-4) -> dict[str, Any]:
+    """List the 24 largest shares, lines for 9 single modes and maps for 6 pairs with a share of at least `least`."""
+    labels, order = content.labels, sorted(effects, key=lambda effect: -effect.share)
+    found: dict[str, Any] = {"shares": [], "lines": [], "maps": []}
+    for effect in order[:24]:
+        names = [shortened(labels.mode(k), 48) for k in effect.modes]
+        found["shares"].append([" × ".join(names), round_all([effect.share])[0]])
+        single = len(effect.modes) == 1
+        drawn = found["lines" if single else "maps"]
+        if effect.share < least or len(drawn) >= (9 if single else 6):
+            continue
+        merged = effect.merged
+        if content.fit is not None:
+            data = content.pair.data if isinstance(content.pair, FitPair) else content.fit.data
+            merged = np.where(scarce_levels(content.fit, data, effect), np.nan, merged)
+        values, places = thin_out(effect, merged, 400 if single else 128)
+        levels = [[shortened(labels.level(k, i), 48) for i in at] for k, at in zip(effect.modes, places, strict=True)]
+        drawn.append(
+            {
+                "names": names,
+                "share": round_all([effect.share])[0],
+                "ordered": is_ordered(labels, effect.modes[0]),
+                "levels": levels,
+                "values": round_all(values.ravel().tolist(), 5),
+            }
+        )
+    rest = 1.0 - sum(effect.share for effect in order[:24])
+    found["shares"] += [["everything else", round_all([rest])[0]]] if rest > least else []
+    return found
+
+
+def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
+    """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
+    cells, titles = terms.own_cells(), terms.titles()
+    eta = result.eta + short_of_boxes(terms, labels.shape)
+
+    def name(i: int) -> str:
+        parts = [labels.from_on(k, int(cells[i, k]), "≥") for k in np.flatnonzero(cells[i]).tolist()]
+        return shortened(titles[i] or ", ".join(parts), 200)
+
+    shown = np.sort(np.argsort(-np.abs(result.theta), kind="stable")[:most]).tolist()
+    rows = [[i + 1, name(i), *round_all((float(result.theta[i]), float(eta[i])))] for i in shown]
+    cut = f"The {len(rows):,} parameters with the largest |theta| of {len(eta):,} are listed."
+    return rows, cut if len(rows) < len(eta) else ""
+
+
+def residuals_data(pair: Pair, most: int = 50) -> tuple[list[list[Any]] | None, str]:
+    """List the cells with the largest terms of the deviance: name, X, Q, and the signed root of the term."""
+    found = pair.cells("report")
+    worst = largest_places(deviance_terms(found.x, found.q), most, 1e-12 * (found.x + found.q))
+    if not len(worst):
+        return None, "X and Q agree in every cell, up to rounding."
+    x, q = found.x[worst], found.q[worst]
+    numbers = zip(x.tolist(), q.tolist(), signed_roots(x, q).tolist(), strict=True)
+    rows = [
+        [shortened(pair.labels.cell(found.cell(i)), 200), *round_all(row)]
+        for i, row in zip(worst.tolist(), numbers, strict=True)
+    ]
+    return rows, f"{found.note}." if found.note else ""
+
+
+def slices_data(
+    pair: Pair, effects: Sequence[Effect], max_cells: int = 200_000, max_table: int = 1 << 23, pixels: int = 128
+) -> tuple[dict[str, Any], str]:
+    """Sum X and Q over all modes but three, for a slider, rows and columns, and say in words what is not shown.
+
+    The modes of the largest effects are kept, of these two or one if a table would have more than `max_table` entries.
+    The slider runs over the shortest mode. Neighbouring levels of longer ones are averaged to `pixels`, and of slices
+    with more than `max_cells` entries together those are kept in which X and Q differ most.
+    """
+    labels, shape = pair.labels, pair.labels.shape
+    shares = np.zeros(len(shape))
+    for effect in effects:
+        shares[[k for k in effect.modes if k < len(shape)]] += effect.share  # modes after those of X are hidden
+    kept = sorted(range(len(shape)), key=lambda k: (shape[k] == 1, -shares[k], -shape[k], k))[:3]
+    while len(kept) > 1 and math.prod(shape[k] for k in kept) > max_table:
+        kept.pop()
+    modes = sorted(kept, key=lambda k: (len(kept) == 3 and k != min(kept, key=lambda j: (shape[j], -j)), k))
+    table, levels, averaged = pair.table(tuple(modes), "report"), [], []
+    for axis, k in enumerate(modes):
+        n = min(shape[k], pixels if axis or len(modes) < 3 else 1024)
+        cuts = np.arange(n) * shape[k] // n
+        ends = [*cuts[1:].tolist(), shape[k]]
+        levels.append([shortened(labels.together(k, i, j), 48) for i, j in zip(cuts.tolist(), ends, strict=True)])
+        if n < shape[k]:
+            table = _average(table, cuts, axis)
+            averaged.append(labels.mode(k))
+    lead = 3 - len(modes)
+    x, q = (part.reshape((1,) * lead + part.shape) for part in table)
+    levels, names = [[""]] * lead + levels, [None] * lead + [shortened(labels.mode(k), 48) for k in modes]
+    others = [labels.mode(k) for k in range(len(shape)) if k not in modes]
+    summed = ", ".join(others) if len(others) <= 6 else f"{len(others)} modes"
+    notes = [f"X and Q are summed over {summed}."] if others else []
+    notes += [f"Neighbouring levels of {' and of '.join(averaged)} are averaged."] if averaged else []
+    misfits = np.nan_to_num(deviance_terms(x, q), nan=0.0, posinf=0.0).sum(axis=(1, 2))
+    most = max(1, max_cells // max(1, x[0].size))
+    if len(x) > most:
+        notes.append(f"{most:,} of {len(x):,} slices are kept: those in which X and Q differ most.")
+        first = np.sort(np.argsort(-misfits, kind="stable")[:most])
+        x, q, misfits, levels[0] = x[first], q[first], misfits[first], [levels[0][i] for i in first.tolist()]
+    found = {"modes": names, "levels": levels, "shape": list(x.shape), "start": int(np.argmax(misfits))}
+    numbers = {"x": round_all(x.ravel().tolist(), 5), "q": round_all(q.ravel().tolist(), 5)}
+    return found | numbers, " ".join(notes)
+
+
+def _average(table: PairTable, cuts: Any, axis: int) -> PairTable:
+    """Average over blocks of neighbouring levels where X is known; Q alone over all cells of a block without X."""
+    seen, known = ~np.isnan(table.x), ~np.isnan(table.q)
+    x, q = np.nan_to_num(table.x), np.nan_to_num(table.q)
+    parts = (np.add.reduceat(part, cuts, axis=axis, dtype=np.float64) for part in (x, seen, q * seen, q, known))
+    with np.errstate(invalid="ignore"):
+        sum_x, n_seen, sum_q, all_q, n_known = parts
+        return PairTable(sum_x / n_seen, np.where(n_seen > 0, sum_q / n_seen, all_q / n_known))
+
+
+def shape_line(labels: Labels) -> str:
+    """Write names and sizes of the modes."""
+    if len(labels.shape) > 8:
+        return f"order {len(labels.shape)}"
+    if len(labels.shape) == 1:
+        return f"{labels.mode(0)} of {labels.shape[0]:,} levels"
+    sizes = " × ".join(f"{n:,}" for n in labels.shape)
+    return sizes if labels.names is None else f"{' × '.join(labels.names)} ({sizes})"
+
+
+def call_of_fit(fit: Decomposition, data: Observation | None) -> str:
+    """Write the call of `decompose` that gives this fit again."""
+    try:
+        written = repr(as_basis(fit.recipe)) == fit.recipe
+    except LegendreError:
+        written = False
+    support, dense = fit.model.support, None if data is None else data.here()
+    words = ["X", repr(fit.recipe) if written else "basis"]
+    if support.mask is not None and (fit.missing is None or not np.array_equal(support.mask, ~fit.missing)):
+        nonzero = dense is not None and np.array_equal(support.mask, dense.values > 0)
+        words.append("support='nonzero'" if nonzero else "support=mask")
+    elif support.points is not None:
+        words.append("support='nonzero'")
+    words += ["base=base"] if fit.model.base is not None else []
+    words += [f"tol={fit.tol:g}"] if fit.tol != 1e-10 else []
+    basis = "" if written else f"basis = ...  # {fit.recipe}\n"
+    return f"import legendre as ld\n\n{basis}fit = ld.decompose({', '.join(words)})\nfit.report('report.html')"
+
+
+def refuse_data(data: TensorLike | None) -> None:
+    """Refuse data for the page of a result that holds X."""
+    if data is not None:
+        raise InvalidQuery("report: this result holds X itself. Leave the data out.")
+
+
+def read_shaped(data: TensorLike, shape: tuple[int, ...]) -> Observation:
+    """Read the X that a caller gives for a fit; refuse one of another shape."""
+    found = read(data)
+    if found.shape != shape:
+        raise InvalidQuery(f"report: data has shape {found.shape}, but the fit is of a tensor of shape {shape}.")
+    return found
+
+
+def _read_again(fit: Decomposition, data: TensorLike) -> Observation:
+    """Read the X that a fit was made of; refuse another shape, another sum or other levels."""
+    support, base, found = fit.model.support, fit.model.base, read_shaped(data, fit.shape)
+    straight = fit.labels.straighten
+    if support.points is not None:
+        found = read(data, "nonzero")
+    elif support.mask is not None or base is not None:
+        found = read(data, straight(support.on_grid()), None if base is None else straight(base))
+    if not abs(found.total - fit.total) <= 1e-6 * fit.total:  # X may have been stored as float32
+        raise InvalidQuery(
+            f"report: data sums to {found.total:.6g}, but the fit is of a tensor whose sum is {fit.total:.6g}. "
+            "Pass the X that was fitted."
+        )
+    own, given = fit.labels.straight(), found.labels
+    for k, (ours, theirs) in enumerate(zip(own.levels or (), given.levels or (), strict=False)):
+        if ours is not None and theirs is not None and not np.array_equal(ours.astype(str), theirs.astype(str)):
+            raise InvalidQuery(
+                f"report: data has other levels of {own.mode(k)} than the fit, or the same in another order "
+                f"({given.level(k, 0)} comes first, {own.level(k, 0)} in the fit). Pass the X that was fitted."
+            )
+    return found if fit.labels.order is None else found.arranged(fit.labels.order)

@@ -1,0 +1,287 @@
+"""X beside Q: sums over some of the modes, and single cells. Plots and the report page draw what is computed here."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.errors import InvalidQuery
+from legendre.core.labels import Labels
+from legendre.core.memory import size_name
+from legendre.core.sums.quotient import Quotient
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from legendre.data.dense import in_memory
+from legendre.data.observation import Observation
+from legendre.data.support import Support
+from legendre.results.distribution import tensor
+from legendre.results.effects import Effect
+
+if TYPE_CHECKING:
+    from legendre.results.decomposition import Decomposition
+
+Modes = tuple[int, ...]
+FEW_COUNTS = 5  # a level with fewer counts has no factor that means anything
+
+
+class PairTable(NamedTuple):
+    """X and Q summed over all modes but some, in X's units."""
+
+    x: FloatArray  # NaN where no cell in the sum was observed
+    q: FloatArray  # NaN where Q has no cell either
+
+    @property
+    def misplaced(self) -> float:
+        """The share of the total that lies elsewhere in Q than in X: half the sum of absolute differences."""
+        total = float(np.nansum(self.x))
+        return float(np.nansum(np.abs(self.x - self.q))) / (2 * total) if total else 0.0
+
+
+class PairCells(NamedTuple):
+    """Single cells with their entries of X and Q."""
+
+    x: FloatArray
+    q: FloatArray
+    places: IntArray  # one number for each cell of a grid, or one row of indices
+    shape: tuple[int, ...]
+    note: str = ""  # which cells are not listed
+
+    def cell(self, i: int) -> IntArray:
+        """Return the indices of a cell."""
+        place = self.places[i]
+        return np.asarray(place if self.places.ndim == 2 else np.unravel_index(place, self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(ABC):
+    """X, called `seen`, beside Q, called `made`."""
+
+    labels: Labels
+    seen: str = "observed"
+    made: str = "fitted"
+
+    @property
+    @abstractmethod
+    def counts(self) -> bool:
+        """Whether X holds counts, so that sqrt(Q) is the standard deviation of an entry."""
+
+    @abstractmethod
+    def table(self, modes: Modes, caller: str) -> PairTable:
+        """Sum X and Q over all modes but some, which stay in the order given; `caller` is named in errors."""
+
+    @abstractmethod
+    def cells(self, caller: str) -> PairCells:
+        """List the cells of the sample space."""
+
+    @property
+    @abstractmethod
+    def note(self) -> str:
+        """How many cells vanish, or are missing, in words; empty if none."""
+
+    def residuals(self, x: FloatArray, q: FloatArray) -> FloatArray:
+        """Return X - Q; for counts in standard deviations, by signed square roots of the terms of the deviance."""
+        if not self.counts:
+            return np.asarray(x - q)
+        roots = signed_roots(x, q)
+        return np.where(np.isinf(roots), np.nan, roots)  # X > 0 where Q is 0: outside every scale
+
+    @property
+    def units(self) -> tuple[str, str]:
+        """What entries and `residuals` are, in words."""
+        return ("count", "standard deviations") if self.counts else ("entry", "difference")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitPair(Pair):
+    """X and Q of a decomposition, whether X is dense, sparse or distributed: sums come from margins."""
+
+    fit: Decomposition
+    data: Observation | None
+
+    def _observed(self, caller: str) -> Observation:
+        if self.data is None:
+            raise InvalidQuery(
+                f"{caller} compares Q with X, which a loaded decomposition does not hold. Fit X again, or draw before "
+                "you save. plot.effects, plot.graph, plot.path and plot.history need no X."
+            )
+        return self.data
+
+    @property
+    def counts(self) -> bool:
+        return self.data is not None and self.data.counts
+
+    @property
+    def note(self) -> str:
+        return vanishing_note(self.fit)
+
+    def table(self, modes: Modes, caller: str) -> PairTable:
+        data, size = self._observed(caller), math.prod(self.labels.shape[k] for k in modes)
+        if size > limits.LARGEST_HELD:
+            raise InvalidQuery(
+                f"{caller}: a table over {len(modes)} modes would have {size_name(size)} entries; at most "
+                f"{limits.LARGEST_HELD:,} are formed. plot.margins() draws single modes and pairs."
+            )
+        q = np.asarray(self.fit.distribution.marginal(list(modes), {})) * self.fit.total
+        inside = margin_support(self.fit.model.support, modes)
+        return PairTable(np.where(inside, margin_of(data, modes), np.nan), np.where(inside, q, np.nan))
+
+    def cells(self, caller: str) -> PairCells:
+        fit, data, shape = self.fit, self._observed(caller), self.fit.shape
+        support, entries = fit.model.support, data.entries
+        if entries is not None and (data.here() is None or not support.full):
+            q = np.exp(fit.distribution.log_prob(entries.cells)) * fit.total
+            x = entries.values.astype(np.float64) + entries.even / support.n_cells
+            left = support.n_cells - len(x)
+            note = f"{size_name(left)} empty cells are not shown" if left else ""
+            return PairCells(x, q, entries.cells, shape, note)
+        if math.prod(shape) > limits.LARGEST_HELD:
+            raise InvalidQuery(
+                f"{caller} needs every cell: X has {size_name(math.prod(shape))}, at most {limits.LARGEST_HELD:,} are "
+                "compared. plot.margins and plot.slices draw sums of them."
+            )
+        inside = support.on_grid()
+        values = in_memory(data, caller).values[inside].astype(np.float64)
+        return PairCells(values, tensor(fit, extend=False)[inside], np.flatnonzero(inside), shape)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ArrayPair(Pair):
+    """X and Q as arrays; X is NaN where it was not observed, whatever Q says of these cells."""
+
+    arrays: Callable[[], tuple[AnyArray, AnyArray]]  # X and Q
+    may_count: bool = True  # False where integers are not counts
+
+    @cached_property
+    def _held(self) -> tuple[FloatArray, BoolArray, FloatArray]:
+        x, q = (np.asarray(part, dtype=np.float64) for part in self.arrays())
+        return np.nan_to_num(x, nan=0.0), ~np.isnan(x), q
+
+    @cached_property
+    def counts(self) -> bool:
+        x = self._held[0]
+        return self.may_count and bool((x == np.rint(x)).all())
+
+    @property
+    def note(self) -> str:
+        left = int((~self._held[1]).sum())
+        return f"{left:,} cells are missing in X" if left else ""
+
+    def table(self, modes: Modes, caller: str) -> PairTable:
+        """Sum over observed cells; where none is, Q alone over all of its cells."""
+        del caller
+        x, seen, q = self._held
+        others = tuple(k for k in range(x.ndim) if k not in modes)
+        order = [sorted(modes).index(k) for k in modes]
+        inside = seen.any(axis=others)
+        made = np.where(inside, np.where(seen, q, 0.0).sum(axis=others), q.sum(axis=others))
+        sums = np.where(inside, x.sum(axis=others), np.nan)
+        return PairTable(np.transpose(sums, order), np.transpose(made, order))
+
+    def cells(self, caller: str) -> PairCells:
+        del caller
+        x, seen, q = self._held
+        return PairCells(x[seen], q[seen], np.flatnonzero(seen), x.shape)
+
+
+def deviance_terms(x: FloatArray, q: FloatArray) -> FloatArray:
+    """Terms of the deviance, ``2 (x log(x / q) - x + q)``: 0 where x = q; NaN where x is not known.
+
+    >>> deviance_terms(np.array([2.0, 3.0]), np.array([2.0, 1.0])).round(4).tolist()
+    [0.0, 2.5917]
+    """
+    from scipy.special import rel_entr
+
+    with np.errstate(invalid="ignore"):
+        terms = 2.0 * (rel_entr(x, q) - x + q)
+    return np.asarray(np.maximum(terms, 0.0), dtype=np.float64)  # rounding may leave -1e-16
+
+
+def signed_roots(x: FloatArray, q: FloatArray) -> FloatArray:
+    """Square roots of the terms, with the sign of ``x - q``: for counts about standard normal if the model holds.
+
+    >>> signed_roots(np.array([2.0, 3.0, 1.0]), np.array([2.0, 1.0, 2.0])).round(4).tolist()
+    [0.0, 1.6099, -0.7834]
+    """
+    return np.asarray(np.sign(x - q) * np.sqrt(deviance_terms(x, q)))
+
+
+def largest_places(sizes: FloatArray, most: int, least: float | FloatArray) -> IntArray:
+    """List the places of the largest sizes above `least`, the largest first.
+
+    >>> largest_places(np.array([1.0, 9.0, 4.0, 0.0]), 3, 0.5).tolist()
+    [1, 2, 0]
+    """
+    sizes = np.nan_to_num(np.where(sizes > least, sizes, 0.0), posinf=np.finfo(np.float64).max)
+    places = np.argpartition(-sizes, most)[:most] if len(sizes) > most else np.arange(len(sizes))
+    places = np.sort(places)[np.argsort(-sizes[np.sort(places)], kind="stable")]
+    return np.asarray(places[sizes[places] > 0], dtype=np.int64)
+
+
+def vanishing_note(fit: Decomposition) -> str:
+    """Say how many cells vanish; empty if none does."""
+    gone = fit.n_vanishing
+    return f"{gone:,} cell{' vanishes' if gone == 1 else 's vanish'}: Q is 0 there" if gone else ""
+
+
+def margin_of(data: Observation, modes: Modes) -> FloatArray:
+    """Sum X over all modes but some."""
+    shape = tuple(data.shape[k] for k in modes)
+    if (entries := data.entries) is not None:  # of any number of modes
+        flat = np.ravel_multi_index(tuple(entries.cells[:, k] for k in modes), shape)
+        sums = np.bincount(flat, weights=entries.values.astype(np.float64), minlength=math.prod(shape))
+        return np.asarray(sums.reshape(shape), dtype=np.float64) + entries.even / math.prod(shape)
+    cuts = [np.arange(n) if k in modes else np.zeros(1, dtype=np.int64) for k, n in enumerate(data.shape)]
+    merged = data.merged(Quotient(data.shape, tuple(cuts))).reshape([data.shape[k] for k in sorted(modes)])
+    return np.transpose(merged, [sorted(modes).index(k) for k in modes])
+
+
+def margin_support(support: Support, modes: Modes) -> BoolArray:
+    """Mark the entries of a table over some modes that a cell of the sample space adds to."""
+    if support.mask is not None:
+        kept = support.mask.any(axis=tuple(k for k in range(support.mask.ndim) if k not in modes))
+        return np.asarray(np.transpose(kept, [sorted(modes).index(k) for k in modes]))
+    inside = np.full([support.shape[k] for k in modes], support.full)
+    if support.points is not None:
+        inside[tuple(support.points[:, k] for k in modes)] = True
+    return inside
+
+
+def scarce_levels(fit: Decomposition, data: Observation | None, effect: Effect, max_cells: int = 1 << 22) -> BoolArray:
+    """Mark the merged levels of an effect that have no cell in the sample space, or hardly any data if cells vanish.
+
+    If X holds counts those with few of them, else those where Q is 0. The factor of such a level is a mean over cells
+    where log Q is -inf, or far below all data: as large as a finite theta happens to be. None is marked if a table of
+    all levels would have more than `max_cells` cells, which no picture shows.
+    """
+
+    def merge(table: FloatArray) -> FloatArray:
+        for axis, lengths in enumerate(effect.lengths):
+            table = np.add.reduceat(table, np.cumsum(lengths) - lengths, axis=axis)
+        return table
+
+    if len(effect.modes) > 1 and math.prod(int(lengths.sum()) for lengths in effect.lengths) > max_cells:
+        return np.zeros(effect.merged.shape, dtype=np.bool_)
+    unseen = np.asarray(merge(margin_support(fit.model.support, effect.modes).astype(np.float64)) == 0)
+    if not fit.n_vanishing:
+        return unseen
+    if data is not None and data.counts:
+        few = merge(margin_of(data, effect.modes)) < FEW_COUNTS
+        if not few.all():
+            return np.asarray(few | unseen)
+    return np.asarray((merge(fit.distribution.marginal(list(effect.modes), {})) == 0) | unseen)
+
+
+def thin_out(effect: Effect, merged: FloatArray, most: int) -> tuple[FloatArray, list[IntArray]]:
+    """Spread values on merged levels to levels; of more than `most` to some at equal distances. Return them too."""
+    index, shown = [], []
+    for lengths in effect.lengths:
+        n = int(lengths.sum())
+        shown.append(np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64))
+        index.append(np.searchsorted(np.cumsum(lengths), shown[-1], side="right"))
+    return np.asarray(merged[np.ix_(*index)]), shown

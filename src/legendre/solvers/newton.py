@@ -1,0 +1,306 @@
+"""Algorithm 2: the natural gradient, which for this model is Newton's method; and closed forms.
+
+`Natural` factorises the Fisher matrix. `NaturalCG` does without one, for large bases. `Closed` writes the answer down
+where it can be, and corrects it by Newton steps. The bounds of the gap at the end of a fit rest on the Newton step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from legendre.core import limits
+from legendre.core.errors import InvalidSetting
+from legendre.core.sums.linalg import Factor, dot, factorise, rounding_level
+from legendre.core.types import FloatArray, IntArray
+from legendre.engines.protocol import Preconditioner
+from legendre.solvers.conjugate import conjugate_gradients
+from legendre.solvers.linesearch import search
+from legendre.solvers.protocol import Evaluation, Solver, State, Target
+
+ROUNDING = 1e-15  # expectations of order 1 are not known better than this: no correction beyond
+
+
+@dataclass(frozen=True)
+class Natural(Solver):
+    """Solve ``G delta = eta_hat - eta`` by Cholesky and step by delta, shortened only where the full step is bad.
+
+    See Also
+    --------
+    legendre.solvers.NaturalCG : The same without a matrix, for large bases.
+    legendre.solvers.Gradient : The paper's gradient descent.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=Natural()).n_iter <= 5
+    True
+    """
+
+    max_iter: int = 500
+    patience: int = 5
+    name: ClassVar[str] = "natural"
+
+    def start(self, target: Target, theta: FloatArray) -> State:
+        return State(target.at(theta), memory=Workspace())
+
+    def advance(self, target: Target, state: State) -> State | None:
+        point, work = state.point, _workspace(state)
+        # Step with the last factor, if the last step's contraction promises that this ends the fit, and it does: on all
+        # of B, not only for the parameters that are fitted, else such steps may go back and forth indefinitely.
+        if work.factor is not None and point.residual**2 <= target.tol * work.point.residual:
+            after = target.at(point.theta - work.factor.solve(point.gradient))
+            if after.residual <= target.tol and target.residual(after) <= target.tol:
+                return State(after, memory=work, step=1.0)
+        return search(target, point, -work.factorise(target, point).solve(point.gradient), work)
+
+    def finish(self, target: Target, state: State) -> State:
+        """Correct with the last factor while that pays, so that cells far below tol gain their digits too.
+
+        Only what is within tol is corrected: a budget that is spent, or a callback that stopped, is not overstepped.
+        """
+        point, work = state.point, _workspace(state)
+        if work.factor is None:
+            found = None
+            if target.inverse is not None and target.attained:  # else the tilt is to prove something
+                found = bound_nearby(target, point, target.inverse)
+            if found is None:
+                work.factorise(target, point)
+                found = bound(target, point, work)
+            return replace(state, gap=found[0], tilt=found[1])
+        # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
+        enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
+        cheap = target.problem.model.n_cells < limits.COSTLY_SWEEP
+        for _ in range(4 if cheap and point.residual <= target.tol else 0):
+            corrected = target.at(point.theta - work.factor.solve(point.gradient))
+            if corrected.residual >= point.residual:
+                break
+            pays = corrected.residual < 0.2 * point.residual
+            point = corrected
+            if not pays or point.residual < enough:
+                break
+        gap, tilt = bound(target, point, work)
+        return replace(state, point=point, gap=gap, tilt=tilt)
+
+
+@dataclass(eq=False)
+class Workspace:
+    """The one k x k matrix of a fit, shared by all its states; what was last factorised in it, and at which point."""
+
+    matrix: FloatArray | None = None
+    factor: Factor | None = None
+    point: Evaluation = None  # type: ignore[assignment]  # of the factor
+
+    def factorise(self, target: Target, point: Evaluation) -> Factor:
+        """Compute and factorise G at a point, in place of the last one."""
+        self.matrix, self.point = target.engine.fisher(point, self.matrix), point
+        self.factor = factorise(self.matrix, target.problem.model.n_summed)
+        return self.factor
+
+
+def _workspace(state: State) -> Workspace:
+    """Return the fit's workspace, or a new one at a start that another solver made."""
+    return Workspace() if state.memory is None else state.memory
+
+
+@dataclass(frozen=True)
+class NaturalCG(Solver):
+    """Natural gradient without a Fisher matrix: memory for the cells and the parameters, O(``|Omega| + |B|``).
+
+    Parameters
+    ----------
+    max_products
+        Fisher-vector products at most in one step.
+
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=NaturalCG()).converged
+    True
+    """
+
+    max_products: int = 20_000
+    max_iter: int = 500
+    patience: int = 5
+    name: ClassVar[str] = "natural-cg"
+    accepts_dependent: ClassVar[bool] = True
+
+    def start(self, target: Target, theta: FloatArray) -> State:
+        return State(target.at(theta))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        """Solve for the step as exactly as pays: to a share of about the Newton decrement, at most 0.3.
+
+        That is what the quadratic model neglects. Where some cells move far more than the average, progress is slow;
+        the second term (Eisenstat and Walker's choice 2) then saves products.
+        """
+        point, (last, before) = state.point, state.memory or (None, math.inf)
+        pre = target.engine.preconditioner(point, last)
+        size = math.sqrt(dot(point.gradient, pre.apply(point.gradient)))
+        share = min(0.3, max(size, 0.9 * (size / before) ** 2))
+        direction, _ = self._solve(target, point, pre, share, target.tol / 3)
+        return search(target, point, direction, (pre, size))
+
+    def _solve(
+        self, target: Target, point: Evaluation, pre: Preconditioner, share: float, floor: float
+    ) -> tuple[FloatArray, float]:
+        product = partial(target.engine.fisher_product, point)
+        return conjugate_gradients(
+            product, -point.gradient, pre.apply, share=share, floor=floor, max_products=self.max_products
+        )
+
+    def finish(self, target: Target, state: State) -> State:
+        """Bound the gap as `newton_gap` does; a solve to one percent, where the bound itself has a factor 2.
+
+        Conjugate gradients may miss directions of hardly any curvature, so that a Fisher matrix that costs little is
+        factorised instead.
+        """
+        point = state.point
+        if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
+            return replace(state, gap=point.residual)
+        if len(point.theta) <= limits.NUMPY_BASIS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
+            return replace(state, gap=newton_gap(target, point))
+        pre = target.engine.preconditioner(point, state.memory and state.memory[0])
+        direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
+        tilt = target.engine.swing(direction)
+        if tilt > 1.0:
+            return state
+        return replace(state, gap=max(-dot(point.gradient, direction) + left, 0.0), tilt=tilt)
+
+
+@dataclass(frozen=True)
+class Closed(Solver):
+    """Write the answer down: the outer product of the data's margins, or a product along a tree of cliques.
+
+    Natural-gradient steps follow only if rounding left more than tol.
+
+    See Also
+    --------
+    legendre.solvers.Natural : Newton steps with the Fisher matrix.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> ld.decompose([[1, 2], [3, 5]], "B1", solver=Closed()).n_iter
+    0
+    """
+
+    max_iter: int = 10
+    patience: int = 2
+    name: ClassVar[str] = "closed"
+    accepts_dependent: ClassVar[bool] = True
+    needs_mass: ClassVar[bool] = True
+
+    def start(self, target: Target, theta: FloatArray) -> State:  # noqa: ARG002 - the answer needs no start
+        answer = target.engine.closed_form(target.problem)
+        if answer is None:
+            raise InvalidSetting(
+                "the closed form is for one-body bases such as B1 on a full grid without zeros in its margins. "
+                "Use solver='auto'."
+            )
+        return State(target.at(answer))
+
+    def advance(self, target: Target, state: State) -> State | None:
+        return Natural().advance(target, state)
+
+    def finish(self, target: Target, state: State) -> State:
+        gap, tilt = target.engine.closed_gap(target.problem, state.point)
+        return replace(state, gap=gap, tilt=tilt)
+
+
+def newton_gap(target: Target, point: Evaluation) -> float:
+    """Bound KL(P, Q) above its minimum by the squared Newton decrement; infinite where it bounds nothing.
+
+    Let d solve ``G d = eta_hat - eta`` and let a be ``zeta(d)`` less its mean. Then ``m = q (1 + a)`` has the
+    expectations of the data. Where m >= 0 it is a distribution, and by the Pythagorean theorem KL(P, Q) is above its
+    minimum by at most ``KL(m, q) <= sum of q a^2 = d . G d``.
+    """
+    work = Workspace()
+    work.factorise(target, point)
+    return bound(target, point, work)[0]
+
+
+def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
+    """Compute ``|m / q - 1|`` for the m of `newton_gap`, in terms of some independent parameters that span all.
+
+    Infinite where rounding leaves fewer of them independent: then no m is known to have the data's expectations.
+    """
+    g = target.engine.fisher(point)
+    part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
+    factor = factorise(part, target.problem.model.n_summed)
+    if len(factor.columns) < len(columns):
+        return np.inf
+    direction = np.zeros_like(point.gradient)
+    direction[columns] = factor.solve(point.gradient[columns])
+    return target.engine.swing(direction)
+
+
+def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, float]:
+    """Bound the gap at `point` with the factor from an earlier one, at q0; and the tilt, ``|m / q - 1|``.
+
+    With d and a as in `newton_gap` but taken at q0, ``m = q + q0 a`` has the expectations of the data. Where no
+    probability changed by more than a factor e^r between q0 and q, ``m >= 0`` if ``|a| <= e^-r``, and
+    ``KL(m, q) <= sum of (q0 a)^2 / q <= e^r sum of q0 a^2``. A factor drops parameters that depend on others, and those
+    of which rounding leaves too little. Its solution is d all the same if ``G d`` is what it should be for the dropped
+    parameters too, up to the rounding error of eta; the tilt then proves nothing.
+    """
+    assert work.factor is not None
+    full = len(work.factor.columns) == len(point.theta)
+    direction = work.factor.solve(point.gradient)
+    noise = rounding_level(len(point.theta), target.problem.model.n_summed) * target.engine.sizes(point)
+    if not full:
+        with np.errstate(over="ignore", invalid="ignore"):
+            left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)
+        if not (left <= noise).all():
+            return np.inf, np.inf
+    if not np.isfinite(direction).all():  # of cells whose probability is nearly 0: no bound is known
+        return np.inf, np.inf
+    drift = target.engine.swing(point.theta - work.point.theta)
+    factor = float(np.exp(drift)) if drift < 700.0 else np.inf  # e^710 overflows
+    tilt = target.engine.swing(direction) * factor
+    if not tilt <= 1.0:
+        return np.inf, np.inf
+    gap = max(dot(point.gradient, direction), 0.0) * factor
+    if not full:
+        return gap, np.inf
+    if not target.attained:
+        # Cells that vanish in the limit sink until their probability is below the rounding error of eta; eta then
+        # equals eta_hat in every digit, though no finite theta attains the minimum. Errors of random signs show by how
+        # much they may tilt m.
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(4, len(noise)))
+        tilt += factor * max(target.engine.swing(work.factor.solve(noise * sign)) for sign in signs)
+    return gap, tilt
+
+
+def bound_nearby(
+    target: Target, point: Evaluation, inverse: Preconditioner, *, unsolved: float = 1e-6, max_products: int = 12
+) -> tuple[float, float] | None:
+    """Bound the gap as `newton_gap` does, and the tilt, with something near the inverse of G in place of G's.
+
+    What the solution leaves of the right-hand side is computed anew, and measured twice: in the norm of the inverse,
+    and in units of the features' own standard deviations, which an inverse that takes some direction for nothing does
+    not hide. ``None`` where more is left than the share `unsolved`, so that the bound would not be true to 12 digits.
+    """
+    size = dot(point.gradient, inverse.apply(point.gradient))
+    variance = point.eta * (1.0 - point.eta)
+    if not (size > 0.0 and (variance > 0.0).all()):
+        return None
+    product = partial(target.engine.fisher_product, point)
+    direction, _ = conjugate_gradients(
+        product, -point.gradient, inverse.apply, share=0.1 * unsolved, max_products=max_products
+    )
+    left = -point.gradient - product(direction)
+    rest = dot(left, inverse.apply(left))
+    plain = dot(point.gradient / variance, point.gradient)
+    if not (0.0 <= rest <= unsolved**2 * size and dot(left / variance, left) <= unsolved**2 * plain):
+        return None
+    tilt = target.engine.swing(direction)
+    return (max(-dot(point.gradient, direction) + rest, 0.0), tilt) if tilt <= 1.0 else None

@@ -1,0 +1,569 @@
+"""Error against number of parameters: ours, and other libraries' decompositions with an equal number of them.
+
+A peer has the smallest rank with at least as many parameters. Peers minimise other objectives (squared error, or
+Poisson likelihood in CP-APR) and stop when theirs no longer moves, so that they have no residual; their reconstructions
+are compared. Benchmarks and experiments run the same peers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from legendre.basis.adaptive import adaptive
+from legendre.basis.basis import Basis, empty
+from legendre.basis.paper import B1, B2, B3
+from legendre.core.arguments import check_choice, check_int, entries
+from legendre.core.errors import ConvergenceWarning, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.figures import sheet
+from legendre.core.files import replacing
+from legendre.core.progress import Say, line, silent
+from legendre.core.types import AnyArray, BoolArray, FloatArray
+from legendre.data.dense import Dense, in_memory
+from legendre.data.observation import Observation
+from legendre.data.read import TensorLike, read
+from legendre.fitting.arrange_levels import Unordered
+from legendre.fitting.decompose import decompose
+
+ADVICE = "pip install 'legendre[compare]'"
+
+# --- decompositions of other libraries -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Effort:
+    """When a peer stops."""
+
+    max_iter: int = 500  # iterations at most
+    tol: float = 1e-7  # TensorLy stops when its relative error changes by less
+    kkt_tol: float = 1e-4  # CP-APR stops when its optimality conditions are violated by less
+    seconds: float = 120.0  # CP-APR stops after this time; TensorLy has no such limit
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A peer's answer, not yet multiplied out."""
+
+    n_params: int
+    n_iter: int
+    multiply_out: Callable[[], FloatArray]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A decomposition of another library."""
+
+    name: str  # in files
+    label: str  # for readers
+    package: str  # which it is part of
+    rank: Callable[[tuple[int, ...], int], int]  # from shape and number of parameters to the rank
+    prepare: Callable[[FloatArray], Any]  # from X to the library's own tensor type; not timed
+    fit: Callable[[Any, int, Effort, int], Factors]  # from that tensor, a rank, an effort and a seed to factors; timed
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package is installed."""
+        return find_spec(self.package) is not None
+
+
+def attempt(
+    peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int
+) -> tuple[dict[str, Any], FloatArray | None]:
+    """Run a peer; return fields of its row, and its reconstruction if there is one.
+
+    An error or a warning inside it becomes a note.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            tensor = peer.prepare(X)
+            start = time.perf_counter()
+            factors = peer.fit(tensor, peer.rank(X.shape, n_params), effort, seed)
+            seconds = time.perf_counter() - start
+            Q = factors.multiply_out()
+        except Exception as error:  # another library's, so of any kind
+            return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
+    remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
+    if factors.n_iter >= effort.max_iter:
+        remarks.insert(0, f"stopped at {effort.max_iter} iterations")
+    facts = {"n_params": factors.n_params, "n_iter": factors.n_iter, "seconds": seconds}
+    if not np.isfinite(Q).all():
+        return {"status": "FAILED", **facts, "note": "the reconstruction is not finite"}, None
+    return {"status": "DONE", **facts, "note": "; ".join(dict.fromkeys(remarks))}, Q
+
+
+def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
+    """Return the smallest CP rank with at least `n_params` parameters.
+
+    >>> cp_rank((200, 200, 200), 6000)
+    10
+    """
+    return max(1, -(-n_params // sum(shape)))
+
+
+def tucker_rank(shape: tuple[int, ...], n_params: int) -> int:
+    """Return the smallest m such that Tucker with an m x ... x m core has at least `n_params` parameters.
+
+    No mode has a rank above its length, so that m is at most the length of the longest mode.
+
+    >>> tucker_rank((200, 200, 200), 6000), tucker_rank((4, 5, 2), 1000)
+    (9, 5)
+    """
+    return next((m for m in range(1, max(shape)) if tucker_params(shape, m) >= n_params), max(shape))
+
+
+def tucker_ranks(shape: tuple[int, ...], m: int) -> list[int]:
+    """Return m for each mode, or its length where that is less."""
+    return [min(m, length) for length in shape]
+
+
+def tucker_params(shape: tuple[int, ...], m: int) -> int:
+    """Count the entries of factors and core."""
+    ranks = tucker_ranks(shape, m)
+    return int(np.dot(shape, ranks) + np.prod(ranks))
+
+
+def _tensorly_peer(name: str, label: str, function: str, init: str = "random", *, nonzero: bool = False) -> Peer:
+    """Return a CP or Tucker decomposition by its function's name; `nonzero` fits it where X > 0 alone."""
+    tucker = "tucker" in function
+
+    def fit(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+        tensorly, shape = import_module("tensorly"), X.shape
+        answer, history = getattr(import_module("tensorly.decomposition"), function)(
+            X, tucker_ranks(shape, rank) if tucker else rank, n_iter_max=effort.max_iter, init=init, tol=effort.tol,
+            random_state=seed, return_errors=True, **({"mask": X > 0} if nonzero else {}),
+        )  # fmt: skip
+        n_params = tucker_params(shape, rank) if tucker else rank * sum(shape)
+        multiply_out = tensorly.tucker_to_tensor if tucker else tensorly.cp_to_tensor
+        return Factors(n_params, len(history), lambda: np.asarray(multiply_out(answer)))
+
+    rank = tucker_rank if tucker else cp_rank
+    return Peer(name, label, "tensorly", rank, lambda X: import_module("tensorly").tensor(X), fit)
+
+
+def _fit_cp_apr(X: Any, rank: int, effort: Effort, seed: int) -> Factors:
+    pyttb: Any = import_module("pyttb")
+    rng = np.random.default_rng(seed)
+    start = pyttb.ktensor([rng.random((side, rank)) for side in X.shape])
+    answer, _, info = pyttb.cp_apr(
+        X, rank, init=start, maxiters=effort.max_iter, stoptol=effort.kkt_tol, stoptime=effort.seconds, printitn=0
+    )
+    return Factors(rank * sum(X.shape), len(info["times"]), lambda: np.asarray(answer.full().double()))
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        _tensorly_peer("cp", "NN-CP, default start", "non_negative_parafac", "svd"),
+        _tensorly_peer("cp-random", "NN-CP, random start", "non_negative_parafac"),
+        _tensorly_peer("cp-hals", "NN-CP HALS", "non_negative_parafac_hals"),
+        _tensorly_peer("tucker", "NN-Tucker", "non_negative_tucker"),
+        _tensorly_peer("tucker-hals", "NN-Tucker HALS", "non_negative_tucker_hals"),
+        _tensorly_peer("cp-nonzero", "NN-CP fitted where X > 0", "non_negative_parafac", nonzero=True),
+        Peer("cp-apr", "CP-APR", "pyttb", cp_rank, lambda X: import_module("pyttb").tensor(X), _fit_cp_apr),
+    )
+}
+"""Every peer by name, installed or not; all but the first start at random."""
+
+# --- rows and scores -------------------------------------------------------------------------------------------------
+
+UNIFORM, PAPER, ADAPTIVE = OURS = ("uniform", "paper", "adaptive")
+MASKED = " x mask"
+"""Follows a peer's name where its reconstruction was multiplied by the mask X > 0 and rescaled."""
+COMPARED = ("cp-random", "cp-hals", "tucker", "tucker-hals", "cp-apr")
+"""The peers of a comparison; each starts at random, so that seeds make a difference."""
+NONZERO = "cp-nonzero"
+"""The peer that is fitted where X > 0 alone, as ours is with ``support="nonzero"``; then multiplied by the mask."""
+LABELS = {UNIFORM: "uniform", PAPER: "Legendre, paper's basis", ADAPTIVE: "Legendre, adaptive"} | {
+    name + suffix: PEERS[name].label.removesuffix(", random start") + suffix
+    for suffix in ("", MASKED)
+    for name in (*COMPARED, NONZERO)
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reconstruction, or the reason why there is none; None where a field does not apply."""
+
+    method: str
+    asked: int  # the number of parameters to compare at
+    seed: int | None  # of a random start
+    status: str  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
+    n_params: int | None = None  # parameters used: at most `asked` of ours, at least `asked` of a peer
+    n_iter: int | None = None
+    rmse: float | None = None  # these three as in `score`
+    rmse_nonzero: float | None = None
+    kl: float | None = None
+    seconds: float | None = None  # of the fit alone
+    residual: float | None = None  # max|eta - eta_hat|; peers have none
+    problem: str = ""  # which tensor
+    support: str = "all"  # what the sample space was
+    note: str = ""  # why there is no reconstruction, which basis was taken, or what a peer warned of
+
+    @property
+    def label(self) -> str:
+        """The method's name for readers."""
+        return LABELS.get(self.method, self.method)
+
+    @property
+    def scored(self) -> bool:
+        """Whether there is a reconstruction."""
+        return self.rmse is not None
+
+
+def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
+    """Return three distances between X and a reconstruction, over the cells that are not missing.
+
+    The root mean square error over all cells, in X's units; the same over the cells where X > 0; and KL(P, Q) in nats,
+    both tensors normalised, which is infinite where Q = 0 < P.
+
+    >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
+    {'rmse': 0.816..., 'rmse_nonzero': 0.707..., 'kl': 0.3040...}
+    """
+    from scipy.special import rel_entr
+
+    known = ~np.isnan(X)
+    x, q = np.asarray(X[known], dtype=np.float64), Q[known]
+    squares, positive = np.square(x - q), x > 0
+    kl = float(rel_entr(x / x.sum(), q / q.sum()).sum()) if q.any() else np.inf
+    errors = [float(np.sqrt(some.mean())) for some in (squares, squares[positive])]
+    return {"rmse": errors[0], "rmse_nonzero": errors[1], "kl": max(kl, 0.0)}
+
+
+def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
+    """Return Q where X > 0, rescaled to X's total; 0 elsewhere, and 0 everywhere if Q is 0 where X > 0."""
+    mask: BoolArray = X > 0
+    kept = np.where(mask, Q, 0.0)
+    total = float(kept.sum())
+    return kept * (float(X[mask].sum(dtype=np.float64)) / total) if total > 0 else kept
+
+
+# --- numbers of parameters -------------------------------------------------------------------------------------------
+
+Family = Literal["B1 + B2(l) + B3(l)", "B3(l)"]
+FAMILIES: dict[Family, Callable[[int], Basis]] = {
+    "B1 + B2(l) + B3(l)": lambda l: B1() | B2(l) | B3(l),  # noqa: E741 - the paper's name
+    "B3(l)": lambda l: B3(l),  # noqa: E741 - the paper's name
+}
+"""The two families of the paper's experiments: of faces, and of MNIST."""
+
+
+def largest(data: Observation, n_params: int, family: Family) -> tuple[int, int]:
+    """Find the l whose basis is the largest with at most `n_params` cells; return l and that number of cells.
+
+    The size grows with l, up to cells that two parts share, so bisection finds it. If all are too large, l is 0 and the
+    size that of l = 1.
+
+    >>> from legendre.data.dense import observe
+    >>> largest(observe([[[1] * 4] * 5] * 6), 40, "B1 + B2(l) + B3(l)")
+    (6, 39)
+    """
+
+    def size(l: int) -> int:  # noqa: E741 - the paper's name
+        return len(FAMILIES[family](l).select(data))
+
+    slice_cells = math.prod(data.shape[:-1])
+    low, high = 0, 1
+    while high <= slice_cells and size(high) <= n_params:  # doubling: a huge l would list a huge basis
+        low, high = high, 2 * high
+    high = min(high, slice_cells + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) <= n_params else (low, middle)
+    return low, size(max(low, 1))
+
+
+def ladder(shape: tuple[int, ...], most: int = 5000) -> tuple[int, ...]:
+    """Return the numbers of parameters of nonnegative CP of rank 1 to 16, at most a quarter of the cells, and `most`.
+
+    >>> ladder((92, 112, 20)), ladder((2, 3))
+    ((224, 448, 896, 1792, 3584), (1,))
+    """
+    one = sum(shape)
+    limit = min(math.prod(shape) // 4, max(most, one))
+    return tuple(n for n in (one, 2 * one, 4 * one, 8 * one, 16 * one) if n <= limit) or (max(1, limit),)
+
+
+def _read_params(n_params: Any, data: Observation) -> tuple[int, ...]:
+    """Return the numbers of parameters, sorted."""
+    if n_params is None:
+        return ladder(data.shape)
+    listed = {check_int(n, "n_params: a number of parameters", 1) for n in entries(n_params) or ()}
+    if not listed:
+        raise InvalidSetting(f"n_params must be a list of numbers of parameters such as [100, 300], got {n_params!r}.")
+    if max(listed) >= data.support.n_cells:
+        raise InvalidSetting(
+            f"n_params: {max(listed)} parameters are too many: the sample space has {data.support.n_cells} cells, so "
+            f"that {data.support.n_cells - 1} reproduce any X."
+        )
+    return tuple(sorted(listed))
+
+
+# --- the comparison --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A tensor, and how methods are run on it."""
+
+    data: Dense  # the tensor as it was read
+    X: FloatArray  # the same in double precision, read-only, with NaN where it is missing
+    support: str  # with "nonzero" every peer also has a row multiplied by the mask, which ours knows
+    problem: str  # the tensor's name, for the rows
+    family: Family  # which of the paper's bases
+    effort: Effort  # when the peers stop
+    keep: Callable[[Row, FloatArray], None] = lambda _row, _Q: None  # is given every reconstruction
+    unordered: Unordered = None  # modes whose levels are arranged before a basis grows, as in `decompose`
+
+    @classmethod
+    def of(
+        cls,
+        X: TensorLike,
+        support: str = "all",
+        problem: str = "",
+        family: Family = "B1 + B2(l) + B3(l)",
+        effort: Effort | None = None,
+    ) -> Comparison:
+        """Read X, and check the support."""
+        check_choice(support, "support (cells that are to be left out may be NaN)", ("all", "nonzero"), InvalidSupport)
+        data = in_memory(read(X, support), "compare")
+        values = np.asarray(data.values, dtype=np.float64)
+        return cls(data, values, support, problem, family, Effort() if effort is None else effort)
+
+    def read_jobs(self, n_params: Any, n_starts: int, peers: Sequence[str] | None) -> list[Row]:
+        """Check what a caller wants compared, and list the fits of ours and of the peers."""
+        if peers is None:
+            peers = (*COMPARED, NONZERO) if self.support == "nonzero" else COMPARED
+        for name in (peers := [peers] if isinstance(peers, str) else list(peers)):
+            if name not in PEERS:
+                raise InvalidSetting(unknown_name("peer", str(name), PEERS))
+        n_starts = check_int(n_starts, "n_starts", 1)
+        return self.jobs(_read_params(n_params, self.data), n_starts, (*OURS, *peers))
+
+    def jobs(self, n_params: Sequence[int], n_starts: int, methods: Sequence[str]) -> list[Row]:
+        """List the fits to run, size by size: ours once, peers with every seed; one that cannot run once in all.
+
+        A job is a row that is to be filled in.
+        """
+        able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
+        found = [(name, 0, None) for name in methods if name == UNIFORM or not able.get(name, True)]
+        for n in n_params:
+            found += [(method, n, None) for method in (PAPER, ADAPTIVE) if method in methods]
+            found += [(name, n, seed) for name, can in able.items() if can for seed in range(n_starts)]
+        return [Row(*job, "SKIPPED", problem=self.problem, support=self.support) for job in found]
+
+    def rows(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[tuple[Row, ...]]:
+        """Run the jobs."""
+        warm: set[str] = set()
+        for done, job in enumerate(jobs):
+            say(f"fit {done + 1} of {len(jobs)}   {job.label}, {job.asked} parameters", done / len(jobs))
+            yield self.run_warm(job, warm)
+
+    def run_warm(self, job: Row, warm: set[str]) -> tuple[Row, ...]:
+        """Run a job; the paper's basis always, adaptive the first time, twice: a first run may load compiled code."""
+        rows = self.run(job)
+        again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
+        if again and rows[0].scored:
+            warm.add(job.method)
+            rows = self.run(job)
+        return rows
+
+    def run(self, job: Row) -> tuple[Row, ...]:
+        """Run one job; the answer of a peer is a second row where it is also multiplied by the mask."""
+        return (self._run_ours(job),) if job.method in OURS else self._run_peer(job)
+
+    def _run_ours(self, row: Row) -> Row:
+        basis, note = empty(), ""
+        if row.method == ADAPTIVE:
+            basis = adaptive(row.asked)
+        elif row.method == PAPER:
+            l, n_params = largest(self.data, row.asked, self.family)  # noqa: E741 - the paper's name
+            if not l:
+                return replace(row, note=f"the smallest basis {self.family} has {n_params} parameters")
+            basis, note = FAMILIES[self.family](l), self.family.replace("(l)", f"({l})")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the row has status and residual
+            start = time.perf_counter()
+            fit = decompose(self.data, basis, unordered=self.unordered if row.method == ADAPTIVE else None)
+            seconds = time.perf_counter() - start
+        if modes := ", ".join(map(str, fit.arrangement)):
+            how = "as given" if isinstance(self.unordered, Mapping) else "by the data"
+            note = f"levels of {modes} arranged {how}: {fit.arrangement_bits:.0f} bits beside the parameters"
+        done = replace(row, status=fit.status.name, n_params=fit.n_params, n_iter=fit.n_iter, seconds=seconds)
+        return self._score(replace(done, residual=fit.residual, note=note), fit.without_labels().tensor())
+
+    def _run_peer(self, row: Row) -> tuple[Row, ...]:
+        peer, missing = PEERS[row.method], self.data.missing
+        if not peer.installed:
+            return (replace(row, status="NOT INSTALLED", note=f"needs {peer.package}: {ADVICE}"),)
+        if row.method == NONZERO and self.support != "nonzero":
+            return (replace(row, note="only with support='nonzero'"),)
+        if len(self.data.shape) < 2:
+            return (replace(row, note="needs a tensor of two or more modes"),)
+        if missing is not None:
+            text = f"X has {int(missing.sum())} missing cells, which {peer.label} cannot leave out"
+            return (replace(row, note=text),)
+        facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
+        row = replace(row, **facts)
+        if Q is None:
+            return (row,)
+        rows: tuple[Row, ...] = () if row.method == NONZERO else (self._score(row, Q),)
+        if self.support == "nonzero":
+            rows += (self._score(replace(row, method=row.method + MASKED), masked(self.X, Q)),)
+        return rows
+
+    def _score(self, row: Row, Q: FloatArray) -> Row:
+        row = replace(row, **score(self.X, Q))
+        self.keep(row, Q)
+        return row
+
+
+def compare(
+    X: TensorLike,
+    n_params: Sequence[int] | None = None,
+    *,
+    support: str = "all",
+    unordered: Unordered = None,
+    peers: Sequence[str] | None = None,
+    n_starts: int = 3,
+    effort: Effort | None = None,
+    progress: bool = False,
+) -> list[Row]:
+    """Compare error against number of parameters on a tensor: ours, nonnegative CP and Tucker, CP-APR.
+
+    For each number of parameters n, ours is fitted with the largest basis of the paper's form that has at most n and
+    with ``adaptive(n)``; a peer has the smallest rank with at least n, and several random starts.
+
+    Parameters
+    ----------
+    X
+        A nonnegative tensor, as in `decompose`; it must fit into memory as a dense array, which the peers need. Where
+        cells are missing (NaN) the peers are skipped: they cannot leave cells out.
+    n_params
+        Numbers of parameters; by default those of nonnegative CP of rank 1, 2, 4, ...
+    support
+        ``"all"`` or ``"nonzero"``. With the latter ours knows which cells are 0, so each peer then has a second row,
+        multiplied by the same mask.
+    unordered
+        Modes whose levels have no order, as in `decompose`, for the rows of ``adaptive(n)``, whose notes then say so;
+        the paper's bases keep the order of X, and the peers do not depend on it.
+    peers
+        Names of peers, see `legendre.tasks.compare.PEERS`; by default all that start at random, ``()`` for none. One
+        that is not installed is a row that says so.
+    n_starts
+        Random starts of each peer.
+    effort
+        When the peers stop; `legendre.tasks.compare.Effort`.
+    progress
+        Show a line on the terminal from the third second on.
+
+    Returns
+    -------
+    list of Row
+        The uniform distribution first, then ours, then the peers.
+
+    See Also
+    --------
+    decompose : Fit X by a model with some basis.
+    adaptive : A basis that the data choose.
+
+    Examples
+    --------
+    >>> import legendre as ld
+    >>> X = np.add.outer(np.arange(6.0), np.arange(8.0)) + 1
+    >>> rows = ld.compare(X, [5, 20], peers=())
+    >>> [(row.method, row.asked, row.n_params) for row in rows if row.method == "adaptive"]
+    [('adaptive', 5, 5), ('adaptive', 20, 20)]
+    """
+    comparison = replace(Comparison.of(X, support, effort=effort), unordered=unordered)
+    jobs = comparison.read_jobs(n_params, n_starts, peers)
+    with line("compare", progress) as say:
+        return [row for rows in comparison.rows(jobs, say) for row in rows]
+
+
+# --- pictures --------------------------------------------------------------------------------------------------------
+
+STYLES = {
+    ADAPTIVE: ("#b2182b", "o", 2.4),
+    PAPER: ("#ef8a62", "s", 1.8),
+    "cp": ("#1b7837", "^", 1.3),
+    "cp-random": ("#5aae61", "v", 1.3),
+    "cp-hals": ("#00441b", "<", 1.3),
+    "tucker": ("#762a83", "D", 1.3),
+    "tucker-hals": ("#9970ab", "d", 1.3),
+    "cp-nonzero": ("#4d9221", "X", 1.6),
+    "cp-apr": ("#b35806", "P", 1.3),
+}
+"""Colour, marker and width of each method, the same in all pictures."""
+
+Quantity = Callable[[Row], float | None]
+
+
+def draw(rows: Sequence[Row], path: Path, title: str) -> None:
+    """Write the picture of a comparison."""
+    made = sheet(13.5, 4.6)
+    axes = made.subplots(1, 3)
+    draw_curves(axes[0], rows, lambda row: row.rmse)
+    draw_curves(axes[1], rows, lambda row: row.kl)
+    draw_curves(axes[2], [row for row in rows if row.method != UNIFORM], lambda row: row.seconds)
+    for axis, name in zip(axes, ("RMSE", "KL(P, Q), nats", "seconds"), strict=True):
+        label_axes(axis, rows, name)
+    handles, labels = axes[0].get_legend_handles_labels()
+    if handles:
+        made.legend(handles, labels, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8, frameon=False)
+    made.suptitle(title, fontsize=11)
+    save(made, path)
+
+
+def label_axes(axis: Any, rows: Sequence[Row], name: str) -> None:
+    """Label the axes, with at most six ticks, at numbers of parameters that rows were computed for."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    axis.set(xlabel="number of parameters", ylabel=name)
+    if any(row.n_params and row.scored for row in rows):  # a logarithmic axis needs a point
+        axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
+    asked = sorted({row.asked for row in rows if row.asked})
+    axis.xaxis.set_minor_locator(NullLocator())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    shown = asked[:: -(-len(asked) // 6)] if asked else []
+    axis.set_xticks(shown, [str(n) for n in shown])
+    axis.grid(visible=True, alpha=0.25)
+
+
+def draw_curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
+    """Draw each method's mean over its seeds and, shaded, the best and the worst; the uniform as a line across."""
+    for method in dict.fromkeys(row.method for row in rows):
+        mine = [row for row in rows if row.method == method]
+        if method == UNIFORM:
+            if (level := quantity(mine[0])) is not None:
+                axis.axhline(level, color="0.4", linestyle="--", linewidth=1.2, label=mine[0].label)
+            continue
+        found: dict[int, list[float]] = {}  # values at each number of parameters, which several rows may have
+        for row in mine:
+            if (value := quantity(row)) is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
+                found.setdefault(row.n_params, []).append(value)
+        if not found:
+            continue
+        x = sorted(found)
+        color, marker, width = STYLES[method.removesuffix(MASKED)]
+        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width}
+        dots = ":" if method.endswith(MASKED) else "-"
+        axis.plot(x, [np.mean(found[n]) for n in x], label=mine[0].label, linestyle=dots, **style)
+        if any(len(some) > 1 for some in found.values()):
+            worst, best = ([pick(found[n]) for n in x] for pick in (max, min))
+            axis.fill_between(x, best, worst, color=color, alpha=0.15, linewidth=0)
+
+
+def save(made: Any, path: Path) -> None:
+    """Write a picture whole or not at all."""
+    with replacing(path) as stream:
+        made.savefig(stream, dpi=110, format="png")

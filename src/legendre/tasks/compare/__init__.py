@@ -1,1 +1,0 @@
-"""Error against number of parameters: ours, and other libraries' decompositions."""
