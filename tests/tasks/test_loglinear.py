@@ -385,7 +385,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda: ld.loglinear(HAIR, "twin(hair, eye)"), "unknown function 'twin'"),
     (lambda: ld.loglinear(HAIR, ". + uniform(hair, eyes)"), "unknown mode 'eyes'; did you mean 'eye'?"),
     (lambda: ld.loglinear(HAIR, ". + uniform(hair)"), "the formula has uniform(hair); write uniform(a, b)."),
-    (lambda: ld.loglinear(HAIR, ". + rows(hair, eye, scores=[1, 2])"), "2 scores for eye, which has 4 levels"),
+    (lambda: ld.loglinear(HAIR, ". + rows(hair, eye, scores=[1, 2])"), "scores of eye, which has 4 levels"),
     (lambda: ld.loglinear(HAIR, "symmetric(hair, sex)"), "hair has 4 levels, sex has 2"),
     (lambda: ld.loglinear(np.ones((2, 2, 2)), "[AB", names=["A", "B", "C"]), "'[' that is not closed"),
     (lambda: ld.loglinear(np.ones((2, 2)), "[xx]", names=["xa", "xb"]), "may be xa or xb"),

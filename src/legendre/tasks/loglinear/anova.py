@@ -70,7 +70,10 @@ class Anova:
     @property
     def names(self) -> tuple[str, ...]:
         """The formula or the basis of each fit."""
-        return tuple(getattr(m, "formula", None) or _fit_of(m).recipe for m in self.models)
+        ground = "uniform" if _fit_of(self.models[0]).model.base is None else "base measure"
+        return tuple(
+            getattr(m, "formula", "") or (_fit_of(m).recipe if _fit_of(m).n_params else ground) for m in self.models
+        )
 
     @cached_property
     def kl(self) -> FloatArray:
@@ -144,8 +147,8 @@ _FORMATS: dict[str, tuple[str, Any]] = {
     "aic": ("AIC", "{:.3f}".format),
     "bic": ("BIC", "{:.3f}".format),
     "n_params": ("parameters", "{:,}".format),
-    "kl": ("KL(P, Q)", "{:.6g}".format),
-    "explained": ("explained", "{:.6g}".format),
+    "kl": ("KL(P, Q)", "{:.6f}".format),
+    "explained": ("explained", "{:.6f}".format),
     "share": ("share", "{:.2%}".format),
     "change_g2": ("LRT", "{:.4f}".format),
     "change_df": ("on df", count_name),
@@ -191,11 +194,11 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     What single modes carry, what pairs add, and so on:
 
     >>> ld.anova(*(ld.decompose(X, b) for b in ("empty", "interactions(1)", "interactions(2)")))
-    #  model            parameters     KL(P, Q)  explained   share        LRT  on df       p
-    ---------------------------------------------------------------------------------------------
-    1  empty                     0     0.626419
-    2  interactions(1)           3     0.282518   0.343902  54.90%  1565.4407      3  <2e-16  ***
-    3  interactions(2)           6  8.21626e-05   0.282435  45.09%  1285.6455      3  <2e-16  ***
+    #  model            parameters  KL(P, Q)  explained   share        LRT  on df       p
+    ------------------------------------------------------------------------------------------
+    1  uniform                   0  0.626419
+    2  interactions(1)           3  0.282518   0.343902  54.90%  1565.4410      3  <2e-16  ***
+    3  interactions(2)           6  0.000082   0.282435  45.09%  1285.6460      3  <2e-16  ***
     LRT: each model against the one above
     """
     if len(fits) < 2:
