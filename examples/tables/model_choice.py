@@ -25,7 +25,7 @@ ld.geometry.plot_ladder(steps, ax)
 # Second: a basis that grows while a parameter pays for itself, from independence on. The extended BIC that decides is
 # strict: it keeps what is beyond doubt. Lines of the graph are the pairs that it took.
 
-grown = ld.decompose(X, ld.adaptive("bic", start="interactions(1)"))
+grown = ld.decompose(X, ld.adaptive("bic", include="interactions(1)"))
 print(grown.parameters().sorted_by("kl_lost").summary(rows=8))
 grown.plot.graph()
 

@@ -172,7 +172,7 @@ def test_a_tied_fit_is_the_one_of_its_matrix_of_features(problem: tuple[FloatArr
     beta, q = twin(F, p, r)
     assert fit.converged
     got = (fit.tensor() / fit.total).ravel()[inside]
-    boundary = fit.status is ld.Status.AT_BOUNDARY
+    boundary = fit.status is ld.results.Status.AT_BOUNDARY
     assert_allclose(got, q, atol=2e-5 if boundary else 1e-8)
     assert fit.kl == pytest.approx(max(kl(p, q), 0.0), abs=1e-5 if boundary else 1e-8)
     assert (got[p > 0] > 0).all()
@@ -308,6 +308,6 @@ def test_a_tied_fit_comes_back_from_its_file(tmp_path: Path) -> None:
 def test_zeros_under_a_tied_feature_make_its_cells_vanish() -> None:
     x = np.array([[0.0, 3, 2], [4, 0, 3], [2, 5, 0]])
     fit = ld.decompose(x, MAIN | ld.features({"diagonal": np.eye(3)}))
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.vanishing_cells.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert "runs to infinity" in fit.inference().reasons[-1]

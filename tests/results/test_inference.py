@@ -29,7 +29,7 @@ DRUGS = np.array([[[911, 538], [44, 456]], [[3, 43], [2, 279]]])
 
 
 @cache
-def fits(table: str) -> list[tuple[ld.Inference, dict[str, Any], dict[str, Any]]]:
+def fits(table: str) -> list[tuple[ld.results.Inference, dict[str, Any], dict[str, Any]]]:
     """Fit every model of a table; give R's two answers along with ours."""
     X, found = TABLES[table], []
     for loglin, glm in zip(LOGLIN[table]["models"], GLM[table], strict=True):
@@ -229,7 +229,7 @@ def test_everything_from_the_definitions(case: Case) -> None:
 def test_parameters_that_diverge_are_named() -> None:
     fit = ld.decompose([[10, 20, 30], [0, 0, 0]], "B1")
     tests = fit.inference()
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert tests.df == 0
     row = fit.basis.tolist().index([1, 0])
     assert tests.reasons[row] == "runs to infinity along fit.recession: the minimum is not attained"
@@ -291,7 +291,7 @@ def test_a_model_without_parameters() -> None:
 def test_notes_in_the_summary() -> None:
     said = ld.decompose(DRUGS, ld.adaptive(2)).inference().summary()
     assert "the data chose the basis: p-values of fit are too large, those of parameters too small" in said
-    undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.Status.UNDECIDED)
+    undecided = replace(ld.decompose(DRUGS, "B1"), status=ld.results.Status.UNDECIDED)
     assert "was not decided" in undecided.inference().summary()
     for rows in (0, True):
         with pytest.raises(ld.errors.InvalidQuery, match=rf"rows must be an integer >= 1, got {rows}"):

@@ -32,7 +32,7 @@ def table(seed: int, *, empty: bool) -> Any:
     return X
 
 
-def assert_same_inference(one: ld.Inference, other: ld.Inference) -> None:
+def assert_same_inference(one: ld.results.Inference, other: ld.results.Inference) -> None:
     for name in NUMBERS:
         assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9, abs=1e-9, nan_ok=True), name
     assert_allclose(one.standard_errors, other.standard_errors, rtol=1e-7)
@@ -113,7 +113,7 @@ def test_a_likelihood_ratio_on_a_face_of_a_grid_too_large_to_form() -> None:
     more = [*first, [0, 0, 1], [0, 0, 2], [2, 0, 1], [3, 0, 2]]
     fits = [ld.decompose(large, basis) for basis in (first, more)]
     merged = [ld.decompose(small.sum(axis=1), np.delete(basis, 1, axis=1)) for basis in (first, more)]
-    assert fits[0].status is ld.Status.AT_BOUNDARY
+    assert fits[0].status is ld.results.Status.AT_BOUNDARY
     found, expected = ld.anova(*fits).tests[0], ld.anova(*merged).tests[0]
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-9)
     assert found.df == expected.df == 4
@@ -257,7 +257,7 @@ def test_numbers_of_cells_beyond_float64_are_exact() -> None:
     rng = np.random.default_rng(0)
     cells = np.hstack([rng.integers(0, 2, (60, 1)), rng.integers(0, 7, (60, 30))])
     fit = ld.decompose(ld.from_coords(cells, shape=(3, *[7] * 30)), [[1] + [0] * 30, [2] + [0] * 30])
-    assert fit.status is ld.Status.AT_BOUNDARY
+    assert fit.status is ld.results.Status.AT_BOUNDARY
     assert fit.n_vanishing == 7**30
     assert fit.inference().df == 2 * 7**30 - 1 - 1
 

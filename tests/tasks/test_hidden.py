@@ -50,7 +50,7 @@ def marginal(theta: FloatArray, Z: FloatArray, visible: tuple[int, ...], r: Floa
     return np.asarray(q.reshape(*visible, -1).sum(axis=-1), dtype=np.float64)
 
 
-def visible_kl(fit: ld.HiddenDecomposition, X: FloatArray, theta: FloatArray) -> float:
+def visible_kl(fit: ld.results.HiddenDecomposition, X: FloatArray, theta: FloatArray) -> float:
     states = np.array(list(np.ndindex(fit.fit.shape)))
     Z = zeta_matrix(states, fit.fit.basis)
     q = marginal(theta, Z, X.shape, np.ones(len(states)))
@@ -118,7 +118,7 @@ def test_every_number_is_that_of_the_enumeration(
 ) -> None:
     X = rng.gamma(2.0, size=shape)
     fit = ld.hidden(X, basis, sizes, restarts=3, tol=1e-6)
-    assert fit.fit.status is ld.Status.CONVERGED
+    assert fit.fit.status is ld.results.Status.CONVERGED
     assert fit.kl == pytest.approx(visible_kl(fit, X, fit.fit.theta), abs=1e-10)
     assert fit.kl - 1e-12 <= fit.history[-1].objective <= fit.kl + 1e-6  # the last fit is one more step
     assert fit.log_likelihood == pytest.approx(float((X * np.log(fit.tensor() / X.sum())).sum()), rel=1e-10)
@@ -252,7 +252,7 @@ def test_an_unfinished_run_is_announced(rng: np.random.Generator) -> None:
     with pytest.warns(ld.ConvergenceWarning, match="the best of 2 runs stopped after 3 steps with a gradient of"):
         fit = ld.hidden(rng.gamma(1.0, size=(2, 2, 2)), rbm(3, 1), restarts=2, max_iter=3)
     assert not fit.converged
-    assert fit.status is ld.Status.OUT_OF_STEPS
+    assert fit.status is ld.results.Status.OUT_OF_STEPS
     assert [step.iteration for step in fit.history] == [0, 1, 2, 3]
 
 

@@ -534,7 +534,7 @@ def test_a_tied_parameter_is_a_coefficient_by_its_name() -> None:
 def test_criteria_of_tied_models_at_the_boundary_count_tied_parameters() -> None:
     X = np.array([[0, 4, 3], [5, 0, 6], [2, 7, 0]])
     model = ld.loglinear(X, "a + b + diagonal(a, b)", names=["a", "b"])
-    assert model.fit.status is ld.Status.AT_BOUNDARY
+    assert model.fit.status is ld.results.Status.AT_BOUNDARY
     assert model.rank == 7
     assert model.fit.rank == 4
 

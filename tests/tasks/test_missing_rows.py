@@ -167,7 +167,7 @@ def test_monotone_patterns_have_a_closed_form() -> None:
 def test_complete_rows_are_fitted_as_ever() -> None:
     rows = drawn(3, share=0.0)
     m, plain = ld.loglinear(rows, "a*b + c", missing="em"), ld.loglinear(rows, "a*b + c")
-    assert type(m) is ld.LogLinear
+    assert type(m) is ld.results.LogLinear
     assert (m.fit.theta == plain.fit.theta).all()
     assert (m.g2, m.aic, m.df) == (plain.g2, plain.aic, plain.df)
 
@@ -336,7 +336,7 @@ def test_bad_rows_are_told() -> None:
     with pytest.raises(InvalidSamples, match="unknown column 'e'"):
         em(rows, "a + e")
     m = ld.loglinear({**rows, "a": ["x", "y", None], "b": ["u", "v", None]}, "a + b", missing="em")
-    assert type(m) is ld.LogLinear  # nothing is left to be completed
+    assert type(m) is ld.results.LogLinear  # nothing is left to be completed
     assert "1 row has no value at all and was left out." in repr(m)
     with pytest.raises(ld.LegendreError, match=r"unknown column 'aa'; did you mean 'a'\?"):
         ld.loglinear(rows, "a + b", levels={"aa": ["x", "y"]}, missing="em")

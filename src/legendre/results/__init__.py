@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from legendre.fitting.plan import Plan as Plan
-    from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.effects import Effects as Effects
     from legendre.results.growth_path import Round as Round
     from legendre.results.inference.result import Inference as Inference
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 PLACES = {
     "fitting.plan": "Plan",
-    "results.decomposition": "Decomposition",
     "results.effects": "Effects",
     "results.growth_path": "Round",
     "results.inference.result": "Inference",

@@ -36,6 +36,7 @@ PARTS = {
     "data.support": "Support",
     "engines.protocol": "Point",
     "model.model": "Model",
+    "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
     "solvers.loop": "Step",
     "tasks.balance.margins": "Margins",

@@ -263,7 +263,7 @@ def hidden(
 
     See Also
     --------
-    HiddenDecomposition : The result of `hidden`.
+    legendre.results.HiddenDecomposition : The result of `hidden`.
     decompose : Fit X by a model with some basis.
 
     Examples

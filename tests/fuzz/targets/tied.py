@@ -165,7 +165,7 @@ def try_boxes(args: Args, folder: Path) -> Trial:
     X, size, start = args["X"], args["size"], args["start"]
 
     def call() -> Any:
-        return ld.decompose(X, ld.boxes(size, start=start), support=args["support"], base=args["base"])
+        return ld.decompose(X, ld.boxes(size, include=start), support=args["support"], base=args["base"])
 
     def check(fit: Any) -> str:
         mask = omega_mask(X, args["support"], args["base"])

@@ -70,6 +70,7 @@ class Inference(Storable):
     See Also
     --------
     anova : Compare nested models.
+    legendre.results.Parameters : The table of all parameters.
 
     Examples
     --------

@@ -55,6 +55,10 @@ class Anova:
         the two by Pythagoras, and which share of the first KL that is. If the first fit has no parameter
         (``decompose(X, "empty")``), the shares are those of KL(P, uniform).
 
+    See Also
+    --------
+    anova : Compare models of one table.
+
     Examples
     --------
     >>> import legendre as ld
@@ -178,7 +182,7 @@ def anova(*fits: Any, nested: bool = True) -> Anova:
     See Also
     --------
     loglinear : Log-linear models by formulas.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------

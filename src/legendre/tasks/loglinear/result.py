@@ -74,7 +74,7 @@ class LogLinear(Inference):
     --------
     loglinear : Fit one.
     anova : Compare several.
-    Inference : Tests of fit and residuals.
+    legendre.results.Inference : Tests of fit and residuals.
 
     Examples
     --------
