@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from legendre.tasks.balance.balance import Balanced as Balanced
     from legendre.tasks.complete.complete import Completion as Completion
     from legendre.tasks.complete.crossval import CrossValidation as CrossValidation
-    from legendre.tasks.hidden.result import HiddenDecomposition as HiddenDecomposition
+    from legendre.tasks.hidden import HiddenDecomposition as HiddenDecomposition
     from legendre.tasks.loglinear.anova import Anova as Anova
     from legendre.tasks.loglinear.result import LogLinear as LogLinear
 
@@ -27,7 +27,7 @@ PLACES = {
     "tasks.balance.balance": "Balanced",
     "tasks.complete.crossval": "CrossValidation",
     "tasks.complete.complete": "Completion",
-    "tasks.hidden.result": "HiddenDecomposition",
+    "tasks.hidden": "HiddenDecomposition",
     "tasks.loglinear.anova": "Anova",
     "tasks.loglinear.result": "LogLinear",
 }

@@ -38,14 +38,11 @@ PARTS = {
     "model.model": "Model",
     "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
-    "results.inference.likelihood_ratio": "LikelihoodRatio",
     "solvers.loop": "Step",
     "tasks.balance.margins": "Margins",
     "tasks.complete.crossval": "Score",
     "tasks.complete.penalised": "PenalisedFit",
-    "tasks.geometry.kl_ladder": "Ladder Rung",
-    "tasks.hidden.em": "Run",
-    "tasks.loglinear.partial": "PartialLogLinear",
+    "tasks.hidden": "HiddenRun",
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
