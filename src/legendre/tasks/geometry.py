@@ -311,16 +311,15 @@ def plot_simplex(triangle: Triangle, ax: Axes | None = None) -> Axes:
     axes.plot_surface(*surface, color="#92c5de", alpha=0.35, linewidth=0, shade=False)
     axes.plot_wireframe(*surface, color="#4393c3", alpha=0.35, linewidth=0.5, rcount=12, ccount=12)
     t, log_ratio = np.linspace(0.0, 1.0, 60), np.log(R / Q)
-    # sides of a square at Q along both geodesics, 0.12 long in the Fisher metric
-    sides = (
-        side * 0.12 / max(np.sqrt((side**2 / Q).sum()), ROUNDING) for side in (P - Q, Q * (log_ratio - Q @ log_ratio))
-    )
-    m_side, e_side = sides
+    directions = P - Q, Q * (log_ratio - Q @ log_ratio)  # of both geodesics at Q
+    # sides of a square, 0.12 long in the Fisher metric
+    m_side, e_side = (0.12 * d / max(float(np.sqrt((d**2 / Q).sum())), ROUNDING) for d in directions)
+    square = np.stack([Q + m_side, Q + m_side + e_side, Q + e_side])
     for line, style, label in (
         (m_geodesic(P, Q, t), {"color": RED, "linewidth": 2.2}, "m-geodesic from P to Q"),
         (e_geodesic(Q, R, t), {"color": BLUE, "linewidth": 2.2}, "e-geodesic from Q to R"),
         (m_geodesic(Q, R, t), {"color": RED, "linewidth": 1, "linestyle": ":"}, "m-geodesic from Q to R"),
-        (Q + [m_side, m_side + e_side, e_side], {"color": "black", "linewidth": 1}, "right angle (Fisher metric)"),
+        (square, {"color": "black", "linewidth": 1}, "right angle (Fisher metric)"),
     ):
         axes.plot(*(line @ CORNERS).T, label=label, **style)
     centre = (P + Q + R) / 3 @ CORNERS
