@@ -25,7 +25,7 @@ from legendre.engines.choose import check_fisher, engine_for
 from legendre.results import distribution as queries
 from legendre.results.base import Certificate, ModelResult, certificate_of, count_name, modes_row, rank_name
 from legendre.results.effects import Effects, Measure, effects_of
-from legendre.results.growth_path import Grown, Round
+from legendre.results.growth_path import Grown, GrowthStep
 from legendre.solvers.loop import Step
 from legendre.solvers.status import Status
 from legendre.solvers.structure.faces import n_vanishing, vanishing_cells, vanishing_margins
@@ -63,7 +63,7 @@ class Decomposition(ModelResult):
     vanishing_cells
         Cells of the support that have probability 0 in the limit; empty unless the status is AT_BOUNDARY.
     path
-        For an adaptive basis one `Round` per stage of growing; cells of `basis` are in the order in which they were
+        For an adaptive basis one `GrowthStep` per stage of growing; cells of `basis` are in the order in which they were
         chosen. `order` sorts them by importance, and `at` fits the most important ones.
     reason
         If no basis was named, a sentence that says which was chosen and why; otherwise ``None``.
@@ -114,7 +114,7 @@ class Decomposition(ModelResult):
     tol: float
     recipe: str
     data: Observation | None = None
-    path: Sequence[Round] = ()
+    path: Sequence[GrowthStep] = ()
     rank_is_bound: bool = False
     reason: str | None = None
     origin: Origin = PLAIN
