@@ -16,7 +16,7 @@ print(X.names)
 # %%
 # First: orders of interactions, as a chain of tests. Pairs are needed, triples hardly, and nothing beyond.
 
-steps = ld.geometry.ladder(X, [ld.interactions(n) for n in (1, 2, 3, 4)])
+steps = ld.anova(*(ld.decompose(X, basis) for basis in ("empty", *(ld.interactions(n) for n in (1, 2, 3, 4)))))
 print(steps.summary())
 figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 ld.geometry.plot_ladder(steps, ax)
@@ -36,4 +36,4 @@ grown.plot.graph()
 sets = [("smoke", "physical", "protein"), ("smoke", "systolic", "protein"), ("mental", "physical"), ("family",)]
 small = ld.decompose(X, ld.interactions(sets))
 large = ld.decompose(X, ld.interactions(3))
-print(ld.likelihood_ratio(small, large).summary())
+print(ld.anova(small, large))

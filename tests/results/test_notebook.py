@@ -60,8 +60,7 @@ def results() -> dict[str, Any]:
         "decomposition": fit,
         "effects": fit.effects(),
         "inference": fit.inference(),
-        "likelihood ratio": ld.likelihood_ratio(ld.decompose(COUNTS, "B1"), fit),
-        "ladder": ld.geometry.ladder(COUNTS),
+        "anova": ld.anova(ld.decompose(COUNTS, "B1"), fit),
         "triangle": ld.geometry.pythagoras(fit),
         "completion": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2),
         "cross-validation": ld.complete(GAPS, [ld.B1(), ld.interactions(2)], folds=2).cv,
@@ -97,7 +96,7 @@ def test_fits_say_their_certificate_and_draw_a_line_for_each_mode(shown: dict[st
     reader = parsed(shown["decomposition"]._repr_html_())
     assert any("This is the minimum. On the basis the expectations of Q" in text for text in reader.texts)
     assert reader.tags.count("polyline") == 3
-    assert "polyline" not in shown["ladder"]._repr_html_()
+    assert "polyline" not in shown["anova"]._repr_html_()
 
 
 def test_what_has_not_converged_is_said() -> None:
@@ -158,15 +157,15 @@ def test_effects_of_a_tensor_are_those_of_the_full_model() -> None:
 def test_a_model_with_too_many_effects_is_shown_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legendre.core.limits.LARGEST_EFFECTS", 3)
     fit = ld.decompose(COUNTS, ld.interactions(2))
-    assert fit.small_effects() == []
+    assert fit._small_effects() == []
     assert "<polyline" not in fit._repr_html_()
 
 
 def test_the_shares_of_a_large_model_come_from_all_effects(monkeypatch: pytest.MonkeyPatch) -> None:
     fit = ld.decompose(COUNTS, ld.full())
-    usual = [effect.share for effect in fit.small_effects()]
+    usual = [effect.share for effect in fit._small_effects()]
     monkeypatch.setattr("legendre.core.limits.QUICK_PAIRS", 0)
-    np.testing.assert_allclose([effect.share for effect in fit.small_effects()], usual, rtol=1e-9)
+    np.testing.assert_allclose([effect.share for effect in fit._small_effects()], usual, rtol=1e-9)
 
 
 def test_a_sparse_tensor_names_modes_and_levels() -> None:

@@ -181,7 +181,7 @@ def draw_odds(
     most: int = 60,
 ) -> Axes:
     """Draw a dot and a line for each odds ratio; an arrow where it is infinite."""
-    found = tests.odds(*pair, given, contrasts=contrasts, level=confidence)
+    found = tests.odds(*pair, given, contrasts=contrasts, confidence=confidence)
     if len(found) > most:
         raise InvalidQuery(f"plot.odds: {len(found)} odds ratios; at most {most} can be read. Use given=.")
     ax = axes_for("plot.odds", ax, (7.6, 1.6 + 0.32 * len(found)))
