@@ -19,8 +19,8 @@ SCRIPT = """
 import sys
 import numpy as np
 import legendre as ld
-from legendre.engines.dense import DenseEngine
-from legendre.engines.slabs import SlabEngine
+from legendre.engines.compiled import DenseEngine
+from legendre.engines.compiled import SlabEngine
 from legendre.core import limits
 from legendre.core.sums.kernels.scan import scan_large
 from legendre.model.model import Model

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import legendre as ld
 from cases import NAMED, SMALL, BoolArray, Case
 from legendre.data.support import Support
-from legendre.engines.dense import DenseEngine
-from legendre.engines.preconditioner import Vecchia
+from legendre.engines.compiled import DenseEngine, Vecchia
 from legendre.engines.protocol import Engine
 from legendre.engines.reference import ReferenceEngine
 from legendre.model.model import Model
@@ -180,14 +179,13 @@ def test_few_products_make_more_steps() -> None:
 
 
 def vecchia_at(case: Case, theta: FloatArray, m: int, candidates: int, gain: float) -> tuple[Vecchia, FloatArray]:
-    """Build the factor and the Fisher matrix, both for cells sorted by their place."""
+    """Build the factor and the Fisher matrix."""
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(theta)
-    layout = engine._layout
-    factor = Vecchia(layout.cells, engine.model.quotient.merged_shape, m=m, candidates=candidates, gain=gain)
-    factor.refresh(point.cache.eta, point.eta[layout.order])
-    G = engine.fisher(point)
-    return factor, G[np.ix_(layout.order, layout.order)]
+    shape = engine.model.quotient.merged_shape
+    factor = Vecchia(engine.model.positions[engine.order], shape, engine.order, m=m, candidates=candidates, gain=gain)
+    factor.refresh(point, point.cache.eta)
+    return factor, engine.fisher(point)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -245,12 +243,11 @@ def test_candidates_are_found_part_by_part() -> None:
     case = skewed((6, 6, 6), 60)
     engine = DenseEngine(Model.of(Support(case.X.shape), None, case.basis))
     point = engine.at(np.zeros(60))
-    layout = engine._layout
-    whole = Vecchia(layout.cells, (6, 6, 6), m=8, candidates=16)
+    whole = Vecchia(engine.model.positions[engine.order], (6, 6, 6), engine.order, m=8, candidates=16)
     parts = replace(whole)
     for factor, rows in ((whole, 100), (parts, 7)):
-        factor.select(point.cache.eta, point.eta[layout.order], rows)
-        factor.factor(point.cache.eta, point.eta[layout.order])
+        factor.select(point.cache.eta, point.eta[engine.order], rows)
+        factor.factor(point.cache.eta, point.eta[engine.order])
     assert_array_equal(parts.nbr, whole.nbr)
     assert_array_equal(parts.off, whole.off)
 

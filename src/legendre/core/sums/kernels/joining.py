@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from legendre.core.compiled import compiled, inner
-from legendre.core.sums.kernels.rectangle import U
+from legendre.core.compiled import U, compiled, inner
 from legendre.core.types import FloatArray
 
 
