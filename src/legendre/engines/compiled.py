@@ -41,7 +41,7 @@ class DenseEngine(Engine):
     def _weights(self) -> FloatArray:
         return np.ascontiguousarray(self.model.weights).reshape(self._shape[0], -1)
 
-    @property
+    @cached_property
     def _shape(self) -> tuple[int, ...]:
         return self.model.quotient.merged_shape
 

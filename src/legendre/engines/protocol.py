@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,7 +62,7 @@ class Engine(Protocol):
 
     model: Model
 
-    @property
+    @cached_property
     def n_params(self) -> int:
         """The number of parameters."""
         return self.model.n_params

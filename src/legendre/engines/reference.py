@@ -36,7 +36,7 @@ class ReferenceEngine(Engine):
     @cached_property
     def _corner(self) -> IntArray:
         """By mode, what each cell's coordinate adds to its place in the grid (N x k)."""
-        strides = np.cumprod((1, *self.model.quotient.merged_shape[:0:-1]))[::-1].astype(np.int64)
+        strides = np.cumprod((1, *self._shape[:0:-1]))[::-1].astype(np.int64)
         return np.asarray((self.model.positions * strides).T)
 
     @cached_property
@@ -44,23 +44,27 @@ class ReferenceEngine(Engine):
         """Where the cells of B stand."""
         return np.asarray(self._corner.sum(axis=0))
 
-    @property
+    @cached_property
     def _full(self) -> bool:
         return self.model.measure is None
+
+    @cached_property
+    def _shape(self) -> tuple[int, ...]:
+        return self.model.quotient.merged_shape
 
     @cached_property
     def _log_weights(self) -> FloatArray | None:
         """The logarithm of the measure of each merged cell; ``None`` where all are 1."""
         quotient = self.model.quotient
         if self._full:  # the measure is a product over modes
-            merged = quotient.merged_shape != quotient.shape
+            merged = self._shape != quotient.shape
             return reduce(np.add.outer, [np.log(sides) for sides in quotient.lengths]) if merged else None
         with np.errstate(divide="ignore"):
             return np.log(self.model.weights)
 
     def _scatter(self, vector: FloatArray) -> FloatArray:
         """Put a vector on B on the merged grid, 0 elsewhere."""
-        grid = np.zeros(self.model.quotient.merged_shape)
+        grid = np.zeros(self._shape)
         grid.ravel()[self._flat] = vector
         return grid
 
@@ -82,7 +86,7 @@ class ReferenceEngine(Engine):
         pairs = zip(quotient.lengths, quotient.shape, strict=True)
         eta = reduce(np.multiply.outer, [np.cumsum(sides[::-1])[::-1] / length for sides, length in pairs])
         psi = sum(math.log(length) for length in quotient.shape)
-        log_q = np.full(quotient.merged_shape, -psi) if log_weights is None else log_weights - psi
+        log_q = np.full(self._shape, -psi) if log_weights is None else log_weights - psi
         return Point(theta, eta.ravel()[self._flat], psi, Grids(log_q, eta))
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:
