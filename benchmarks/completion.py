@@ -97,7 +97,7 @@ class Trial:
         Y = np.where(self.hidden, np.nan, self.X).reshape(shape)
         start = time.perf_counter()
         hold_out = "cells" if self.pattern == "cells" else len(shape) - 1
-        done = ld.smooth(Y, hold_out=hold_out, criterion="rmse")
+        done = ld.complete(Y, hold_out=hold_out, criterion="rmse")
         return self.row(
             method, f"{done.n_folds} folds", done.tensor().reshape(self.X.shape), time.perf_counter() - start
         )

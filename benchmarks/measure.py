@@ -110,7 +110,7 @@ def peer_runner(peer: Peer, problem: Problem, X: AnyArray) -> Runner:
 def errors(X: AnyArray, Q: FloatArray) -> tuple[float, float]:
     """Return root mean square error and KL divergence."""
     found = score(X, Q)
-    return found.rmse, found.kl
+    return found["rmse"], found["kl"]
 
 
 def params_of(problem: Problem, X: AnyArray) -> int:

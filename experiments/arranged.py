@@ -6,11 +6,11 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 import legendre as ld
 from legendre.core.types import FloatArray
-from legendre.tasks.compare import Comparison, Job, Row, score
+from legendre.tasks.compare import Comparison, Row, score
 
 from .settings import UNORDERED
 
@@ -27,12 +27,12 @@ class Arranged(Comparison):
         plain = Comparison.of(X, support, problem)
         return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)}, modes=modes)
 
-    def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Job]:
+    def jobs(self, params: Sequence[int], seeds: int, methods: Sequence[str]) -> list[Row]:
         """List one fit for each number of parameters."""
         del seeds, methods
-        return [Job(UNORDERED, n) for n in params]
+        return [Row(UNORDERED, n, None, "SKIPPED", problem=self.problem, support=self.support) for n in params]
 
-    def run_warm(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
+    def run_warm(self, job: Row, warm: set[str]) -> tuple[Row, ...]:
         """Run the first job twice: a first run may load compiled code."""
         rows = self.run(job)
         if UNORDERED not in warm:
@@ -40,7 +40,7 @@ class Arranged(Comparison):
             rows = self.run(job)
         return rows
 
-    def run(self, job: Job) -> tuple[Row, ...]:
+    def run(self, job: Row) -> tuple[Row, ...]:
         """Arrange the levels, grow and fit; all of it counts."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has status and residual
@@ -51,7 +51,7 @@ class Arranged(Comparison):
             Row(
                 UNORDERED, job.asked, None, fit.status.name, fit.n_params, fit.n_iter, seconds=seconds,
                 residual=fit.residual, problem=self.problem, support=self.support, note=f"modes {self.modes} arranged",
-                **asdict(score(self.X, fit.without_labels().tensor())),
+                **score(self.X, fit.without_labels().tensor()),
             ),
         )  # fmt: skip
 

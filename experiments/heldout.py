@@ -141,11 +141,10 @@ def _row(
     if method in PEERS:
         if not PEERS[method].installed:
             return HeldOut(source.name, method, asked, seed, "NOT INSTALLED")
-        done = attempt(PEERS[method], fitted, asked, level.held_out_effort, seed or 0)
-        if done.Q is None:
-            return HeldOut(source.name, method, asked, seed, "FAILED", done.n_params, note=done.note)
-        found = scores(fitted, other, done.Q)
-        return HeldOut(source.name, method, asked, seed, "DONE", done.n_params, done.seconds, **found, note=done.note)
+        facts, Q = attempt(PEERS[method], fitted, asked, level.held_out_effort, seed or 0)
+        del facts["n_iter"]
+        found = {} if Q is None else scores(fitted, other, Q)
+        return HeldOut(source.name, method, asked, seed, **facts, **found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ld.ConvergenceWarning)  # the row has the status
         start = time.perf_counter()

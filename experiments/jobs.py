@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 
-from legendre.tasks.compare import MASKED, PEERS, Comparison, Job, Row
+from legendre.tasks.compare import MASKED, PEERS, Comparison, Row
 from legendre.tasks.compare import OURS as COMPARED_OURS
 
 from .settings import UNORDERED, Level
@@ -58,7 +58,7 @@ class Runner:
                         self.store.add(row)
                         say(row)
 
-    def _known(self, comparison: Comparison, job: Job) -> bool:
+    def _known(self, comparison: Comparison, job: Row) -> bool:
         """Return True if the store has the row; one of a package that was not installed is tried again."""
         rows = self._rows_of(comparison, job.method, job.seed, job.asked)
         return any(row.status != "NOT INSTALLED" for row in rows)
@@ -73,7 +73,7 @@ class Runner:
             and asked in (None, row.asked)
         ]
 
-    def _same_rank(self, comparison: Comparison, job: Job) -> list[Row]:
+    def _same_rank(self, comparison: Comparison, job: Row) -> list[Row]:
         """Return the rows of another number of parameters that led to the same rank, and so to the same fit."""
         if job.method in OURS or not job.asked:
             return []
@@ -85,7 +85,7 @@ class Runner:
         ]
         return [replace(row, asked=job.asked) for row in same if row.asked == same[0].asked]
 
-    def _rows(self, comparison: Comparison, job: Job) -> tuple[Row, ...]:
+    def _rows(self, comparison: Comparison, job: Row) -> tuple[Row, ...]:
         if job.method not in OURS:
             return replace(comparison, effort=self.level.efforts[job.method]).run(job)
         late = Row(job.method, job.asked, None, TIME_LIMIT, problem=comparison.problem, support=comparison.support)

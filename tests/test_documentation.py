@@ -95,7 +95,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "ld.hidden(X, ld.interactions([(k, 4) for k in range(4)]))": {"X": np.full((2,) * 4, 3.0)},
     "ld.complete(X, basis)": {"X": np.array([[1.0, 2.0], [2.0, np.nan]])},
     "ld.complete(X, [a, b], folds=5)": {"X": np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))},
-    "ld.smooth(X)": {"X": np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))},
+    "ld.complete(X)": {"X": np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))},
     "ld.balance(X, {0: rows, 1: columns})": {"X": np.ones((4, 5)), "rows": [1.25] * 4},
     'ld.decompose(ld.read_tns("x.tns"), ld.adaptive(500))': {"skip": "cells of the file are fewer than 500"},
     'ld.decompose(da.from_zarr("x.zarr"), basis)': {"skip": "dask's door has tests of its own"},

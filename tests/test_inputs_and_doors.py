@@ -13,7 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import array_api_strict
 import dask.array as da
 import jax
 import jax.numpy as jnp
@@ -29,13 +28,12 @@ import xarray as xr
 from numpy.testing import assert_allclose
 
 import legendre as ld
-from legendre.core.array_libraries import Device, host
+from legendre.core.origin import host
 from legendre.core.types import AnyArray
 from oracles import FloatArray
 
 pytestmark = pytest.mark.usefixtures("one_thread", "double_precision")
 pyttb: Any = import_module("pyttb")
-ELSEWHERE = array_api_strict.Device("device1")
 ROUNDING = re.compile(r"\d(\.\d+)?e-(1[3-9]|[2-9]\d)|on the \w+ engine")
 """What may differ between texts: a number that is rounding error, and where the sums are taken."""
 ABOUT_LABELS = re.compile(r"\n(modes .*|note ++[^\n]*(combinations of levels|cells of X are|arranged).*(\n {6,}\S.*)*)")
@@ -118,13 +116,6 @@ def last_column(frame: Any) -> AnyArray:
     return np.asarray(frame.to_pandas().iloc[:, -1])
 
 
-def on_a_device(X: FloatArray, place: Place) -> torch.Tensor:
-    """Have the library take the processor for a device: X stays there, and is summed there."""
-    place.patch.setattr(Device, "remote", property(lambda device: device.library != "numpy"))
-    place.patch.setattr("legendre.core.limits.COMPILED_CELLS", 1)
-    return torch.asarray(X.copy())
-
-
 INPUTS: dict[str, Input] = {
     "list of lists": Input(lambda X, _: X.tolist()),
     "float64": Input(lambda X, _: X),
@@ -147,11 +138,7 @@ INPUTS: dict[str, Input] = {
     "DataArray of dask": Input(lambda X, _: data_array(X).chunk(2), xr.DataArray, np.asarray),
     "dask": Input(lambda X, _: da.from_array(X, chunks=2)),
     "torch": Input(lambda X, _: torch.asarray(X.copy()), torch.Tensor),
-    "torch on a device": Input(on_a_device, torch.Tensor),
     "JAX": Input(lambda X, _: jnp.asarray(X), jax.Array),
-    "array-api-strict": Input(
-        lambda X, _: array_api_strict.asarray(X, device=ELSEWHERE), type(array_api_strict.asarray(0))
-    ),
 }
 
 
@@ -216,8 +203,10 @@ def balance(X: Any, _: Path) -> Answer:
 
 
 def smooth(X: Any, _: Path) -> Answer:
-    done = ld.smooth(X, folds=3)
-    return Answer([done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed])
+    done = ld.complete(X, folds=3)
+    return Answer(
+        [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
+    )
 
 
 def hidden(X: Any, _: Path) -> Answer:
@@ -233,9 +222,8 @@ def compare(X: Any, _: Path) -> Answer:
 
 
 def ladder(X: Any, _: Path) -> Answer:
-    found = ld.geometry.ladder(X)
-    rungs = [[rung.n_params, rung.kl, rung.explained, rung.g2, rung.df] for rung in found.rungs]
-    return Answer([], [rungs, found.total_kl], found.summary())
+    found = ld.anova(ld.decompose(X, "empty"), ld.decompose(X, ld.interactions(1)))
+    return Answer([], [found.kl, found.explained, [test.df for test in found.tests]], found.summary())
 
 
 def pythagoras(X: Any, _: Path) -> Answer:

@@ -27,7 +27,7 @@ for _ in range(60):  # 4,000 houses, each sensor drawn again and again given the
 
 machine = ld.BoltzmannMachine(2, names=names).fit(rows)
 print(machine.decomposition_)
-print(f"log Z = {machine.log_partition_:.4f}, mean log-likelihood {machine.score(rows):.4f}")
+print(f"log Z = {machine.psi_:.4f}, mean log-likelihood {machine.score(rows):.4f}")
 
 # %%
 # The couplings, found and true.

@@ -53,12 +53,12 @@ print(done.cv)
 print(done.summary())
 
 # %%
-# `smooth` needs no basis: it takes neighbours to be alike as far as held-out readings say so, and fills every cell.
+# Without a basis `complete` takes neighbours to be alike as far as held-out readings say so, and fills every cell.
 
-smooth = ld.smooth(X, names=names, rng=0)
+smooth = ld.complete(X, names=names, rng=0)
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained", sharey=True)
-shown = {"readings": X, "filled by interactions": done.tensor(), "filled by smooth": smooth.tensor()}
+shown = {"readings": X, "filled by interactions": done.tensor(), "filled without a basis": smooth.tensor()}
 for ax, (title, values) in zip(axes, shown.items(), strict=True):
     picture = ax.imshow(np.ma.masked_invalid(values[7]), aspect="auto", cmap="cividis", vmin=0)
     ax.set_facecolor("0.85")
@@ -72,7 +72,7 @@ figure.colorbar(picture, ax=axes, label="cars")
 
 rng = np.random.default_rng(5)
 hidden = ~np.isnan(X) & (rng.random(X.shape) < 0.1)
-guess = ld.smooth(np.where(hidden, np.nan, X), names=names, rng=0).tensor()
+guess = ld.complete(np.where(hidden, np.nan, X), names=names, rng=0).tensor()
 error = np.abs(guess - X)[hidden].sum() / X[hidden].sum()
 print(f"{hidden.sum()} readings hidden: filled in with an error of {error:.1%} of their sum")
 figure, ax = plt.subplots(figsize=(5, 4.5), layout="constrained")

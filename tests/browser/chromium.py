@@ -108,7 +108,7 @@ def written_pages(folder: Path) -> dict[str, Path]:
     gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
     ld.complete(gaps, "interactions(2)").report(folder / "completed.html")
     ld.balance(X + 1.0).report(folder / "balanced.html")
-    ld.smooth(np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))).report(folder / "smoothed.html")
+    ld.complete(np.where(np.eye(6, 7) > 0, np.nan, np.arange(1.0, 43.0).reshape(6, 7))).report(folder / "smoothed.html")
     ld.decompose([1.0, 2.0, 4.0], "full").report(folder / "vector.html")
     ld.decompose(rng.random((2, 3, 2, 3)) + 0.1, "interactions(2)").report(folder / "four.html")
     return {page.stem: page for page in folder.glob("*.html")}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from legendre.core.arguments import entries, expect, is_real, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, find, index_type, unique_cells
 from legendre.core.errors import InvalidSetting, LegendreError, unknown_name
+from legendre.core.origin import rectangular
 from legendre.core.sums.quotient import Quotient, n_cells
 from legendre.core.sums.zeta import decode, zeta, zeta_adjoint
 from legendre.core.text import NamedValues, aligned, shape_name

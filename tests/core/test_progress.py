@@ -85,8 +85,8 @@ LONG: dict[str, tuple[Callable[[], object], list[str]]] = {
         ["fold 1 of 2   B1()", "fold 2 of 2   interactions(1)", "step "],
     ),
     "smooth": (
-        lambda: ld.smooth(GAPS, progress=True),
-        ["variances: step 1 of at most 40   held out: ", "the last fit"],
+        lambda: ld.complete(GAPS, progress=True),
+        ["cells   held out: ", "the last fit"],
     ),
     "hidden": (
         lambda: ld.hidden(SOME, "interactions([(0, 3), (1, 3), (2, 3)])", 2, restarts=2, progress=True),

@@ -52,7 +52,7 @@ def on_a_full_grid(model: Model) -> bool:
 
 def identity_ties(model: Model) -> Engine:
     """Tie every cell to a parameter of its own."""
-    return engine_for(replace(model, space=replace(model.space, ties=model.terms.tied())))
+    return engine_for(replace(model, ties=model.terms.tied()))
 
 
 ENGINES: dict[str, Row] = {

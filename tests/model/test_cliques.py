@@ -337,7 +337,7 @@ def test_rows_fit_like_their_table(even: float, solver: str, rng: np.random.Gene
     rows = observe_rows(cells, np.ones(len(cells)), shape, even)
     fit = ld.decompose(rows, basis, solver=solver, tol=1e-12)
     twin = _on_the_grid(table + even / table.size, basis)
-    assert (fit.status, fit.total) == (ld.Status.CONVERGED, twin.total)
+    assert (fit.status, fit.total) == (ld.results.Status.CONVERGED, twin.total)
     assert_allclose(fit.theta, twin.theta, atol=1e-9)
     assert_allclose([fit.psi, fit.kl, fit.rmse], [twin.psi, twin.kl, twin.rmse], rtol=1e-9)
     assert_allclose(fit.marginal([3, 0]), twin.marginal([3, 0]), atol=1e-11)
@@ -365,7 +365,7 @@ def test_small_tables_of_rows_take_the_grid(rng: np.random.Generator) -> None:
     for basis in (ld.interactions([(0, 1), (1, 2), (2, 3)]), ld.B1()):
         fit, twin = ld.decompose(rows, basis), ld.decompose(table, basis)
         assert (fit.status, fit.solver) == (twin.status, twin.solver)
-        assert fit.status is ld.Status.AT_BOUNDARY
+        assert fit.status is ld.results.Status.AT_BOUNDARY
         assert_allclose(fit.tensor(), twin.tensor(), atol=1e-7)
         assert_allclose([fit.kl, fit.rmse], [twin.kl, twin.rmse], rtol=1e-8)
 
@@ -375,11 +375,11 @@ def test_what_is_not_known_beforehand_is_proved_afterwards() -> None:
     """Pairs are seen in all four ways but triples are not: the fit itself shows that the minimum is attained."""
     cells = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 0]])
     basis = ld.interactions([(0, 1), (1, 2), (0, 2)])
-    assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.Status.CONVERGED
+    assert ld.decompose(observe_rows(cells, np.ones(4), (2, 2, 2)), basis).status is ld.results.Status.CONVERGED
     corners = np.array([v for v in product((0, 1), repeat=3) if len(set(v)) > 1])
     with pytest.warns(ld.ConvergenceWarning, match="too large to decide whether a finite minimiser exists"):
         fit = ld.decompose(observe_rows(corners, np.ones(6), (2, 2, 2)), basis)
-    assert fit.status is ld.Status.UNDECIDED
+    assert fit.status is ld.results.Status.UNDECIDED
 
 
 TREES = [[(0, 1), (1, 2)], [(2, 0), (3, 0), (1, 3)], [(0, 1), (2, 3)], [(1, 3, 0), (2, 3)], [(0,), (1, 2), (3,)]]
@@ -431,7 +431,7 @@ def test_a_table_of_all_cells_is_written_down(rng: np.random.Generator, monkeypa
     monkeypatch.setattr(limits, "COMPILED_CELLS", 1)
     for data in (X, listed):
         fit = ld.decompose(data, "interactions(2)")
-        assert (fit.model.space.form, fit.solver, fit.status) == ("cliques", "closed", ld.Status.AT_BOUNDARY)
+        assert (fit.model.space.form, fit.solver, fit.status) == ("cliques", "closed", ld.results.Status.AT_BOUNDARY)
         assert (fit.rank, fit.n_vanishing) == (exact.rank, exact.n_vanishing)
         assert fit.residual < 1e-14
         assert_allclose(fit.tensor(), X, atol=1e-12)
@@ -461,7 +461,7 @@ def test_a_chain_of_order_100_is_its_closed_form(markov: IntArray) -> None:
     """``q = prod p(x_k, x_k+1) / prod p(x_k)`` over the inner nodes."""
     machine = ld.BoltzmannMachine(chain(100)).fit(markov)
     fit = machine.decomposition_
-    assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.Status.CONVERGED, "closed", True)
+    assert (fit.status, fit.solver, fit.residual < 1e-13) == (ld.results.Status.CONVERGED, "closed", True)
     newton = ld.decompose(observe_rows(markov, np.ones(2000), (2,) * 100), fit.basis, solver="natural")
     assert_allclose(newton.theta, fit.theta, atol=1e-11)
     p = pair_margins(markov)
@@ -491,7 +491,7 @@ def test_answers_at_order_100_follow_the_transfer_matrices(markov: IntArray) -> 
     proba = machine.predict_proba(markov[:50], of=10)
     around = step[9, markov[:50, 9]] * step[10, :, markov[:50, 11]]
     assert_allclose(proba, around / around.sum(axis=1, keepdims=True), atol=1e-12)
-    drawn = machine.sample(20_000, random_state=0)
+    drawn = machine.sample(20_000, rng=0)
     assert np.abs(drawn.mean(axis=0) - markov.mean(axis=0)).max() < 5 * 0.5 / math.sqrt(20_000)
     best, score = [], np.zeros(2)  # Viterbi
     for matrix in [np.log(p[0]), *np.log(step[1:])]:
@@ -512,7 +512,7 @@ def test_solvers_agree_at_order_100() -> None:
     newton = ld.decompose(rows, ld.interactions(edges))
     products = ld.decompose(rows, ld.interactions(edges), solver="natural-cg")
     assert newton.solver == "natural"
-    assert (newton.status, products.status) == (ld.Status.CONVERGED, ld.Status.CONVERGED)
+    assert (newton.status, products.status) == (ld.results.Status.CONVERGED, ld.results.Status.CONVERGED)
     assert newton.gap < 1e-20
     assert_allclose(products.theta, newton.theta, atol=1e-6)
     one_body = ld.decompose(rows, "B1")
@@ -527,7 +527,7 @@ def test_many_levels() -> None:
         copy = rng.random(len(rows)) < 0.3
         rows[copy, k] = rows[copy, k - 1]
     fit = ld.decompose(observe_rows(rows, np.ones(len(rows)), (6,) * 30), ld.interactions(chain(30)), tol=1e-11)
-    assert (fit.n_params, fit.status) == (30 * 5 + 29 * 25, ld.Status.CONVERGED)
+    assert (fit.n_params, fit.status) == (30 * 5 + 29 * 25, ld.results.Status.CONVERGED)
     pair = np.zeros((6, 6))
     np.add.at(pair, (rows[:, 7], rows[:, 8]), 1 / len(rows))
     assert_allclose(fit.marginal([7, 8]), pair, atol=1e-11)
@@ -594,7 +594,7 @@ def test_a_machine_is_the_same_on_the_grid_and_beyond(
     rows = rng.integers(0, 3, size=(4000, 5))
     rows[:, 3] = np.minimum(rows[:, 2] + (rng.random(4000) < 0.5), 2)
     edges = [(0, 1), (1, 2, 3), (2, 3), (3, 4)]
-    machine = ld.BoltzmannMachine(edges, levels=3, names=list("abcde"), alpha=1.0)
+    machine = ld.BoltzmannMachine(edges, n_levels=3, names=list("abcde"), alpha=1.0)
     with monkeypatch.context() as patch:
         patch.setattr("legendre.core.limits.CLIQUES_FROM", 1 << 20)
         patch.setattr("legendre.core.limits.LARGEST_MASS", 1 << 24)
@@ -714,7 +714,7 @@ def test_few_of_many_modes() -> None:
     assert_allclose(fit.condition({k: 0 for k in range(100) if k != 7}), [3 / 4, 1 / 4], atol=1e-12)
     assert fit.condition(dict.fromkeys(range(100), 0)) == 1.0
     uniform = ld.decompose(data, "empty")
-    assert uniform.status is ld.Status.CONVERGED
+    assert uniform.status is ld.results.Status.CONVERGED
     assert uniform.psi == pytest.approx(100 * math.log(2), abs=1e-12)
     assert uniform.kl == pytest.approx(100 * math.log(2) - 0.75 * math.log(8 / 3) - 0.25 * math.log(8), abs=1e-10)
 

@@ -43,7 +43,7 @@ def smoothed(**settings: Any) -> Any:
     x = np.linspace(0, 3, 6)
     X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
     X[[0, 2, 4], [1, 5, 3]] = NAN
-    return ld.smooth(X, folds=3, **settings)
+    return ld.complete(X, folds=3, **settings)
 
 
 def unfinished() -> Any:
@@ -98,14 +98,15 @@ def made(name: str) -> Any:
 def assert_same(one: Any, other: Any) -> None:
     """Compare types, texts and numbers, to the last bit."""
     assert type(one) is type(other)
-    first, second = [], []
-    for result, found in ((one, first), (other, second)):
+    contents = []
+    for result in (one, other):
         with tempfile.TemporaryDirectory() as folder:
             result.save(Path(folder) / "result.npz")
-            found.append(content_of(Path(folder) / "result.npz"))
-    assert list(first[0]) == list(second[0])
-    for key, array in first[0].items():
-        assert_array_equal(array, second[0][key], err_msg=key)
+            contents.append(content_of(Path(folder) / "result.npz"))
+    first, second = contents
+    assert list(first) == list(second)
+    for key, array in first.items():
+        assert_array_equal(array, second[key], err_msg=key)
     assert one.summary() == other.summary()
 
 
@@ -128,7 +129,7 @@ def test_what_all_results_share(name: str, tmp_path: Path) -> None:
     fit.save(tmp_path / "result.npz")
     for result in (fit, ld.load(tmp_path / "result.npz")):
         assert result.theta.shape == result.eta.shape == (result.n_params,)
-        assert isinstance(result.status, ld.Status)
+        assert isinstance(result.status, ld.results.Status)
         assert result.converged is result.status.converged
         assert [step.iteration for step in result.history] == list(range(result.n_iter + 1))
         assert result.residual >= 0
@@ -148,7 +149,7 @@ def test_the_residual_is_that_of_the_expectations(name: str) -> None:
 
 def test_residual_gap_and_history_of_smoothing() -> None:
     done = made("smoothed")
-    assert done.status is ld.Status.CONVERGED
+    assert done.status is ld.results.Status.CONVERGED
     assert done.history[-1].residual == done.residual <= done.tol
     assert 0 <= done.gap < 1e-15
     objectives = [step.objective for step in done.history]
@@ -161,24 +162,24 @@ def test_residual_gap_and_history_of_smoothing() -> None:
 
 def test_theta_and_eta_of_smoothing_are_those_of_q() -> None:
     done = made("smoothed")
-    theta = ld.dual.to_theta(done.fitted())
+    theta = ld.dual.to_theta(done.fit.tensor())
     assert_allclose(done.theta, theta.ravel()[1:], atol=1e-9)
-    q = np.where(done.observed, done.fitted(), 0.0)
+    q = np.where(done.observed, done.fit.tensor(), 0.0)
     assert_allclose(done.eta, ld.dual.to_eta(q).ravel()[1:], atol=1e-12)
-    assert_array_equal(done.tensor()[~done.observed], done.fitted()[~done.observed])
+    assert_array_equal(done.tensor()[~done.observed], done.fit.tensor()[~done.observed])
 
 
 def test_smoothing_that_runs_out_of_steps() -> None:
     with pytest.warns(ld.ConvergenceWarning, match="after 0 steps"):
-        done = ld.smooth(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
-    assert done.status is ld.Status.OUT_OF_STEPS
+        done = ld.complete(np.where(np.isnan(GAPS), NAN, GAPS), folds=3, max_iter=0)
+    assert done.status is ld.results.Status.OUT_OF_STEPS
     assert not done.converged
     assert len(done.history) == 1
 
 
 def test_the_gap_of_hidden_modes_is_kl_itself() -> None:
     assert made("hidden").gap == made("hidden").kl
-    assert made("hidden_unfinished").status is ld.Status.OUT_OF_STEPS
+    assert made("hidden_unfinished").status is ld.results.Status.OUT_OF_STEPS
     objectives = [step.objective for step in made("hidden").history]
     assert max(np.diff(objectives)) <= 1e-14
 
@@ -243,7 +244,7 @@ def test_the_residual_at_theta_decides_the_status(tmp_path: Path) -> None:
     fit.save(path)
     change(path, theta=fit.theta + 1e-6)
     found = ld.load(path)
-    assert found.status is ld.Status.STALLED
+    assert found.status is ld.results.Status.STALLED
     assert not found.converged
     assert found.residual > 1e-8
 

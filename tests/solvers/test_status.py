@@ -69,7 +69,7 @@ def test_converged_exactly_where_the_residual_of_all_of_b_is_within_tol() -> Non
 def test_a_dependent_parameter_counts_for_the_residual() -> None:
     """The parameters that were fitted were within 0.1; the one that depends on them was off by 0.154."""
     fit = ld.decompose(np.array([[np.nan, 20], [11, 10]]), [[1, 1], [0, 1], [1, 0]], tol=0.1)
-    assert fit.status is ld.Status.CONVERGED
+    assert fit.status is ld.results.Status.CONVERGED
     assert fit.residual <= 0.1
 
 
@@ -85,7 +85,7 @@ def test_a_budget_that_is_spent_is_not_overstepped_by_corrections() -> None:
     X = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 1.0], [2.0, 2.0, 7.0]])
     fit = fitted(X, "B1", solver="natural", max_iter=2)
     assert fit is not None
-    assert fit.status is ld.Status.OUT_OF_STEPS
+    assert fit.status is ld.results.Status.OUT_OF_STEPS
     assert fit.residual == fit.history[-1].residual > fit.tol
 
 
@@ -127,7 +127,7 @@ def test_margins_of_a_sparse_x_on_its_nonzero_cells_are_fitted() -> None:
     cells = np.random.default_rng(0).integers(0, 200, (300, 3))
     X = ld.from_coords(cells, np.arange(1.0, 301.0), (200, 200, 200))
     fit = ld.decompose(X, ld.interactions(1), support="nonzero")
-    assert (fit.model.space.form, fit.status) == ("list", ld.Status.CONVERGED)
+    assert (fit.model.space.form, fit.status) == ("list", ld.results.Status.CONVERGED)
 
 
 def test_the_m_projection_reads_the_cells_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

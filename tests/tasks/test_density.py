@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import legendre as ld
 from legendre.core.types import AnyArray
-from legendre.tasks.estimators.readings import Bins, Levels
 
 CANNOT = {
     "check_sample_weight_equivalence_on_dense_data": "has 30 columns: even with two bins each a grid of 2**30 cells",
@@ -85,7 +84,7 @@ def test_it_is_the_decomposition_of_the_counts(basis: Any, people: AnyArray) -> 
 
 def test_the_pseudo_count_is_spread_over_all_cells(people: AnyArray) -> None:
     levels: list[list[Any]] = [["blue", "green", "red", "white"], [1, 2, 3, 4], [0, 1]]
-    density = ld.LegendreDensity("full", categories=[levels[0], None, None], alpha=16.0).fit(people)
+    density = ld.LegendreDensity("full", levels=[levels[0], None, None], alpha=16.0).fit(people)
     X = as_counts(people, levels) + 0.5
     assert_allclose(density.decomposition_.tensor(), X, rtol=1e-9)
     row = np.array([["white", 1, 0]], dtype=object)
@@ -93,7 +92,7 @@ def test_the_pseudo_count_is_spread_over_all_cells(people: AnyArray) -> None:
 
 
 def test_the_order_of_categories_is_the_order_of_levels(people: AnyArray) -> None:
-    density = ld.LegendreDensity(1, categories=[["red", "blue", "green"], None, None]).fit(people)
+    density = ld.LegendreDensity(1, levels=[["red", "blue", "green"], None, None]).fit(people)
     X = as_counts(people, [["red", "blue", "green"], *LEVELS[1:]])
     assert_allclose(density.decomposition_.tensor().sum(axis=(1, 2)), X.sum(axis=(1, 2)))
 
@@ -103,10 +102,10 @@ def test_categories_of_several_types_stay_what_they_are(levels: list[Any]) -> No
     rows = np.empty((7, 2), dtype=object)
     rows[:, 0] = [levels[i % len(levels)] for i in range(7)]
     rows[:, 1] = 0
-    density = ld.LegendreDensity(1, categories=[levels, None]).fit(rows)
+    density = ld.LegendreDensity(1, levels=[levels, None]).fit(rows)
     seen = [sum(1 for i in range(7) if i % len(levels) == k) for k in range(len(levels))]
     assert_allclose(density.decomposition_.tensor()[:, 0], seen, rtol=1e-12)
-    drawn = density.sample(40, random_state=0)[:, 0].tolist()
+    drawn = density.sample(40, rng=0)[:, 0].tolist()
     assert {(type(value), value) for value in drawn} == {(type(value), value) for value in levels}
     if levels[0] == "none":
         with pytest.raises(ld.errors.InvalidSamples, match=r"column 0 holds '1' in row 0, which was not seen in fit"):
@@ -149,7 +148,7 @@ def test_bins_make_a_density(rng: np.random.Generator) -> None:
     counts = density.decomposition_.tensor().sum(axis=(1, 2))
     assert counts.min() >= 79  # quantiles: about as many rows in each
     # a Riemann sum of the density over the bins, one point in each
-    edges = [column.edges for column in density.columns_[:2] if isinstance(column, Bins)]
+    edges = [column.edges for column in density.columns_[:2] if column.edges is not None]
     assert len(edges) == 2
     middle = [(e[1:] + e[:-1]) / 2 for e in edges]
     total = sum(
@@ -164,20 +163,20 @@ def test_bins_make_a_density(rng: np.random.Generator) -> None:
     near = far.copy()
     near[0, 0] = X[:, 0].max()
     assert density.score(far) == density.score(near)
-    with pytest.raises(ld.errors.InvalidSamples, match="a column that fit saw as numbers holds something else"):
+    with pytest.raises(ld.errors.InvalidSamples, match="column 0 holds 'x'; fit saw numbers, which were put in bins"):
         density.score(np.array([["x", 1.0, 0]], dtype=object))
 
 
 def test_samples_look_like_the_data(people: AnyArray, rng: np.random.Generator) -> None:
     density = ld.LegendreDensity("full").fit(people)
-    drawn = density.sample(20_000, random_state=3)
+    drawn = density.sample(20_000, rng=3)
     q = density.decomposition_.tensor() / len(people)
     assert_allclose(as_counts(drawn, LEVELS) / 20_000, q, atol=5 * np.sqrt(q.max() / 20_000))
-    assert_array_equal(drawn, density.sample(20_000, random_state=3))
+    assert_array_equal(drawn, density.sample(20_000, rng=3))
     assert isinstance(drawn[0, 0], str)
     X = rng.normal(size=(500, 2))
     binned = ld.LegendreDensity(1, n_bins=4).fit(X)
-    points = binned.sample(5_000, np.random.RandomState(0))
+    points = binned.sample(5_000, np.random.default_rng(0))
     assert points.min() >= X.min()
     assert points.max() <= X.max()
     assert_allclose(np.quantile(points, [0.25, 0.5, 0.75]), np.quantile(X, [0.25, 0.5, 0.75]), atol=0.1)
@@ -207,29 +206,25 @@ def test_search_over_bases_and_pipelines(people: AnyArray) -> None:
 
 
 TROUBLE: list[tuple[dict[str, Any], Any, str]] = [
-    ({}, np.arange(1000.0).reshape(-1, 1) * np.ones(4) + 0.5, r"4 variables with 1000 x 1000 x 1000 x 1000 levels make "
+    ({}, np.arange(1000.0).reshape(-1, 1) * np.ones(4) + 0.5, r"4 columns with 1000 x 1000 x 1000 x 1000 levels make "
      r"a grid of 1,000,000,000,000 cells; at most .* Set n_bins to bin continuous columns"),
     ({}, [[1.0, np.nan]], "Input X contains NaN or infinity: column 1 is nan in row 0"),
     ({}, np.array([["a"], [None]], dtype=object), "column 0 is None in row 1. Leave such rows out"),
     ({}, np.array([["a"], [1]], dtype=object), "column 0 mixes values of types int, str, which have no order"),
-    ({"categories": [["a"]]}, [["a"], ["b"]], r"column 0 holds .*'b'.* in row 1, which categories does not list"),
-    ({"categories": [["a", "a"]]}, [["a"]], "must be different values"),
-    ({"categories": [["a"], ["b"]]}, [["a"]], "categories has 2 entries, X has 1 columns"),
-    ({"categories": "all"}, [["a"]], "categories must be 'auto' or a list for each column, got 'all'"),
-    ({"categories": 5}, [["a"]], "categories must be 'auto' or a list for each column, got 5"),
-    ({"categories": None}, [["a"]], "categories must be 'auto' or a list for each column, got None"),
-    ({"categories": {0: ["a"]}}, [["a"]], "categories must be 'auto' or a list for each column"),
-    ({"categories": [5]}, [["a"]], "categories of column 0 must be different values in a list, got 5"),
-    ({"categories": [["a", ["b"]]]}, [["a"]], "categories of column 0 must be different values in a list"),
-    ({"categories": [np.array([["a"], ["b"]])]}, [["a"]], "categories of column 0 must be different values in a list"),
-    ({"categories": [{"a", "b"}]}, [["a"]], "categories of column 0 must be different values in a list"),
-    ({"categories": [["a", 1]]}, [[1], [2]], "column 0 holds 2 in row 1, which categories does not list"),
+    ({"levels": [["a"]]}, [["a"], ["b"]], r"column 0 holds .*'b'.* in row 1, which levels does not list"),
+    ({"levels": [["a", "a"]]}, [["a"]], "must be different values"),
+    ({"levels": [["a"], ["b"]]}, [["a"]], "levels must be None or a list for each of 1 columns, got"),
+    ({"levels": "all"}, [["a"]], "levels must be None or a list for each of 1 columns, got 'all'"),
+    ({"levels": [5]}, [["a"]], "levels of column 0 must be different values in a list, got 5"),
+    ({"levels": [["a", ["b"]]]}, [["a"]], "levels of column 0 must be different values in a list"),
+    ({"levels": [np.array([["a"], ["b"]])]}, [["a"]], "levels of column 0 must be different values in a list"),
+    ({"levels": [{"a", "b"}]}, [["a"]], "levels of column 0 must be different values in a list"),
+    ({"levels": [["a", 1]]}, [[1], [2]], "column 0 holds 2 in row 1, which levels does not list"),
     ({}, np.array([[1, [2]], [1, [3]]], dtype=object), r"column 1 holds \[2\] in row 0, where a number or a"),
     ({}, np.array([["2020-01-01"], ["NaT"]], dtype="M8[D]"), "NaN or infinity: column 0 is (NaT|None) in row 1"),
-    ({"handle_unknown": "ignore"}, [["a"]], "unknown handle_unknown 'ignore'"),
-    ({"handle_unknown": np.array([])}, [["a"]], "unknown handle_unknown"),
+    ({"handle_unknown": "ignore"}, [["a"]], "handle_unknown must be 'error' or '-inf', got 'ignore'"),
     ({"alpha": 10**400}, [[1]], "alpha must be a finite number >= 0, got 1000"),
-    ({"n_bins": 0}, [[1.5]], "n_bins must be None or an integer >= 1, got 0"),
+    ({"n_bins": 0}, [[1.5]], "n_bins must be an integer >= 1, got 0"),
     ({"n_bins": 3}, [[1.5], [1.5]], r"column 0 holds one value only, 1.5 \(n_samples=2\)"),
     ({"alpha": np.inf}, [[1]], "alpha must be a finite number >= 0, got inf"),
     ({"basis": "B9"}, [[1], [2]], "unknown basis 'B9'"),
@@ -328,7 +323,7 @@ def test_conditionals_by_names() -> None:
     asked: list[tuple[Any, Any, str]] = [
         ({"clas": "crew"}, None, "did you mean 'class'"),
         ({"class": "crw"}, None, "class has no level 'crw'. Did you mean 'crew'?"),
-        ({"class": "crew"}, "class", "must name columns once each, and none that is given"),
+        ({"class": "crew"}, "class", "must name columns once each"),
         ({"age": "old"}, None, "age holds numbers, which were put in bins; got 'old'"),
         ("crew", None, "given must be a dict such as {'class': value}"),
     ]
@@ -336,15 +331,12 @@ def test_conditionals_by_names() -> None:
         with pytest.raises(ld.LegendreError) as caught:
             density.conditional(given, of)
         assert text in str(caught.value)
-    with pytest.raises(ld.LegendreError, match="has probability 0 in this density"):
-        ld.LegendreDensity(2, categories=[["a", "b", "c"], None]).fit([["a", "x"], ["b", "y"]]).conditional({0: "c"})
+    with pytest.raises(ld.LegendreError, match="has probability 0"):
+        ld.LegendreDensity(2, levels=[["a", "b", "c"], None]).fit([["a", "x"], ["b", "y"]]).conditional({0: "c"})
 
 
 def test_a_level_that_only_rows_without_weight_have_is_none() -> None:
     rows = np.array([["a", "x"], ["b", "y"], ["b", "x"], ["c", "z"]], dtype=object)
     density = ld.LegendreDensity(1).fit(rows, sample_weight=[1, 1, 1, 0])
     assert_array_equal(density.score_samples(rows[:3]), ld.LegendreDensity(1).fit(rows[:3]).score_samples(rows[:3]))
-    assert [column.values.tolist() for column in density.columns_ if isinstance(column, Levels)] == [
-        ["a", "b"],
-        ["x", "y"],
-    ]
+    assert [column.values.tolist() for column in density.columns_] == [["a", "b"], ["x", "y"]]

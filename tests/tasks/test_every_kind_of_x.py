@@ -20,7 +20,7 @@ from numpy.testing import assert_allclose
 from scipy.sparse import coo_array, csr_array
 
 import legendre as ld
-from legendre.core.array_libraries import host
+from legendre.core.origin import host
 from legendre.data.checks import scan
 from oracles import FloatArray
 
@@ -71,8 +71,8 @@ def chosen(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
 
 
 def smooth(X: Any, **settings: Any) -> tuple[list[Any], Sequence[Any]]:
-    done = ld.smooth(X, folds=3, **settings)
-    return [done.tensor(), done.fitted()], [done.error, list(done.variances.values()), done.observed]
+    done = ld.complete(X, folds=3, **settings)
+    return [done.tensor(), done.fit.tensor()], [done.fit.error, list(done.fit.variances.values()), done.observed]
 
 
 def balance(X: Any) -> tuple[list[Any], Sequence[Any]]:
@@ -115,7 +115,6 @@ def test_nan_is_missing(kind: str, name: str, tmp_path: Path) -> None:
 
 CALLS: dict[str, Callable[[Any], object]] = {
     "complete": lambda X: ld.complete(X, "B1"),
-    "smooth": ld.smooth,
     "balance": ld.balance,
     "hidden": lambda X: ld.hidden(X, NAIVE, 2),
 }
@@ -133,7 +132,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         coo_array(([1.0, np.nan], ([0, 1], [1, 0]))),
         r"X\.data\[1\] = nan, stored for X\[1, 0\]\. .* Leave the entry out",
     ),
-    "torch sparse": (torch.asarray(WITH_ZEROS.copy()).to_sparse(), r"not a dense torch tensor .* Pass X\.to_dense\(\)"),
+    "torch sparse": (torch.asarray(WITH_ZEROS.copy()).to_sparse(), r"not a dense torch array .* Pass X\.to_dense\(\)"),
     "ragged": ([[1, 2], [3]], "not a rectangular array"),
     "text": (np.array([["a", "b"]]), "entries must be numbers"),
     "infinite": (np.array([[1, np.inf], [1, 1]]), r"1 infinite entries, the first at X\[0, 1\]"),
@@ -154,7 +153,7 @@ def test_a_sparse_tensor_takes_no_mask_and_no_base() -> None:
     with pytest.raises(ld.errors.InvalidSupport, match=r"pass 'all' .* or 'nonzero'"):
         ld.complete(X, "B1", support=WITH_ZEROS > 0)
     with pytest.raises(ld.errors.InvalidSupport, match="X is sparse: a base measure has a value for every cell"):
-        ld.smooth(X, base=np.ones(X.shape))
+        ld.complete(X, base=np.ones(X.shape))
 
 
 def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +165,12 @@ def test_x_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_results_of_another_library_are_saved_and_read(tmp_path: Path) -> None:
     X = torch.asarray(WITH_ZEROS.copy())
-    results = [ld.complete(X, "B1"), ld.smooth(X, folds=3), ld.balance(X), ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3)]
+    results = [
+        ld.complete(X, "B1"),
+        ld.complete(X, folds=3),
+        ld.balance(X),
+        ld.hidden(X, NAIVE, 2, restarts=1, tol=1e-3),
+    ]
     for done in results:
         done.save(tmp_path / "result.npz")
         again = ld.load(tmp_path / "result.npz")

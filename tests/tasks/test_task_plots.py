@@ -46,10 +46,10 @@ def test_completions_mark_the_cells_that_were_missing(gappy: Any) -> None:
 
 
 def test_smoothing(gappy: Any) -> None:
-    done = ld.smooth(gappy)
+    done = ld.complete(gappy)
     figure = done.plot.slices()
     assert figure.axes[1].get_title() == "smoothed"
-    np.testing.assert_allclose(drawn(figure.axes[1]), done.fitted())
+    np.testing.assert_allclose(drawn(figure.axes[1]), done.fit.tensor())
     assert marked(figure.axes[1]) == {(2.0, 1.0), (0.0, 4.0)}
     ax = done.plot.history()
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), [step.residual for step in done.history])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import as_array, host
 from legendre.core.cells import cell_name, frozen, member, unique_cells
 from legendre.core.errors import InvalidBasis
+from legendre.core.origin import as_array, host
 from legendre.core.tied_parameters import Terms, Ties, joined
 from legendre.core.types import IntArray
 from legendre.data.observation import Observation
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from legendre.basis.adaptive import Adaptive
-    from legendre.basis.boxes import Boxes
 
 ROOM = 4 * 8  # bytes for each coordinate of a basis that is listed: sorting it takes copies
 
@@ -53,15 +52,12 @@ class Basis(ABC):
         return Terms(self.select(data))
 
     growing: ClassVar[Adaptive | None] = None
-    """The recipe of a basis whose cells are chosen by fits to the data, which only `decompose` can do."""
-
-    boxed: ClassVar[Boxes | None] = None
-    """The recipe of boxes that are chosen by fits to the data, which only `decompose` can do."""
+    """The recipe of a basis whose cells or boxes are chosen by fits to the data, which only `decompose` can do."""
 
     @property
     def grows(self) -> bool:
         """Whether the data choose the basis, by fits."""
-        return self.growing is not None or self.boxed is not None
+        return self.growing is not None
 
     def rankings(self, shape: tuple[int, ...]) -> dict[int, int]:
         """How many entries of each slice, by mode, `select` will look up: a first pass over X can find them early."""

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, untied
 from legendre.basis.interactions import found_modes, mode_sets
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room
+from legendre.core.origin import rectangular
 from legendre.core.sums.zeta import moebius
 from legendre.core.tied_parameters import Terms, column_terms
 from legendre.core.types import AnyArray, FloatArray, IntArray

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from legendre.basis.basis import Basis
 from legendre.basis.features import Column, Tied, corners
 from legendre.basis.interactions import mode_sets
-from legendre.core.array_libraries import rectangular
 from legendre.core.errors import InvalidBasis
 from legendre.core.labels import Labels, Mode
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray, FloatArray
 
 __all__ = ["columns", "diagonal", "linear", "quasi_symmetric", "rows", "symmetric", "topological", "uniform"]

@@ -1,24 +1,134 @@
 """Where X came from: its array library, its labels and the object that held it. Answers go back in the same form.
 
 A DataArray of xarray gives DataArrays, a Series or a cross table of pandas the same, rows of a data frame a data frame
-with a row for each cell. Arrays of NumPy, torch, JAX and CuPy stay arrays of their library.
+with a row for each cell. Arrays of torch, JAX and CuPy are computed as NumPy arrays on the processor, and answers are
+arrays of their library on their device. None of these libraries is imported before one of its arrays is seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from importlib import import_module
+from typing import Any, Literal
 
 import numpy as np
 
-from legendre.core.array_libraries import HERE, Device
-from legendre.core.errors import InvalidQuery
+from legendre.core.errors import InvalidQuery, InvalidTensor, LegendreError
 from legendre.core.labels import Labels
 from legendre.core.types import AnyArray, IntArray
 
+
+@dataclass(frozen=True)
+class Device:
+    """An array library and one of its devices."""
+
+    library: str
+    unit: Any = "cpu"  # as the library names it; for JAX its platform and number, since its own objects are not pickled
+
+    def bring(self, array: AnyArray) -> Any:
+        """Copy a NumPy array to this library's device; on the processor it may share its memory."""
+        if self.library == "numpy":
+            return array
+        # torch takes no negative strides, and warns of read-only memory
+        fresh, library = np.require(array, requirements=["C", "W"]), import_module(self.library)
+        if self.library == "torch":
+            return library.as_tensor(fresh, device=self.unit)
+        if self.library == "jax":
+            platform, number = self.unit
+            return library.device_put(fresh, next(d for d in library.devices(platform) if d.id == number))
+        with self.unit:
+            return library.asarray(fresh)
+
+
+HERE = Device("numpy")  # NumPy's memory
+
+
+def device_of(X: Any) -> Device:
+    """Find the library and the device of X, on which results must have double precision."""
+    library = _library_of(X)
+    if library == "numpy":
+        return HERE
+    _check_readable(X, library, "X", InvalidTensor)
+    if library == "jax":
+        if not import_module("jax").config.jax_enable_x64:
+            raise InvalidTensor(
+                "X is a JAX array, but JAX is set to float32, and results need float64. Call "
+                "jax.config.update('jax_enable_x64', True) at the start of the program, or pass np.asarray(X)."
+            )
+        unit = min(X.devices(), key=lambda device: device.id)
+        return Device(library, (unit.platform, unit.id))
+    if library == "torch" and X.device.type == "mps":
+        raise InvalidTensor("X is on a device without float64 (mps), which results need. Pass X.cpu().")
+    return Device(library, X.device)
+
+
+def _library_of(X: Any) -> str:
+    """Name the array library X belongs to by its type; NumPy for all that is no array of another one."""
+    for kind in () if isinstance(X, (np.ndarray, list, tuple)) else type(X).__mro__:
+        root = "jax" if kind.__module__.startswith("jaxlib") else kind.__module__.partition(".")[0]
+        if root in ("torch", "jax", "cupy") and kind.__name__ != "dtype":
+            return root
+    return "numpy"
+
+
+def _check_readable(X: Any, library: str, name: str, error: type[LegendreError]) -> None:
+    """Refuse sparse arrays, and JAX's that have no values."""
+    jax: Any = import_module("jax") if library == "jax" else None
+    if jax is not None and isinstance(X, jax.core.Tracer):
+        raise error(
+            f"{name} has no values: JAX is tracing it (jit, grad, vmap). Decompositions cannot be traced; call the "
+            "function outside."
+        )
+    sparse = library == "torch" and getattr(X, "layout", None) != import_module("torch").strided
+    if sparse or (jax is not None and not isinstance(X, jax.Array)):
+        method = "to_dense" if library == "torch" else "todense"
+        raise error(f"{name} is not a dense {library} array ({type(X).__name__}). Pass {name}.{method}().")
+
+
+def host(X: Any, name: str = "X", error: type[LegendreError] = InvalidTensor) -> Any:
+    """Take an array of another library to NumPy; anything else comes back as it is."""
+    library = _library_of(X)
+    if library == "numpy":
+        return X
+    _check_readable(X, library, name, error)
+    try:
+        if library == "torch":
+            wide = X.double() if "bfloat16" in str(X.dtype) else X  # NumPy has no such type
+            return wide.numpy(force=True)
+        values = X.get() if library == "cupy" else np.asarray(X)
+    except (TypeError, RuntimeError, NotImplementedError) as problem:
+        raise error(f"{name} is a {library} array that cannot be read ({problem}).") from None
+    return values.astype(np.float32) if values.dtype.kind == "V" else values
+
+
+def as_array(value: Any, name: str, error: type[LegendreError], ragged: Callable[[ValueError], str]) -> AnyArray:
+    """Return a value as an array; `ragged` says what is wrong where NumPy's own ValueError speaks of unequal rows.
+
+    Whatever another library raises where NumPy has no such type becomes a sentence, too.
+    """
+    try:
+        return np.asarray(value)
+    except ValueError as problem:
+        raise error(ragged(problem)) from None
+    except MemoryError:
+        raise
+    except Exception as problem:
+        reason = str(problem).rstrip(".")
+        raise error(f"{name} is an object of type {type(value).__name__} that NumPy cannot read: {reason}.") from None
+
+
+def rectangular(value: Any, name: str, error: type[LegendreError]) -> AnyArray:
+    """Return a caller's value as an array; rows of different lengths are refused."""
+
+    def ragged(problem: ValueError) -> str:
+        reason = "its rows differ in length" if "inhomogeneous" in str(problem) else str(problem).rstrip(".")
+        return f"{name} is not a rectangular array: {reason}."
+
+    return as_array(host(value, name, error), name, error, ragged)
+
+
 Form = Literal["array", "xarray", "series", "table", "rows"]
-FORMS: tuple[Form, ...] = get_args(Form)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,79 +193,61 @@ class Origin:
             return replace(self, labels=self.labels.straight()).give(own.straighten(array), modes, what)
         if self.form == "array" or not array.ndim:
             return self.device.bring(array)
-        kept = range(len(self._labels.shape)) if modes is None else modes
+        kept = range(array.ndim) if modes is None else modes
         part = self.part(kept)
-        if self.form == "xarray":
-            return part._data_array(array)
         if self.form == "rows":
-            return part._frame_of_cells(array, what)
+            columns = part._list_levels(np.indices(array.shape).reshape(array.ndim, -1))
+            while what in columns:
+                what = f"{what}_"
+            return self._data_frame({**columns, what: array.ravel()})
+        labels = part.of(array.shape)
+        names = [labels.mode(k) if part.own_names is None else part.own_names[k] for k in range(array.ndim)]
+        if self.form == "xarray":
+            known = zip(names, labels.levels or (), strict=False)
+            coords = {name: level for name, level in known if level is not None}
+            return _import_library("xarray").DataArray(array, dims=names, coords=coords)
+        pandas = _import_library("pandas")
+
+        def as_index(modes: Sequence[int]) -> Any:
+            lists, own = [labels.levels_of(k) for k in modes], [names[k] for k in modes]
+            return (
+                pandas.Index(lists[0], name=own[0])
+                if len(own) == 1
+                else pandas.MultiIndex.from_product(lists, names=own)
+            )
+
         inside = [i for i, k in enumerate(kept) if k < self.index]
         outside = [i for i, k in enumerate(kept) if k >= self.index]
         if self.form == "series" or not inside or not outside:
-            return part._series(array)
-        pandas, sizes = _library("pandas"), array.shape
-        flat = array.transpose(*inside, *outside).reshape(int(np.prod([sizes[i] for i in inside])), -1)
-        return pandas.DataFrame(flat, index=part._pandas_index(inside), columns=part._pandas_index(outside))
+            return pandas.Series(array.ravel(), index=as_index(range(array.ndim)))
+        height = int(np.prod([array.shape[i] for i in inside]))
+        flat = array.transpose(*inside, *outside).reshape(height, -1)
+        return pandas.DataFrame(flat, index=as_index(inside), columns=as_index(outside))
 
     def give_cells(self, cells: IntArray) -> Any:
         """Bring a list of cells into the form of X: a data frame with a row for each where X had labels in one."""
         if self.form == "array":
             return cells if self.labels is None else self.labels.indices(cells)
-        columns = {self._labels.mode(k): self._labels.levels_of(k)[cells[:, k]] for k in range(cells.shape[1])}
-        return self._data_frame(columns)
+        return self._data_frame(self._list_levels(cells.T))
 
-    @property
-    def _labels(self) -> Labels:
+    def _list_levels(self, columns: IntArray) -> dict[str, AnyArray]:
+        """Return the labels of cells, by mode."""
         assert self.labels is not None  # every form but "array" has labels
-        return self.labels
-
-    def _own_name(self, k: int) -> Hashable:
-        return self._labels.mode(k) if self.own_names is None else self.own_names[k]
-
-    def _data_array(self, array: AnyArray) -> Any:
-        xarray, labels = _library("xarray"), self._labels
-        dims = [self._own_name(k) for k in range(array.ndim)]
-        known = labels.levels or (None,) * array.ndim
-        coords = {dims[k]: level for k, level in enumerate(known) if level is not None}
-        return xarray.DataArray(array, dims=dims, coords=coords)
-
-    def _series(self, array: AnyArray) -> Any:
-        return _library("pandas").Series(array.ravel(), index=self._pandas_index(range(array.ndim)))
-
-    def _pandas_index(self, modes: Sequence[int]) -> Any:
-        pandas = _library("pandas")
-        lists = [self._labels.levels_of(k) for k in modes]
-        names = [self._own_name(k) for k in modes]
-        if len(lists) == 1:
-            return pandas.Index(lists[0], name=names[0])
-        return pandas.MultiIndex.from_product(lists, names=names)
-
-    def _frame_of_cells(self, array: AnyArray, what: str) -> Any:
-        """List every cell with its labels and its number."""
-        columns = {}
-        for k, length in enumerate(array.shape):
-            side = np.arange(length).reshape([-1 if i == k else 1 for i in range(array.ndim)])
-            places = np.broadcast_to(side, array.shape).ravel()
-            columns[self._labels.mode(k)] = self._labels.levels_of(k)[places]
-        while what in columns:
-            what = f"{what}_"
-        return self._data_frame({**columns, what: array.ravel()})
+        return {self.labels.mode(k): self.labels.levels_of(k)[places] for k, places in enumerate(columns)}
 
     def _data_frame(self, columns: dict[str, AnyArray]) -> Any:
         import narwhals.stable.v2 as nw
 
+        _import_library(self.library)
         backend: Any = self.library
-        _library(self.library)
         return nw.from_dict(columns, backend=backend).to_native()
 
 
 PLAIN = Origin()  # an array of NumPy without labels
 
 
-def _library(name: str) -> Any:
+def _import_library(name: str) -> Any:
     """Import the library of X; that of a fit from a file may not be installed here."""
-    from importlib import import_module
-
     try:
         return import_module(name)
     except ImportError:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.array_libraries import as_array, host, rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSupport, InvalidTensor, LegendreError, unknown_name
 from legendre.core.memory import check_room, size_name
+from legendre.core.origin import as_array, host, rectangular
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.readers.coordinates import as_sparse_tensor
 

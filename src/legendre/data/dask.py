@@ -102,7 +102,7 @@ class Blocks(Observation):
         """List the largest entries of each slice, from the first pass if it kept so many."""
         count = min(count, math.prod(self.shape) // self.shape[axis])
         shape, found = self.shape, self.rankings.get(axis)
-        if found is None or found.count != count:
+        if found is None or found.wanted != count:
             found = over_blocks(self.array, lambda x, start: rank(x, start, shape, axis, count), Ranked.join)
         return cells_in_slices(found.places, found.slices, shape, axis)
 
@@ -179,20 +179,21 @@ def _meeting(cells: IntArray, start: Cell, shape: Cell) -> tuple[IntArray, IntAr
 
 
 class Ranked(NamedTuple):
-    """Entries that may be among the largest of their slice, in any order."""
+    """Entries that may be among the largest of their slice."""
 
     slices: IntArray
     values: FloatArray
     places: IntArray  # in C order within the slice of the grid
-    count: int  # how many are wanted of each slice
+    wanted: int  # of each slice
 
     def join(self, other: Ranked) -> Ranked:
-        """Put both together, the largest of each slice first, and keep `count` of it; of equal ones the first."""
-        slices, values, places = map(np.concatenate, zip(self[:3], other[:3], strict=True))
+        """Put both together and keep the largest of each slice, as many as wanted; of equal ones the first."""
+        slices = np.concatenate([self.slices, other.slices])
+        values = np.concatenate([self.values, other.values])
+        places = np.concatenate([self.places, other.places])
         order = np.lexsort((places, -values, slices))
-        rank = np.arange(len(order)) - np.searchsorted(slices[order], slices[order])
-        kept = order[rank < self.count]
-        return Ranked(slices[kept], values[kept], places[kept], self.count)
+        kept = order[np.arange(len(order)) - np.searchsorted(slices[order], slices[order]) < self.wanted]
+        return Ranked(slices[kept], values[kept], places[kept], self.wanted)
 
 
 def rank(x: AnyArray, start: Cell, shape: Cell, axis: int, count: int) -> Ranked:

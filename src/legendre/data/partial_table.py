@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from legendre.core.array_libraries import host
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidSamples, InvalidTensor
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import Origin
+from legendre.core.origin import Origin, host
 from legendre.core.types import AnyArray, FloatArray, IntArray
 from legendre.data.observation import beyond_memory
 from legendre.data.readers.coordinates import as_sparse_tensor

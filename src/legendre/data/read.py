@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import host
 from legendre.core.errors import InvalidSupport
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Origin, host
 from legendre.core.types import HasShape
 from legendre.data.dask import Say, is_dask, observe_blocks
 from legendre.data.dense import observe

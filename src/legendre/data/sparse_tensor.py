@@ -87,24 +87,12 @@ class SparseTensor:
         if self.names is None and self.levels is None:
             return PLAIN
         form: Any = {None: "array", "pandas": "series"}.get(self.library, "rows")
-        notes, library = (*self.notes, *self._find_unrepeated()), self.library or "pandas"
-        return Origin(self._labels, form=form, library=library, notes=notes, ranked=self.ranked)
+        library = self.library or "pandas"
+        return Origin(self._labels, form=form, library=library, notes=self.notes, ranked=self.ranked)
 
     @property
     def _labels(self) -> Labels:
         return Labels(self.shape, self.names, self.levels)
-
-    def _find_unrepeated(self, many: int = 100) -> list[str]:
-        """Name modes of events with many levels, nearly one for each event, such as times to the second."""
-        if self.values.dtype.kind not in "iu" or self.names is None or max(self.shape) < many:
-            return []
-        events = int(self.values.sum())
-        return [
-            f"{name} has {n:,} levels for {events:,} events, so that hardly any repeats. If it is a time or a number, "
-            "cut it into parts that do (hours, days, bins)."
-            for name, n, own in zip(self.names, self.shape, self.levels or (), strict=False)
-            if own is not None and many <= n and events < 2 * n
-        ]
 
     @property
     def nnz(self) -> int:
@@ -175,11 +163,11 @@ class SparseTensor:
         """Return a small table, or size, sum and the first modes, for a notebook."""
         if (table := self._lay_out()) is not None:
             return fragment([table])
-        labels, shown = self._labels, 12
+        labels = self._labels
         rows = [("entries > 0", repr(self).partition(": ")[2]), ("sum", f"{self.values.sum(dtype=np.float64):.10g}")]
-        rows += [(labels.mode(k), _some_levels(labels, k)) for k in range(min(len(self.shape), shown))]
-        if len(self.shape) > shown:
-            rows.append(("...", f"{len(self.shape) - shown:,} modes more"))
+        for k, n in enumerate(self.shape[:12]):
+            levels = ", ".join(labels.level(k, i) for i in range(min(n, 8))) + (", ..." if n > 8 else "")
+            rows.append((labels.mode(k), f"{n:,} levels: {shortened(levels, 200)}"))
         return fragment([NamedValues("Sparse tensor", rows)])
 
     def __repr__(self) -> str:
@@ -188,16 +176,6 @@ class SparseTensor:
         shape = " x ".join(map(str, self.shape if len(self.shape) <= 6 else (*self.shape[:4], "...", self.shape[-1])))
         modes = "" if len(self.shape) <= 6 else f", {len(self.shape)} modes"
         return f"SparseTensor: {counted} > 0 of {cells} cells ({shape}{modes}), {self.values.dtype}"
-
-
-def _some_levels(labels: Labels, k: int, shown: int = 8) -> str:
-    """Count the levels of a mode, and name some where they have labels."""
-    n = labels.shape[k]
-    counted = "1 level" if n == 1 else f"{n:,} levels"
-    if labels.levels is None or labels.levels[k] is None:
-        return counted
-    named = ", ".join(labels.level(k, i) for i in range(min(n, shown)))
-    return f"{counted}: {shortened(named, 200)}{', ...' if n > shown else ''}"
 
 
 def assemble(

@@ -10,8 +10,7 @@ import numpy as np
 from legendre.core.sums.cell_sums import second_moments
 from legendre.core.types import FloatArray
 from legendre.engines.protocol import Engine, Point
-from legendre.model.model import Model
-from legendre.model.space import CellList
+from legendre.model.model import CellList, Model
 
 
 @dataclass(frozen=True, eq=False)

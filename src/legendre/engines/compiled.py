@@ -81,15 +81,13 @@ class DenseEngine(Engine):
         work = VISITS * q.size
         psi = kernels.exponentiate(work, q, self._weights)
         eta_grid = q.copy()
-        kernels.sum_columns(work, kernels.column_blocks(q), eta_grid, True)
-        kernels.sum_slabs(work, len(q), eta_grid, self._modes, True)
+        kernels.sum_grid(work, eta_grid, self._modes, back=True)
         return Point(theta, self._gather(eta_grid), psi, Sheets(q, eta_grid))
 
     def _sums_below(self, vector: FloatArray) -> FloatArray:
         """Sum the entries of a vector at or below each cell."""
         grid = self._scatter(vector)
-        kernels.sum_slabs(VISITS * grid.size, len(grid), grid, self._modes, False)
-        kernels.sum_columns(VISITS * grid.size, kernels.column_blocks(grid), grid, False)
+        kernels.sum_grid(VISITS * grid.size, grid, self._modes, back=False)
         return grid
 
     def fisher(self, point: Point, out: FloatArray | None = None) -> FloatArray:

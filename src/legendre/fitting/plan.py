@@ -24,6 +24,7 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Preconditioner
 from legendre.model.margins import generating_margins
+from legendre.model.model import Cliques
 from legendre.model.problem import Problem
 from legendre.solvers.choose import choose, read_solver, scaling_pays
 from legendre.solvers.loop import Callback
@@ -135,10 +136,10 @@ class Plan:
             ),
             ("parameters", f"{model.n_params:,} parameters, {self.rank} of them independent"),
             ("solver", f"solver {', then '.join(names)} on the {engine} engine"),
-            ("one sweep", f"one sweep: {self.target.problem.model.space.additions:.1e} additions"),
+            ("one sweep", f"one sweep: {self.target.problem.model.additions:.1e} additions"),
         ]
-        if model.space.form == "cliques":
-            tree = model.space.tables.tree
+        if isinstance(model, Cliques):
+            tree = model.tables.tree
             text = f"{len(tree.cliques):,} cliques, the largest of {tree.largest.n_cells:,} cells"
             rows.insert(3, ("cliques", text))
         if not self.face.certain:
@@ -166,7 +167,7 @@ def plan(
 
     See Also
     --------
-    Plan : What `plan` returns.
+    legendre.results.Plan : What `plan` returns.
     decompose : Fit X by a model with some basis.
 
     Examples
@@ -217,7 +218,7 @@ def _plan(
         target = Target(engine_for(model), full, tol, attained=face.certain)
         return Plan(recipe, problem, face, target, (Scaling(max_iter=limits.DEPENDENT_CYCLES),), settings)
     # a product of tables has a closed form in all parameters, whether or not they are independent on the face
-    product = model.space.form == "cliques" and not model.space.whole
+    product = model.form == "cliques" and not model.whole
     product = product and (settings.solver is None or settings.solver.accepts_dependent)
     columns = every if model.plain or product else independent(model)
     some = len(columns) < len(every)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import device_of, rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidSupport, InvalidTensor
+from legendre.core.origin import device_of, rectangular
 from legendre.core.sums.zeta import moebius, moebius_adjoint, zeta, zeta_adjoint
 from legendre.core.types import BoolArray, FloatArray
 from legendre.data.dense import Dense, observe

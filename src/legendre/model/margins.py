@@ -34,7 +34,7 @@ def generating_margins(model: Model) -> list[Modes] | None:
 
     A list of cells has no axes along which margins could be summed: ``None`` there too.
     """
-    if model.space.form == "list" or not model.whole_interactions:
+    if model.form == "list" or not model.whole_interactions:
         return None
     if model.every_cell:
         return fitted_margins(model)

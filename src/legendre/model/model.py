@@ -3,55 +3,74 @@
 Every member of the model is constant (up to the base measure) on the boxes cut by the coordinates that B uses. Cells of
 one box are merged into one cell of weight ``w = sum of r over Omega ∩ box``; the problem on the merged grid is
 exactly the same problem, and often far smaller.
+
+A model has one of three forms, decided when it is made; all sums over cells go through it. `Grid`: an array with an
+entry for every merged cell, formed or swept slab by slab. `CellList`: the merged cells that hold some of Omega, in a
+grid too large to form. `Cliques`: tables over the modes that B couples, on a full grid of any size.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 
-from legendre.core.cells import frozen
-from legendre.core.sums.quotient import Quotient
+from legendre.core import limits
+from legendre.core.cells import cell_keys, find, frozen
+from legendre.core.errors import InvalidBasis
+from legendre.core.memory import check_room
+from legendre.core.sums.cell_sums import sums_above, sums_below
+from legendre.core.sums.quotient import Quotient, volumes
+from legendre.core.sums.zeta import zeta, zeta_adjoint
 from legendre.core.tied_parameters import Terms, Ties
-from legendre.core.types import BoolArray, FloatArray, IntArray
+from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from legendre.data.support import Support
-from legendre.model.space import Grid, Space, space_for
+from legendre.model.cliques.graph import cliques_of
+from legendre.model.cliques.tables import Tables, on_grid, parts_of, saturated
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """The set of fully decomposable tensors with basis B on Omega (eq. 1), as an engine needs it."""
 
+    form: ClassVar[Literal["grid", "list", "cliques"]]
+    _stored: ClassVar[tuple[str, ...]] = ("support", "base", "basis", "ties")  # the arguments of `of`, in files
     support: Support  # the sample space Omega
     base: FloatArray | None  # the base measure r, or ``None`` for r = 1
     basis: IntArray  # the cells of B, k x N
-    space: Space  # the merged cells, in the form in which they are summed over
+    quotient: Quotient  # the boxes that B cuts
+    positions: IntArray  # the cells of B in merged coordinates, k x N
+    # The measure of each box; 0 where a box holds no cell of Omega (or of the face, see `on_face`). ``None`` on a full
+    # grid without a base measure, where it is a product over modes that need not be multiplied out.
+    measure: FloatArray | None = None
+    ties: Ties | None = None  # how the parameters of the cells are tied, ``theta = A beta``; ``None``: not at all
 
-    @classmethod
-    def of(
-        cls,
-        support: Support,
-        base: FloatArray | None,
-        basis: IntArray,
-        ties: Ties | None = None,
-    ) -> Model:
-        """Merge the sample space along the basis, whose parameters may be tied."""
+    @staticmethod
+    def of(support: Support, base: FloatArray | None, basis: IntArray, ties: Ties | None = None) -> Space:
+        """Merge the sample space along the basis; decide in which form the merged cells are summed over."""
         quotient = Quotient.of(support.shape, basis)
-        space = space_for(support, base, quotient, quotient.boxes(basis))
-        return cls(support, base, frozen(basis), space if ties is None else replace(space, ties=ties))
+        grid = Grid(support, base, frozen(basis), quotient, quotient.boxes(basis), ties=ties)
+        if support.points is not None:
+            return _of_points(grid, support.points)
+        measure: AnyArray | None = support.mask if base is None else base
+        if measure is None:
+            return grid if quotient.small else _full(grid)
+        if base is not None and support.mask is not None:
+            measure = np.where(support.mask, base, 0.0)
+        return replace(grid, measure=frozen(quotient.merge(measure)))
+
+    @property
+    def space(self) -> Space:
+        """The model in its form."""
+        return cast(Space, self)
 
     @cached_property
     def n_params(self) -> int:
         """The number of parameters: |B|, unless some are tied."""
-        return self.space.n_params
-
-    @cached_property
-    def ties(self) -> Ties | None:
-        """How the parameters of the cells are tied, ``theta = A beta``; ``None`` where each cell has its own."""
-        return self.space.ties
+        return len(self.positions) if self.ties is None else self.ties.n_params
 
     @property
     def terms(self) -> Terms:
@@ -59,39 +78,57 @@ class Model:
         return Terms(self.basis, self.ties)
 
     @property
-    def plain(self) -> bool:
-        """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
-        return self.space.whole and self.space.ties is None
-
-    @property
     def untied(self) -> Model:
         """The model in which every cell has its own parameter, on the same merged cells."""
-        return self if self.ties is None else replace(self, space=replace(self.space, ties=None))
+        return self if self.ties is None else replace(self, ties=None)
 
-    @property
-    def quotient(self) -> Quotient:
-        """The boxes that B cuts."""
-        return self.space.quotient
+    def on_cells(self, vector: FloatArray) -> FloatArray:
+        """Turn a vector of parameters into one on the cells of B, ``A x``."""
+        return vector if self.ties is None else self.ties.spread(vector)
 
-    @property
-    def positions(self) -> IntArray:
-        """The cells of B in merged coordinates, k x N."""
-        return self.space.positions
+    def on_params(self, vector: FloatArray) -> FloatArray:
+        """Turn a vector on the cells of B into one of parameters, ``A' x``."""
+        return vector if self.ties is None else self.ties.collect(vector)
 
-    @property
-    def measure(self) -> FloatArray | None:
-        """The measure of each merged cell; ``None`` on a full grid without a base measure."""
-        return self.space.measure
-
-    @property
-    def weights(self) -> FloatArray:
-        """The measure of each merged cell, formed where it is a product over modes."""
-        return self.space.weights
+    @cached_property
+    def n_cells(self) -> int:
+        """The number of merged cells."""
+        return self.quotient.n_merged
 
     @property
     def n_merged(self) -> int:
         """The number of merged cells."""
-        return self.space.n_cells
+        return self.n_cells
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells are summed over, for the rounding error of the sums."""
+        return self.n_cells
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell of a full grid counts, and each alike."""
+        return self.measure is None
+
+    @property
+    def plain(self) -> bool:
+        """Whether B is independent by its form: on a full grid without a base measure no cell depends on others."""
+        return self.whole and self.ties is None
+
+    @property
+    def formable(self) -> bool:
+        """Whether an array with an entry for every merged cell can be formed."""
+        return self.n_cells <= limits.MOST_FORMED and len(self.quotient.shape) <= limits.MOST_AXES
+
+    @property
+    def additions(self) -> int:
+        """How many additions one sweep takes."""
+        return self.n_cells * len(self.quotient.shape)
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each box, formed where it is a product over modes."""
+        return frozen(volumes(self.quotient)) if self.measure is None else self.measure
 
     @cached_property
     def alive(self) -> BoolArray:
@@ -101,17 +138,77 @@ class Model:
     @property
     def n_alive(self) -> int:
         """The number of merged cells that can carry probability."""
-        return self.n_merged if self.space.whole else int(np.count_nonzero(self.alive))
+        return self.n_cells if self.whole else int(np.count_nonzero(self.alive))
 
     def carries(self, boxes: IntArray, alive: BoolArray | None = None) -> BoolArray:
         """Mark those of some merged cells (n x N) that can carry probability, or belong to a face."""
-        return self.space.marked(self.alive if alive is None else alive, boxes)
+        return self.marked(self.alive if alive is None else alive, boxes)
+
+    def below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector of parameters at or below each merged cell."""
+        vector = self.on_cells(vector)
+        if not self.quotient.small:
+            check_room(self.n_cells, 3 * 8, "a merged grid", "Ask about some cells only.")
+        if self.n_cells > limits.LARGEST_GRID and (np.count_nonzero(self.positions, axis=1) == 1).all():
+            return self._below_on_axes(vector)
+        grid = np.zeros(self.quotient.merged_shape)
+        grid[tuple(self.positions.T)] = vector
+        return zeta(grid)
+
+    def _below_on_axes(self, vector: FloatArray) -> FloatArray:
+        """Do the same where every cell of B lies on an axis, as a sum over modes: two passes in place of one a mode."""
+        out, size = np.zeros(self.n_cells), 1  # the last mode first, so that rows are added; level 0 is there
+        for n, column in zip(self.quotient.merged_shape[::-1], self.positions.T[::-1], strict=True):
+            part, rows = np.zeros(n), out[: size * n].reshape(n, size)
+            part[column[column > 0]] = vector[column > 0]
+            np.add(np.cumsum(part)[1:, None], rows[0], out=rows[1:])
+            size *= n
+        return out.reshape(self.quotient.merged_shape)
+
+    def above(self, masses: FloatArray) -> FloatArray:
+        """Sum what merged cells hold at or above each cell of B, and add up what is tied."""
+        return self.on_params(np.asarray(zeta_adjoint(masses)[tuple(self.positions.T)]))
+
+    def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
+        """Sum a vector of parameters at or below each of some merged cells (n x N)."""
+        if self.n_cells <= limits.LARGEST_GRID and len(self.quotient.shape) <= limits.MOST_AXES:
+            return np.asarray(self.below(vector)[tuple(boxes.T)])
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
+
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks of the merged cells at some of them (n x N)."""
+        return np.asarray(marks[tuple(boxes.T)])
+
+    def on_grid(self, marks: BoolArray) -> BoolArray:
+        """Give marks of the space, such as a face, an entry for every merged cell that it sums over."""
+        return marks
+
+    def on_face(self, alive: BoolArray | None) -> Model:
+        """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""
+        return self if alive is None else self.on_measure(np.where(alive, self.weights, 0.0))
+
+    def on_measure(self, weights: FloatArray) -> Model:
+        """Take other weights on the merged cells; what they are 0 on is left out."""
+        return replace(self._as_grid(), measure=frozen(weights))
+
+    def on_full_grid(self) -> Model:
+        """Take every merged cell, not only those of a list; the weights are those of the full grid."""
+        return self
+
+    def with_columns(self, columns: IntArray) -> Self:
+        """Keep some parameters only; the merged cells stay as they are, cut by the whole basis."""
+        if self.ties is not None:
+            return replace(self, ties=self.ties.of_columns(columns))
+        return replace(self, basis=frozen(self.basis[columns]), positions=self.positions[columns])
+
+    def _as_grid(self) -> Model:
+        return Grid(self.support, self.base, self.basis, self.quotient, self.positions, self.measure, self.ties)
 
     @cached_property
     def one_body(self) -> bool:
         """True when every cell of B lies on an axis of a full grid without a base measure; all cuts used, none tied."""
-        shape, k = self.space.quotient.merged_shape, len(self.basis)
-        if self.ties is not None or not self.space.whole or not k or sum(shape) - len(shape) != k:
+        shape, k = self.quotient.merged_shape, len(self.basis)
+        if self.ties is not None or not self.whole or not k or sum(shape) - len(shape) != k:
             return False
         return bool((np.count_nonzero(self.positions, axis=1) == 1).all())
 
@@ -130,34 +227,165 @@ class Model:
 
     @property
     def every_cell(self) -> bool:
-        """True when B has every merged cell but the bottom one, none tied: its margins are told without counting."""
+        """True when B has every merged cell but the bottom one, none tied: its margins are known without counting."""
         return self.ties is None and 0 < len(self.basis) == self.quotient.n_merged - 1
 
     @cached_property
     def whole_interactions(self) -> bool:
         """True when B has all cells of each interaction of which it has one: only then can it be a set of margins."""
-        cells, shape = self.space.positions, self.space.quotient.merged_shape
+        cells, shape = self.positions, self.quotient.merged_shape
         if self.ties is not None or self.every_cell:
             return self.ties is None
         if len(cells) and math.prod(n - 1 for n, at in zip(shape, cells[0].tolist(), strict=True) if at) > len(cells):
             return False
         return all(n == math.prod(shape[k] - 1 for k in modes) for modes, n in self.patterns.items())
 
+
+@dataclass(frozen=True, eq=False)
+class Grid(Model):
+    """A grid of the merged cells, formed or swept slab by slab."""
+
+    form: ClassVar[Literal["grid"]] = "grid"
+
+
+@dataclass(frozen=True, eq=False)
+class CellList(Model):
+    """The merged cells that hold some of Omega; what belongs to merged cells is a vector over these."""
+
+    form: ClassVar[Literal["list"]] = "list"
+    cells: IntArray = field(kw_only=True)  # the merged cells, m x N
+
+    @cached_property
+    def n_cells(self) -> int:
+        """The number of merged cells in the list."""
+        return len(self.cells)
+
+    @property
+    def formable(self) -> bool:
+        """Whether an array with an entry for every merged cell can be formed: of those in the list, yes."""
+        return True
+
+    def below(self, vector: FloatArray) -> FloatArray:
+        """Sum a vector of parameters at or below each merged cell of the list."""
+        return self.below_at(vector, self.cells)
+
+    def above(self, masses: FloatArray) -> FloatArray:
+        """Sum what the merged cells of the list hold at or above each cell of B, and add up what is tied."""
+        return self.on_params(sums_above(self.quotient.merged_shape, self.cells, self.positions, masses))
+
+    def below_at(self, vector: FloatArray, boxes: IntArray) -> FloatArray:
+        """Sum a vector of parameters at or below each of some merged cells (n x N), in the list or not."""
+        return sums_below(self.quotient.merged_shape, boxes, self.positions, self.on_cells(vector))
+
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks of the list at some merged cells (n x N); False for those that are not in the list."""
+        place = find(boxes, self.cells)
+        return (place >= 0) & marks[place]
+
+    def on_full_grid(self) -> Model:  # noqa: D102 - as above
+        return replace(self._as_grid(), measure=None)
+
+    def on_measure(self, weights: FloatArray) -> Self:  # noqa: D102 - as above
+        return replace(self, measure=frozen(weights))
+
+
+@dataclass(frozen=True, eq=False)
+class Cliques(Model):
+    """A full grid that is summed over in tables over the cliques of the modes that B couples, laid out once.
+
+    Marks of it, such as a face, are those of all merged cells, or of the cells of the tables: a merged cell is marked
+    if all of its tables' cells are. The tables know the face that they are on, so that no measure is formed.
+    """
+
+    form: ClassVar[Literal["cliques"]] = "cliques"
+    tables: Tables = field(kw_only=True)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell of the grid counts: not on a face."""
+        return self.tables.alive is None
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The measure of each box, 0 off the face."""
+        every = frozen(volumes(self.quotient))
+        return every if self.whole else frozen(every * on_grid(parts_of(self.tables), self.quotient.merged_shape))
+
+    def on_grid(self, marks: BoolArray) -> BoolArray:
+        """Give marks an entry for every merged cell."""
+        if not self._on_tables(marks):
+            return marks
+        check_room(self.n_cells, 1, "marks of a merged grid", "Ask about some cells only.")
+        return on_grid(parts_of(replace(self.tables, alive=marks)), self.quotient.merged_shape)
+
     def on_face(self, alive: BoolArray | None) -> Model:
-        """Leave out the merged cells that vanish in the limit; ``None`` means that none does."""
-        return self if alive is None else replace(self, space=self.space.on_face(alive))
+        """Leave out the merged cells that are not marked; in tables where the marks are those of tables."""
+        if alive is not None and self._on_tables(alive):
+            return replace(self, tables=replace(self.tables, alive=alive))
+        return super().on_face(alive)
 
-    def on_full_grid(self) -> Model:
-        """Take every merged cell, not only those of a list; the weights are those of the full grid."""
-        if self.space.form != "list":
-            return self
-        return replace(self, space=Grid(self.quotient, self.positions, ties=self.ties))
+    def marked(self, marks: BoolArray, boxes: IntArray) -> BoolArray:
+        """Look up marks at some merged cells (n x N)."""
+        if not self._on_tables(marks):
+            return super().marked(marks, boxes)
+        out = np.ones(len(boxes), dtype=np.bool_)
+        for c, (where, _) in enumerate(self.tables.matrices):
+            out &= marks[where][self.tables.flat(c, boxes.T)]
+        return out
 
-    def on_measure(self, weights: FloatArray) -> Model:
-        """Take other weights on the merged cells."""
-        return replace(self, space=self.space.weighed(weights))
+    def _on_tables(self, marks: BoolArray) -> bool:
+        return marks.shape == (self.tables.size,)
 
-    def with_columns(self, columns: IntArray) -> Model:
-        """Keep some parameters only; the merged cells stay as they are, cut by the whole basis."""
-        basis = self.basis if self.ties is not None else frozen(self.basis[columns])
-        return replace(self, basis=basis, space=self.space.with_columns(columns))
+    def with_columns(self, columns: IntArray) -> Self:
+        """Keep some parameters only; the tables stay as they are."""
+        part = super().with_columns(columns)
+        return part if self.ties is not None else replace(part, tables=replace(self.tables, basis=part.positions))
+
+    @property
+    def n_summed(self) -> int:
+        """How many cells the tables have."""
+        return self.tables.size
+
+    @property
+    def additions(self) -> int:
+        """How many additions the messages to the roots and back take."""
+        return 2 * sum(clique.n_cells * len(clique.modes) for clique in self.tables.tree.cliques)
+
+
+Space = Grid | CellList | Cliques
+
+
+def _full(grid: Grid) -> Space:
+    """Choose between a grid and cliques: by size, and by the time that sweeps and messages take.
+
+    The tables must have far fewer cells than the grid, since each costs more; for the Fisher matrix a parameter is
+    carried through 16 cells in the time of one cell of a message.
+    """
+    quotient, positions, n = grid.quotient, grid.positions, grid.quotient.n_merged
+    only = n > limits.MOST_SWEPT or len(quotient.shape) > limits.MOST_AXES
+    tree = cliques_of(positions, quotient.merged_shape)
+    if not tree.fits:
+        if only:
+            raise InvalidBasis(tree.trouble())
+        return grid
+    tables = Tables(quotient, positions, tree)
+    closed = saturated(tables)  # takes no G, which on a grid takes no more than eta
+    beyond = closed and n > limits.LARGEST_GRID  # only tables show what vanishes
+    carried = 0 if beyond else tree.largest.n_cells * len(positions) // 16
+    alone = closed and len(tree.cliques) == 1  # one table of all cells: Q is P
+    if not (only or alone or limits.CLIQUES_GAIN * (tree.n_cells + carried) <= n):
+        return grid
+    return Cliques(grid.support, None, grid.basis, quotient, positions, ties=grid.ties, tables=tables)
+
+
+def _of_points(grid: Grid, points: IntArray) -> Space:
+    """Count the points of each box: on the merged grid, or for a list of the boxes that hold any."""
+    quotient, n = grid.quotient, grid.quotient.n_merged
+    formed = n <= limits.ALWAYS_A_GRID or n <= min(limits.CELLS_PER_POINT * len(points), limits.LARGEST_GRID)
+    if formed and len(quotient.shape) <= limits.MOST_AXES:
+        counts = np.bincount(quotient.flat_boxes(points), minlength=n).astype(np.float64)
+        return replace(grid, measure=frozen(counts.reshape(quotient.merged_shape)))
+    boxes = quotient.boxes(points)
+    _, first, number = np.unique(cell_keys(boxes), return_index=True, return_counts=True)
+    cells, measure = np.asfortranarray(boxes[first]), frozen(number.astype(np.float64))
+    return CellList(grid.support, grid.base, grid.basis, quotient, grid.positions, measure, grid.ties, cells=cells)

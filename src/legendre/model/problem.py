@@ -72,14 +72,14 @@ class Problem:
 
     def completed(self, mass: FloatArray) -> Problem:
         """Take other data on the merged cells: their masses, which sum to 1."""
-        return replace(self, eta_hat=self.model.space.above(mass), given=mass)
+        return replace(self, eta_hat=self.model.above(mass), given=mass)
 
     @property
     def known(self) -> bool:
         """Whether P can be summed over each merged cell: all of X is at hand, or its cells are few enough."""
-        if self.given is not None or self.data.whole or self.model.space.measure is not None:
+        if self.given is not None or self.data.whole or self.model.measure is not None:
             return True
-        return self.model.space.formable and self.model.space.n_cells <= self.data.largest_grid
+        return self.model.formable and self.model.n_cells <= self.data.largest_grid
 
     @cached_property
     def mass(self) -> FloatArray:

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 
 from legendre.core import limits
 from legendre.core.arguments import entries, generator_from, is_whole
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, find, unique_cells
 from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidQuery
 from legendre.core.labels import Labels, Mode
 from legendre.core.memory import check_room, rows_of, size_name
+from legendre.core.origin import rectangular
 from legendre.core.progress import waiting
 from legendre.core.sums.zeta import zeta_adjoint
 from legendre.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -111,11 +111,8 @@ class GridDistribution:
         """Sum ``q f`` over the cells with probability."""
         shape = self.model.support.shape
         check_formed(shape, "expectation", OF_MODES)
-        values = None if callable(f) else values_of(f, shape)
-        return sum(
-            summed(q, call(f, shape, rows) if values is None else values[rows], rows.start)
-            for rows, q in self._blocks()
-        )
+        values = by_rows(f, shape)
+        return math.fsum(summed(q, values(rows), rows.start) for rows, q in self._blocks())
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
         """Draw cells: a merged box first and then a cell of it, or a cell at once where cells of a box differ."""
@@ -189,7 +186,8 @@ class ListDistribution(GridDistribution):
         """Sum ``q f`` over the list; f is called with one array of coordinates per mode, an entry for each cell."""
         points, log_q = self._listed
         columns, q = tuple(points.T.astype(np.int64)), np.exp(log_q)
-        values = returned(f(*columns), q.shape) if callable(f) else values_of(f, self.model.support.shape)[columns]
+        shape = self.model.support.shape
+        values = read_values(f(*columns), q.shape, called=True) if callable(f) else read_values(f, shape)[columns]
         return summed(q, values, cells=points)
 
     def sample(self, n: int, generator: np.random.Generator) -> IntArray:
@@ -516,8 +514,8 @@ def read_event(labels: Labels, given: Mapping[Any, Any]) -> dict[int, int]:
 def read_cells(labels: Labels, cells: Any) -> IntArray:
     """Read a caller's cells (k x N, or one cell), by indices or, where some entries are no numbers, by labels."""
     array = rectangular(cells, "cells", InvalidBasis)
-    rows = np.atleast_2d(np.array(cells, dtype=object))  # as NumPy reads it, numbers beside texts are texts
     named = labels.levels is not None and array.dtype.kind not in "biufc"
+    rows = np.atleast_2d(np.array(cells if named else array, dtype=object))  # NumPy makes texts of numbers beside texts
     if not named or rows.ndim != 2 or rows.shape[1] != len(labels.shape):
         return labels.places(checked_cells(array, labels.shape))
     found = np.empty(rows.shape, dtype=np.int64)
@@ -555,24 +553,19 @@ def marginal(q: Distribution, labels: Labels, kept: list[int], at: dict[int, int
 
 def expectation(q: Distribution, labels: Labels, f: Function, modes: Mode | Sequence[Mode] | None = None) -> float:
     """Sum ``q f`` over the cells with probability."""
-    if modes is None:
-        if callable(f):
-            return q.expectation(_of_indices(f, labels))
-        return q.expectation(f if labels.order is None else labels.arrange(values_of(f, labels.shape)))
-    kept, _ = read_modes(labels, modes)
-    table, part = q.marginal(kept, {}), labels.part(kept)
-    if not table.ndim:
+    kept = list(range(len(labels.shape))) if modes is None else read_modes(labels, modes)[0]
+    if not kept:
         raise InvalidQuery("expectation: modes is empty; name the modes that f depends on.")
+    part = labels if modes is None else labels.part(kept)
+    arranged: Function = f
     if callable(f):
-        return summed(table, call(_of_indices(f, part), table.shape, slice(0, table.shape[0])))
-    return summed(table, part.arrange(values_of(f, table.shape)))
-
-
-def _of_indices(f: Callable[..., ArrayLike], labels: Labels) -> Callable[..., ArrayLike]:
-    """Make a function of labels one of indices."""
-    if labels.levels is None and labels.order is None:
-        return f
-    return lambda *indices: f(*(labels.levels_of(k)[i] for k, i in enumerate(indices)))
+        arranged = lambda *indices: f(*(part.levels_of(k)[i] for k, i in enumerate(indices)))  # noqa: E731 - of labels
+    elif labels.order is not None:
+        arranged = part.arrange(read_values(f, part.shape))
+    if modes is None:
+        return q.expectation(arranged)
+    table = q.marginal(kept, {})
+    return summed(table, by_rows(arranged, table.shape)(slice(0, table.shape[0])))
 
 
 def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> IntArray:
@@ -585,36 +578,34 @@ def sample(q: Distribution, n: int, rng: int | np.random.Generator | None) -> In
     return q.sample(int(n), generator_from(rng, InvalidQuery))
 
 
-def values_of(f: ArrayLike, shape: tuple[int, ...]) -> AnyArray:
-    """Read the values of a function on the grid."""
-    values = _real(f, "expectation: f")
-    if values.shape != shape:
-        raise InvalidQuery(f"expectation: f has shape {values.shape}, X has shape {shape}; they must be equal.")
+def by_rows(f: Function, shape: tuple[int, ...]) -> Callable[[slice], AnyArray]:
+    """Make a function from some rows of the grid to the values of f there.
+
+    A function is called with the coordinates of these rows, each as an array along its own mode.
+    """
+    if not callable(f):
+        return read_values(f, shape).__getitem__
+
+    def values(rows: slice) -> AnyArray:
+        sides = [np.arange(rows.start, rows.stop), *map(np.arange, shape[1:])]
+        return read_values(f(*np.ix_(*sides)), tuple(map(len, sides)), called=True)
+
     return values
 
 
-def call(f: Callable[..., ArrayLike], shape: tuple[int, ...], rows: slice) -> AnyArray:
-    """Call f with the coordinates of some rows, each as an array along its own mode."""
-    sides = [np.arange(rows.start, rows.stop), *(np.arange(n) for n in shape[1:])]
-    return returned(f(*np.ix_(*sides)), tuple(map(len, sides)))
-
-
-def returned(values: ArrayLike, shape: tuple[int, ...]) -> AnyArray:
-    """Read what f returned for cells of some shape."""
-    found = _real(values, "expectation: what f returned")
-    try:
-        return np.broadcast_to(found, shape)
-    except ValueError:
-        raise InvalidQuery(
-            f"expectation: f returned shape {found.shape} for cells of shape {shape}; it must broadcast to that."
-        ) from None
-
-
-def _real(f: ArrayLike, name: str) -> AnyArray:
-    values = rectangular(f, name, InvalidQuery)
+def read_values(f: ArrayLike, shape: tuple[int, ...], *, called: bool = False) -> AnyArray:
+    """Read the values of a function on cells of some shape, to which those of one that was `called` are broadcast."""
+    values = rectangular(f, "expectation: what f returned" if called else "expectation: f", InvalidQuery)
     if values.dtype.kind not in "biuf":
         raise InvalidQuery(f"expectation: f has dtype {values.dtype}; it must hold real numbers.")
-    return values
+    if not called and values.shape != shape:
+        raise InvalidQuery(f"expectation: f has shape {values.shape}, X has shape {shape}; they must be equal.")
+    try:
+        return np.broadcast_to(values, shape)
+    except ValueError:
+        raise InvalidQuery(
+            f"expectation: f returned shape {values.shape} for cells of shape {shape}; it must broadcast to that."
+        ) from None
 
 
 def summed(q: FloatArray, values: AnyArray, start: int = 0, cells: IntArray | None = None) -> float:

@@ -34,23 +34,18 @@ PARTS = {
     "core.tied_parameters": "Ties",
     "data.partial_table": "PartialTable Pattern",
     "data.support": "Support",
-    "engines.protocol": "Point",
     "model.model": "Model",
+    "results.decomposition": "Decomposition",
     "results.inference.counts": "Counts",
-    "results.inference.likelihood_ratio": "LikelihoodRatio",
     "solvers.loop": "Step",
     "tasks.balance.margins": "Margins",
     "tasks.complete.crossval": "Score",
-    "tasks.geometry.kl_ladder": "Ladder Rung",
-    "tasks.hidden.em": "Run",
-    "tasks.loglinear.partial": "PartialLogLinear",
-    "tasks.smooth.penalised": "Waves",
-    "tasks.smooth.result": "Smoothed",
+    "tasks.complete.penalised": "PenalisedFit",
+    "tasks.hidden": "HiddenRun",
 }
 """Where the classes live that results are made of, beside those that `legendre.results` names."""
 
-LEFT_OUT = {"Origin": ("device",), "Point": ("cache",), "Model": ("space",)}
-"""Fields of classes of earlier packages that are not stored: an array library, and what follows from the others."""
+LEFT_OUT = ("cache", "device")  # fields of classes of earlier packages: what an engine keeps, and an array library
 
 TYPES: dict[str, tuple[Any, str]] = {
     "float": ((float, int), ""), "int": (int, ""), "str": (str, ""), "bool": (bool, ""), "Status": (Enum, ""),
@@ -61,7 +56,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
     """Write a result to an npz file; if writing fails, an old file stays as it was."""
-    arrays: dict[str, AnyArray] = {}
+    arrays: dict[str, Any] = {}
     head = {"format": "legendre", "version": VERSION, "result": _encode(result, "", arrays)}
     with replacing(path) as stream:
         np.savez_compressed(stream, content=np.array(json.dumps(head)), **arrays)
@@ -157,13 +152,7 @@ def _encode(value: Any, name: str, arrays: dict[str, AnyArray]) -> Any:
 
 def _names(kind: Any) -> tuple[str, ...]:
     """List the fields of a class that are stored."""
-    if (listed := getattr(kind, "_stored", None)) is not None:
-        return tuple(listed)
-    left_out = LEFT_OUT.get(kind.__name__, ())
-    return (
-        *(part.name for part in fields(kind) if part.name not in left_out),
-        *(["ties"] if kind.__name__ == "Model" else []),
-    )
+    return tuple(getattr(kind, "_stored", [part.name for part in fields(kind) if part.name not in LEFT_OUT]))
 
 
 def _columns(parts: Sequence[Any]) -> dict[str, AnyArray] | None:

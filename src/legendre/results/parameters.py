@@ -7,19 +7,17 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from legendre.core import limits
-from legendre.core.arguments import is_whole
-from legendre.core.box_features import short_of_boxes
+from legendre.core.arguments import check_choice, check_int
 from legendre.core.cells import frozen
 from legendre.core.errors import InvalidQuery, InvalidSetting, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.text import aligned, shortened
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.results.inference.wald import INFINITE, OPEN, Information, information
 
 if TYPE_CHECKING:
@@ -27,10 +25,6 @@ if TYPE_CHECKING:
 
 Asked = Literal["auto", "refit", "estimate"]
 COLUMNS = ("theta", "factor", "eta", "eta_hat", "standard_error", "kl_lost")
-ROWS = 15  # parameters that are printed
-NARROW, WIDE = 60, 160  # characters between which a printed table keeps, whatever the terminal has
-OF_A_BOX = "eta is the probability of a box; fit.eta of one that holds the first cell is 1 less."
-LEAST = 16  # characters that are left for a parameter's name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,8 +60,8 @@ class Parameters:
 
     See Also
     --------
-    Effects : What each mode and each set of modes does.
-    Inference : Standard errors and tests of fit.
+    legendre.results.Effects : What each mode and each set of modes does.
+    legendre.results.Inference : Standard errors and tests of fit.
 
     Examples
     --------
@@ -107,11 +101,9 @@ class Parameters:
     def names(self) -> tuple[str, ...]:
         """Each parameter in words: the levels from which on it acts."""
         titles = self.titles or ("",) * len(self)
-        return tuple(title or self._name(cell) for title, cell in zip(titles, self.cells, strict=True))
-
-    def _name(self, cell: IntArray) -> str:
-        """Name the modes in which a cell is not at the lowest level; at or above the highest level is that level."""
-        return ", ".join(self.labels.from_on(k, int(cell[k])) for k in np.flatnonzero(cell).tolist())
+        # modes in which a cell is at the lowest level are not named; at or above the highest level is that level
+        named = [[self.labels.from_on(int(k), int(cell[k])) for k in np.flatnonzero(cell)] for cell in self.cells]
+        return tuple(title or ", ".join(parts) for title, parts in zip(titles, named, strict=True))
 
     def sorted_by(self, column: str) -> Parameters:
         """Return the same rows, those with the largest absolute values in a column first, those without one last.
@@ -133,40 +125,36 @@ class Parameters:
 
     def to_frame(self) -> Any:
         """Return the table as a pandas data frame, with a column for the level of each mode (up to 32 modes)."""
-        if find_spec("pandas") is None:
-            raise InvalidSetting("parameters().to_frame() needs pandas. Install it with: pip install pandas")
-        import pandas
+        try:
+            import pandas
+        except ImportError:
+            raise InvalidSetting("parameters().to_frame() needs pandas. Install it with: pip install pandas") from None
 
         columns: dict[str, Any] = {"parameter": list(self.names)}
         if len(self.labels.shape) <= limits.MOST_AXES:
-            columns |= {self.labels.mode(k): self._levels(k) for k in range(len(self.labels.shape))}
+            for k, cells in enumerate(self.cells.T):
+                levels = self.labels.levels_of(k)[cells]
+                columns[self.labels.mode(k)] = levels if (cells >= 0).all() else np.where(cells < 0, None, levels)
         columns |= {name: getattr(self, name) for name in COLUMNS}
         return pandas.DataFrame(columns | {"note": list(self.notes)})
 
-    def _levels(self, k: int) -> AnyArray:
-        """List the level of each parameter in one mode; ``None`` for tied ones."""
-        levels, tied = self.labels.levels_of(k)[self.cells[:, k]], self.cells[:, k] < 0
-        if not tied.any():
-            return levels
-        some = levels.astype(object)
-        some[tied] = None
-        return some
-
-    def summary(self, rows: int = ROWS) -> str:
+    def summary(self, rows: int = 15) -> str:
         """Return the first rows as text, as wide as the terminal; `sorted_by` chooses which come first."""
-        if not is_whole(rows, 1):
-            raise InvalidQuery(f"parameters().summary(rows={rows!r}): rows must be an integer >= 1.")
+        check_int(rows, "parameters().summary: rows", 1, InvalidQuery)
         head = f"{len(self):,} parameter{'s' if len(self) != 1 else ''}"
         if not len(self):
             return head
-        shown, numbers = self[:rows], self._numbers(rows)
-        width = min(max(shutil.get_terminal_size((100, 24)).columns, NARROW), WIDE)
+        numbers = self._numbers(rows)
+        width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 160)
         taken = sum(2 + max(map(len, column)) for column in zip(*numbers, strict=True))
-        names = ["parameter", *(shortened(name, max(width - taken, LEAST)) for name in shown.names)]
+        names = ["parameter", *(shortened(name, max(width - taken, 16)) for name in self[:rows].names)]
         lines = aligned([(name, *row) for name, row in zip(names, numbers, strict=True)], "<>")
         if len(self) > rows:
             lines.append(f"... and {len(self) - rows:,} more: sorted_by(...), to_frame(), summary(rows=...)")
-        return "\n".join([head, *lines, *self._remarks()])
+        if self.boxed:
+            lines.append("eta is the probability of a box; fit.eta of one that holds the first cell is 1 less.")
+        reasons = dict.fromkeys(note for note in self.notes if note)
+        return "\n".join([head, *lines, *(f"{self.notes.count(why):,} without s.e.: {why}." for why in reasons)])
 
     def _numbers(self, rows: int) -> list[list[str]]:
         """Write the columns that hold numbers, the heading first; columns without any number are left out."""
@@ -179,31 +167,29 @@ class Parameters:
         body = [["" if math.isnan(v) else f"{v:.3g}" for v in row] for row in zip(*kept.values(), strict=True)]
         return [list(kept), *body[:rows]]
 
-    def _remarks(self) -> list[str]:
-        reasons = dict.fromkeys(note for note in self.notes if note)
-        about = [OF_A_BOX] if self.boxed else []
-        return about + [f"{self.notes.count(reason):,} without s.e.: {reason}." for reason in reasons]
-
     def __repr__(self) -> str:
         return self.summary()
 
 
 def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
     """Put the table of a fit's parameters together."""
-    if kl_lost not in (None, *get_args(Asked)):
-        raise InvalidQuery(f'parameters: kl_lost={kl_lost!r}; it is "auto", "refit", "estimate" or None.')
+    if kl_lost is not None:
+        check_choice(kl_lost, "parameters: kl_lost", get_args(Asked), InvalidQuery)
     refits = kl_lost == "refit" or (kl_lost == "auto" and _quick_to_refit(fit))
-    found = information(fit) if _quick_to_invert(fit) or kl_lost == "estimate" else None
+    inverted = fit.n_params <= limits.QUICK_COVARIANCE or kl_lost == "estimate"
+    found = information(fit) if inverted else None
+    reasons = ("",) * fit.n_params if found is None else found.reasons
     lost, errors = np.full((2, fit.n_params), np.nan)
     if refits:
-        lost = _refitted_without_each(fit)
-    elif found is not None and kl_lost is not None:
-        lost = _estimated(fit, found)
-    reason = _no_errors(fit, found)
-    notes = (reason,) * fit.n_params
-    if not reason and found is not None:
-        errors, notes = np.sqrt(np.diagonal(found.covariance())), found.reasons
-    short = short_of_boxes(fit.model.terms, fit.shape)
+        every = np.arange(fit.n_params)
+        lost = np.array([max(fit.refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
+    elif found is not None and kl_lost is not None:  # half the squared Wald statistic over N
+        variances = np.diagonal(found.covariance()) * fit.total
+        lost = np.where(np.array(reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))  # others take over
+    none = _no_errors(fit, found)
+    if not none and found is not None:
+        errors = np.sqrt(np.diagonal(found.covariance()))
+    short = fit.model.terms.tied().shortfall
     return Parameters(
         labels=fit.labels,
         cells=fit.model.terms.own_cells(),
@@ -215,13 +201,9 @@ def parameters_of(fit: Decomposition, kl_lost: Asked | None) -> Parameters:
         standard_error=frozen(errors),
         kl_lost=frozen(lost),
         exact=refits,
-        notes=notes if found is None else tuple(map(_first, found.reasons, notes)),
+        notes=tuple(reason or none for reason in reasons),
         recession=fit.recession,
     )
-
-
-def _first(one: str, other: str) -> str:
-    return one or other
 
 
 def _quick_to_refit(fit: Decomposition) -> bool:
@@ -231,21 +213,6 @@ def _quick_to_refit(fit: Decomposition) -> bool:
     entries = fit.data.entries
     read = math.prod(fit.shape) if entries is None else len(entries.values)
     return fit.n_params * max(read, fit.model.space.additions) <= limits.QUICK_REFITS
-
-
-def _quick_to_invert(fit: Decomposition) -> bool:
-    return fit.n_params <= limits.QUICK_COVARIANCE
-
-
-def _refitted_without_each(fit: Decomposition) -> FloatArray:
-    every = np.arange(fit.n_params)
-    return np.array([max(fit.refitted(np.delete(every, i)).kl - fit.kl, 0.0) for i in every.tolist()])
-
-
-def _estimated(fit: Decomposition, found: Information) -> FloatArray:
-    """``theta^2 / (2 v)``, half the squared Wald statistic over N; nothing is lost where others take over."""
-    variances = np.diagonal(found.covariance()) * fit.total
-    return np.where(np.array(found.reasons) == OPEN, 0.0, fit.theta**2 / (2.0 * variances))
 
 
 def _no_errors(fit: Decomposition, found: Information | None) -> str:

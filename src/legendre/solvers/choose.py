@@ -75,7 +75,7 @@ def scaling_pays(model: Model, margins: list[Modes]) -> bool:
     Two costs in nanoseconds: 20 cycles of 10 ns a cell and margin, against 12 steps of 7 ns a cell and mode and 0.1 ns
     an operation of the Cholesky factor. These are what a fit to 1e-10 usually takes.
     """
-    n, k = model.space.n_cells, model.n_params
+    n, k = model.n_cells, model.n_params
     if not limits.SCALING_FROM <= k <= limits.LARGEST_MATRIX:
         return k >= limits.SCALING_FROM
     return 20 * 10.0 * len(margins) * n < 12 * (7.0 * n * len(model.quotient.shape) + 0.1 * k**3 / 3)

@@ -74,7 +74,7 @@ class Natural(Solver):
             return replace(state, gap=found[0], tilt=found[1])
         # corrections stop one digit beyond a loose tol, half as many digits again beyond a tight one
         enough = max(ROUNDING, 0.1 * target.tol if target.tol > 1e-8 else target.tol**1.5)
-        cheap = target.problem.model.space.n_cells < limits.COSTLY_SWEEP
+        cheap = target.problem.model.n_cells < limits.COSTLY_SWEEP
         for _ in range(4 if cheap and point.residual <= target.tol else 0):
             corrected = target.at(point.theta - work.factor.solve(point.gradient))
             if corrected.residual >= point.residual:
@@ -98,7 +98,7 @@ class Workspace:
     def factorise(self, target: Target, point: Evaluation) -> Factor:
         """Compute and factorise G at a point, in place of the last one."""
         self.matrix, self.point = target.engine.fisher(point, self.matrix), point
-        self.factor = factorise(self.matrix, target.problem.model.space.n_summed)
+        self.factor = factorise(self.matrix, target.problem.model.n_summed)
         return self.factor
 
 
@@ -166,7 +166,7 @@ class NaturalCG(Solver):
         point = state.point
         if point.residual <= ROUNDING:  # the rest is noise, which no solve resolves
             return replace(state, gap=point.residual)
-        if len(point.theta) <= limits.NUMPY_BASIS and target.problem.model.space.n_cells <= limits.NUMPY_CELLS:
+        if len(point.theta) <= limits.NUMPY_BASIS and target.problem.model.n_cells <= limits.NUMPY_CELLS:
             return replace(state, gap=newton_gap(target, point))
         pre = target.engine.preconditioner(point, state.memory and state.memory[0])
         direction, left = self._solve(target, point, pre, 0.01, ROUNDING)
@@ -235,7 +235,7 @@ def newton_tilt(target: Target, point: Evaluation, columns: IntArray) -> float:
     """
     g = target.engine.fisher(point)
     part = g if len(columns) == len(g) else g[np.ix_(columns, columns)]
-    factor = factorise(part, target.problem.model.space.n_summed)
+    factor = factorise(part, target.problem.model.n_summed)
     if len(factor.columns) < len(columns):
         return np.inf
     direction = np.zeros_like(point.gradient)
@@ -255,7 +255,7 @@ def bound(target: Target, point: Evaluation, work: Workspace) -> tuple[float, fl
     assert work.factor is not None
     full = len(work.factor.columns) == len(point.theta)
     direction = work.factor.solve(point.gradient)
-    noise = rounding_level(len(point.theta), target.problem.model.space.n_summed) * target.engine.sizes(point)
+    noise = rounding_level(len(point.theta), target.problem.model.n_summed) * target.engine.sizes(point)
     if not full:
         with np.errstate(over="ignore", invalid="ignore"):
             left = np.abs(point.gradient - target.engine.fisher(work.point) @ direction)

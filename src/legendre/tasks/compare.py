@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +31,8 @@ from legendre.core.types import AnyArray, BoolArray, FloatArray
 from legendre.data.dense import Dense, in_memory
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.fitting.arrange_levels import Unordered
 from legendre.fitting.decompose import decompose
+from legendre.fitting.growing.seriate import Unordered
 
 ADVICE = "pip install 'legendre[compare]'"
 
@@ -75,19 +75,13 @@ class Peer:
         return find_spec(self.package) is not None
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """The outcome of a peer's run: its reconstruction, or in `note` the reason why it failed."""
+def attempt(
+    peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int
+) -> tuple[dict[str, Any], FloatArray | None]:
+    """Run a peer; return fields of its row, and its reconstruction if there is one.
 
-    n_params: int | None = None
-    n_iter: int | None = None
-    seconds: float | None = None
-    Q: FloatArray | None = None
-    note: str = ""
-
-
-def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int) -> Attempt:
-    """Run a peer; an error or a warning inside it becomes a note."""
+    An error or a warning inside it becomes a note.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -97,13 +91,14 @@ def attempt(peer: Peer, X: FloatArray, n_params: int, effort: Effort, seed: int)
             seconds = time.perf_counter() - start
             Q = factors.multiply_out()
         except Exception as error:  # another library's, so of any kind
-            return Attempt(note=f"{type(error).__name__}: {error}".splitlines()[0][:200])
+            return {"status": "FAILED", "note": f"{type(error).__name__}: {error}".splitlines()[0][:200]}, None
     remarks = [f"{warning.category.__name__}: {warning.message}".splitlines()[0][:80] for warning in caught]
     if factors.n_iter >= effort.max_iter:
         remarks.insert(0, f"stopped at {effort.max_iter} iterations")
+    facts = {"n_params": factors.n_params, "n_iter": factors.n_iter, "seconds": seconds}
     if not np.isfinite(Q).all():
-        return Attempt(factors.n_params, factors.n_iter, seconds, note="the reconstruction is not finite")
-    return Attempt(factors.n_params, factors.n_iter, seconds, Q, "; ".join(dict.fromkeys(remarks)))
+        return {"status": "FAILED", **facts, "note": "the reconstruction is not finite"}, None
+    return {"status": "DONE", **facts, "note": "; ".join(dict.fromkeys(remarks))}, Q
 
 
 def cp_rank(shape: tuple[int, ...], n_params: int) -> int:
@@ -205,7 +200,7 @@ class Row:
     status: str  # how a Legendre decomposition ended, or DONE, FAILED, SKIPPED, NOT INSTALLED
     n_params: int | None = None  # parameters used: at most `asked` of ours, at least `asked` of a peer
     n_iter: int | None = None
-    rmse: float | None = None  # these three as in `Scores`
+    rmse: float | None = None  # these three as in `score`
     rmse_nonzero: float | None = None
     kl: float | None = None
     seconds: float | None = None  # of the fit alone
@@ -225,38 +220,23 @@ class Row:
         return self.rmse is not None
 
 
-@dataclass(frozen=True)
-class Job:
-    """One fit to run. It makes a row, and a second one where a peer's answer is also multiplied by the mask."""
+def score(X: AnyArray, Q: FloatArray) -> dict[str, float]:
+    """Return three distances between X and a reconstruction, over the cells that are not missing.
 
-    method: str
-    asked: int
-    seed: int | None = None
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Three distances between X and a reconstruction, over the cells that are not missing."""
-
-    rmse: float  # root mean square error over all cells, in X's units
-    rmse_nonzero: float  # the same over the cells where X > 0
-    kl: float  # KL(P, Q) in nats, both tensors normalised; infinite where Q = 0 < P
-
-
-def score(X: AnyArray, Q: FloatArray) -> Scores:
-    """Compare Q with X.
+    The root mean square error over all cells, in X's units; the same over the cells where X > 0; and KL(P, Q) in nats,
+    both tensors normalised, which is infinite where Q = 0 < P.
 
     >>> score(np.array([[0.0, 3.0], [1.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 9.0]]))
-    Scores(rmse=0.816..., rmse_nonzero=0.707..., kl=0.3040...)
+    {'rmse': 0.816..., 'rmse_nonzero': 0.707..., 'kl': 0.3040...}
     """
     from scipy.special import rel_entr
 
     known = ~np.isnan(X)
     x, q = np.asarray(X[known], dtype=np.float64), Q[known]
     squares, positive = np.square(x - q), x > 0
-    with np.errstate(invalid="ignore", divide="ignore"):
-        kl = float(rel_entr(x / x.sum(), q / q.sum()).sum()) if q.any() else np.inf
-    return Scores(float(np.sqrt(squares.mean())), float(np.sqrt(squares[positive].mean())), max(kl, 0.0))
+    kl = float(rel_entr(x / x.sum(), q / q.sum()).sum()) if q.any() else np.inf
+    errors = [float(np.sqrt(some.mean())) for some in (squares, squares[positive])]
+    return {"rmse": errors[0], "rmse_nonzero": errors[1], "kl": max(kl, 0.0)}
 
 
 def masked(X: AnyArray, Q: FloatArray) -> FloatArray:
@@ -359,7 +339,7 @@ class Comparison:
         values = np.asarray(data.values, dtype=np.float64)
         return cls(data, values, support, problem, family, Effort() if effort is None else effort)
 
-    def read_jobs(self, n_params: Any, n_starts: int, peers: Sequence[str] | None) -> list[Job]:
+    def read_jobs(self, n_params: Any, n_starts: int, peers: Sequence[str] | None) -> list[Row]:
         """Check what a caller wants compared, and list the fits of ours and of the peers."""
         if peers is None:
             peers = (*COMPARED, NONZERO) if self.support == "nonzero" else COMPARED
@@ -369,24 +349,26 @@ class Comparison:
         n_starts = check_int(n_starts, "n_starts", 1)
         return self.jobs(_read_params(n_params, self.data), n_starts, (*OURS, *peers))
 
-    def jobs(self, n_params: Sequence[int], n_starts: int, methods: Sequence[str]) -> list[Job]:
-        """List the fits, size by size: ours once, peers with every seed; a peer that cannot run has one job in all."""
-        able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
-        found = [Job(UNIFORM, 0)] if UNIFORM in methods else []
-        found += [Job(name, 0) for name, can in able.items() if not can]
-        for n in n_params:
-            found += [Job(method, n) for method in (PAPER, ADAPTIVE) if method in methods]
-            found += [Job(name, n, seed) for name, can in able.items() if can for seed in range(n_starts)]
-        return found
+    def jobs(self, n_params: Sequence[int], n_starts: int, methods: Sequence[str]) -> list[Row]:
+        """List the fits to run, size by size: ours once, peers with every seed; one that cannot run once in all.
 
-    def rows(self, jobs: Sequence[Job], say: Say = silent) -> Iterator[tuple[Row, ...]]:
+        A job is a row that is to be filled in.
+        """
+        able = {name: self.data.missing is None and PEERS[name].installed for name in methods if name not in OURS}
+        found = [(name, 0, None) for name in methods if name == UNIFORM or not able.get(name, True)]
+        for n in n_params:
+            found += [(method, n, None) for method in (PAPER, ADAPTIVE) if method in methods]
+            found += [(name, n, seed) for name, can in able.items() if can for seed in range(n_starts)]
+        return [Row(*job, "SKIPPED", problem=self.problem, support=self.support) for job in found]
+
+    def rows(self, jobs: Sequence[Row], say: Say = silent) -> Iterator[tuple[Row, ...]]:
         """Run the jobs."""
         warm: set[str] = set()
         for done, job in enumerate(jobs):
-            say(f"fit {done + 1} of {len(jobs)}   {LABELS[job.method]}, {job.asked} parameters", done / len(jobs))
+            say(f"fit {done + 1} of {len(jobs)}   {job.label}, {job.asked} parameters", done / len(jobs))
             yield self.run_warm(job, warm)
 
-    def run_warm(self, job: Job, warm: set[str]) -> tuple[Row, ...]:
+    def run_warm(self, job: Row, warm: set[str]) -> tuple[Row, ...]:
         """Run a job; the paper's basis always, adaptive the first time, twice: a first run may load compiled code."""
         rows = self.run(job)
         again = job.method == PAPER or (job.method == ADAPTIVE and ADAPTIVE not in warm)
@@ -395,10 +377,9 @@ class Comparison:
             rows = self.run(job)
         return rows
 
-    def run(self, job: Job) -> tuple[Row, ...]:
-        """Run one job."""
-        row = Row(job.method, job.asked, job.seed, "SKIPPED", problem=self.problem, support=self.support)
-        return (self._run_ours(row),) if job.method in OURS else self._run_peer(row)
+    def run(self, job: Row) -> tuple[Row, ...]:
+        """Run one job; the answer of a peer is a second row where it is also multiplied by the mask."""
+        return (self._run_ours(job),) if job.method in OURS else self._run_peer(job)
 
     def _run_ours(self, row: Row) -> Row:
         basis, note = empty(), ""
@@ -431,18 +412,17 @@ class Comparison:
         if missing is not None:
             text = f"X has {int(missing.sum())} missing cells, which {peer.label} cannot leave out"
             return (replace(row, note=text),)
-        done = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
-        facts = {"n_params": done.n_params, "n_iter": done.n_iter, "seconds": done.seconds, "note": done.note}
-        row = replace(row, status="FAILED" if done.Q is None else "DONE", **facts)
-        if done.Q is None:
+        facts, Q = attempt(peer, self.X, row.asked, self.effort, row.seed or 0)
+        row = replace(row, **facts)
+        if Q is None:
             return (row,)
-        rows: tuple[Row, ...] = () if row.method == NONZERO else (self._score(row, done.Q),)
+        rows: tuple[Row, ...] = () if row.method == NONZERO else (self._score(row, Q),)
         if self.support == "nonzero":
-            rows += (self._score(replace(row, method=row.method + MASKED), masked(self.X, done.Q)),)
+            rows += (self._score(replace(row, method=row.method + MASKED), masked(self.X, Q)),)
         return rows
 
     def _score(self, row: Row, Q: FloatArray) -> Row:
-        row = replace(row, **asdict(score(self.X, Q)))
+        row = replace(row, **score(self.X, Q))
         self.keep(row, Q)
         return row
 
@@ -525,62 +505,32 @@ STYLES = {
 }
 """Colour, marker and width of each method, the same in all pictures."""
 
-Quantity = Callable[[Row], float | None]
-
 
 def draw(rows: Sequence[Row], path: Path, title: str) -> None:
-    """Write the picture of a comparison."""
+    """Write the picture of a comparison: the mean of each method over its seeds."""
     made = sheet(13.5, 4.6)
     axes = made.subplots(1, 3)
-    draw_curves(axes[0], rows, lambda row: row.rmse)
-    draw_curves(axes[1], rows, lambda row: row.kl)
-    draw_curves(axes[2], [row for row in rows if row.method != UNIFORM], lambda row: row.seconds)
-    for axis, name in zip(axes, ("RMSE", "KL(P, Q), nats", "seconds"), strict=True):
-        label_axes(axis, rows, name)
+    for axis, (name, field) in zip(
+        axes, {"RMSE": "rmse", "KL(P, Q), nats": "kl", "seconds": "seconds"}.items(), strict=True
+    ):
+        for method in dict.fromkeys(row.method for row in rows if row.scored and row.n_params):
+            found: dict[int, list[float]] = {}  # values at each number of parameters
+            for row in rows:
+                if row.method == method and row.n_params and np.isfinite(value := getattr(row, field) or 0.0):
+                    found.setdefault(row.n_params, []).append(value)
+            color, marker, width = STYLES[method.removesuffix(MASKED)]
+            style = {"color": color, "marker": marker, "linewidth": width, "label": LABELS[method]}
+            dots = ":" if method.endswith(MASKED) else "-"
+            axis.plot(sorted(found), [np.mean(found[n]) for n in sorted(found)], linestyle=dots, **style)
+        axis.set(xlabel="number of parameters", ylabel=name)
+        if axis.lines:  # a logarithmic axis needs a point
+            axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
+        axis.grid(visible=True, alpha=0.25)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:
         made.legend(handles, labels, loc="outside lower center", ncols=min(len(handles), 6), fontsize=8, frameon=False)
     made.suptitle(title, fontsize=11)
     save(made, path)
-
-
-def label_axes(axis: Any, rows: Sequence[Row], name: str) -> None:
-    """Label the axes, with at most six ticks, at numbers of parameters that rows were computed for."""
-    from matplotlib.ticker import NullFormatter, NullLocator
-
-    axis.set(xlabel="number of parameters", ylabel=name)
-    if any(row.n_params and row.scored for row in rows):  # a logarithmic axis needs a point
-        axis.set(xscale="log", yscale="log" if name == "seconds" else "linear")
-    asked = sorted({row.asked for row in rows if row.asked})
-    axis.xaxis.set_minor_locator(NullLocator())
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    shown = asked[:: -(-len(asked) // 6)] if asked else []
-    axis.set_xticks(shown, [str(n) for n in shown])
-    axis.grid(visible=True, alpha=0.25)
-
-
-def draw_curves(axis: Any, rows: Sequence[Row], quantity: Quantity) -> None:
-    """Draw each method's mean over its seeds and, shaded, the best and the worst; the uniform as a line across."""
-    for method in dict.fromkeys(row.method for row in rows):
-        mine = [row for row in rows if row.method == method]
-        if method == UNIFORM:
-            if (level := quantity(mine[0])) is not None:
-                axis.axhline(level, color="0.4", linestyle="--", linewidth=1.2, label=mine[0].label)
-            continue
-        found: dict[int, list[float]] = {}  # values at each number of parameters, which several rows may have
-        for row in mine:
-            if (value := quantity(row)) is not None and row.n_params and np.isfinite(value):  # a log axis has no 0
-                found.setdefault(row.n_params, []).append(value)
-        if not found:
-            continue
-        x = sorted(found)
-        color, marker, width = STYLES[method.removesuffix(MASKED)]
-        style = {"color": color, "marker": marker, "markersize": 5, "linewidth": width}
-        dots = ":" if method.endswith(MASKED) else "-"
-        axis.plot(x, [np.mean(found[n]) for n in x], label=mine[0].label, linestyle=dots, **style)
-        if any(len(some) > 1 for some in found.values()):
-            worst, best = ([pick(found[n]) for n in x] for pick in (max, min))
-            axis.fill_between(x, best, worst, color=color, alpha=0.15, linewidth=0)
 
 
 def save(made: Any, path: Path) -> None:

@@ -30,7 +30,7 @@ def draw_labelled(rng: np.random.Generator) -> Args:
     names = ["colour", "x y", "0"][:k]
     odd = k > 1 and chance(rng, 0.06)
     if odd:
-        columns[0] = pick(rng, [None] * n, [1.5j] * n, [[1]] * n, columns[0][:-1], [float("nan")] * n)
+        columns[0] = pick(rng, [None] * n, [[1]] * n, columns[0][:-1], [float("nan")] * n)
     given = {names[0]: columns[0][0] if columns[0] else "yes"}
     if chance(rng, 0.08):
         given = pick(rng, {"z": 1}, {names[0]: "never seen"}, {7: "yes"}, [1], {names[0]: None})
@@ -112,7 +112,7 @@ def try_labelled(args: Args, folder: Path) -> Trial:
             close(conditional, part / part.sum(), 1e-9, "conditional")
         else:
             close(conditional, q, 1e-9, "conditional")
-        drawn = made.sample(5, random_state=args["seed"] % 1000)
+        drawn = made.sample(5, rng=args["seed"] % 1000)
         for row in np.asarray(drawn, dtype=object):
             cell = tuple(own.index(value) for own, value in zip(levels, row, strict=True))
             need(bool(q[cell] > 0), f"sample drew {row.tolist()}, which has probability 0")

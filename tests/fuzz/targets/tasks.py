@@ -129,12 +129,12 @@ def try_smooth(args: Args, folder: Path) -> Trial:
     X = args["X"]
 
     def call() -> Any:
-        return ld.smooth(X, **{name: value for name, value in args.items() if name != "X"})
+        return ld.complete(X, **{name: value for name, value in args.items() if name != "X"})
 
     def check(done: Any) -> str:
         seen = omega_mask(X, args["support"], None)
         need(np.array_equal(done.observed, seen), "observed cells are others")
-        filled, means = done.tensor(), done.fitted()
+        filled, means = done.tensor(), done.fit.tensor()
         need(bool((filled[seen] == X[seen]).all()), "an observed cell was changed")
         need(np.array_equal(filled[~seen], means[~seen]), "a missing cell has not the model's value")
         far = args["base"] is not None and _span(args["base"][args["base"] > 0]) > 1e100  # means may leave float64
@@ -449,7 +449,7 @@ def _machine(args: Args) -> Trial:
     rows, seed = args["rows"], args["seed"]
 
     def call() -> Any:
-        machine = ld.BoltzmannMachine(args["edges"], levels=args["levels"], alpha=args["alpha"])
+        machine = ld.BoltzmannMachine(args["edges"], n_levels=args["levels"], alpha=args["alpha"])
         machine.fit(rows, sample_weight=args["weights"])
         return machine, machine.score_samples(rows)
 
@@ -483,7 +483,7 @@ def _machine(args: Args) -> Trial:
         if other is not None:
             part = np.exp(grid)[int(rows[0, 0])]
             close(other, part / part.sum(), 1e-10, "conditional")
-        drawn = machine.sample(5, random_state=seed % 1000)
+        drawn = machine.sample(5, rng=seed % 1000)
         need(bool(np.isfinite(grid[tuple(drawn.T)]).all()), "sample drew an impossible row")
         return kind
 
@@ -506,7 +506,7 @@ def _density(args: Args) -> Trial:
         kept = rows if weights is None else rows[weights > 0]
         codes, widths = [], np.zeros(len(kept))
         for k, column in enumerate(density.columns_):
-            if hasattr(column, "edges"):
+            if column.edges is not None:
                 inner = column.edges[1:-1]
                 code = np.array([int((inner <= x).sum()) for x in kept[:, k]])
                 widths += np.log(np.diff(column.edges))[code]
@@ -523,7 +523,7 @@ def _density(args: Args) -> Trial:
             log_q, _ = problem.log_q(fit.theta, problem.alive)
             right = problem.on_grid(log_q)[tuple(cells.T)] - widths
             close(scores, right, 1e-10 * (1 + np.abs(right)), "score_samples")
-        need(len(density.sample(3, random_state=1)) == 3, "sample")
+        need(len(density.sample(3, rng=1)) == 3, "sample")
         return kind
 
     return Trial(call, check, (rows, args["weights"]), lambda f: [f[1], f[0].decomposition_.theta])

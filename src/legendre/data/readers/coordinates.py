@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name
 from legendre.core.errors import InvalidTensor
+from legendre.core.origin import rectangular
 from legendre.core.types import AnyArray
 from legendre.data.sparse_tensor import SparseTensor, assemble, check_values
 

@@ -14,11 +14,10 @@ import numpy as np
 
 from legendre.core import limits
 from legendre.core.arguments import entries
-from legendre.core.array_libraries import device_of
 from legendre.core.errors import InvalidLabels, InvalidTensor
 from legendre.core.labels import Labels, have_rank
 from legendre.core.memory import check_room
-from legendre.core.origin import PLAIN, Origin
+from legendre.core.origin import PLAIN, Origin, device_of
 from legendre.core.types import AnyArray, IntArray
 from legendre.data.readers.coordinates import from_coords
 from legendre.data.sparse_tensor import SparseTensor

@@ -26,7 +26,7 @@ from legendre.core.sums.zeta import moebius
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.model.cliques.tables import n_carrying, parts_of, saturated, theta_of
 from legendre.model.margins import Modes, decomposable, fitted_margins, generating_margins
-from legendre.model.model import Model
+from legendre.model.model import CellList, Model
 from legendre.model.problem import Problem
 from legendre.solvers.structure.identifiability import SURELY_ZERO, from_tables
 from legendre.solvers.structure.rank import covariance, independent
@@ -79,7 +79,7 @@ def structural_face(problem: Problem) -> Face:
         recession += _empty_between(model, positive)
     alive, face = model.alive, attained
     if recession.any():
-        fall = model.space.below(recession)
+        fall = model.below(recession)
         alive = model.alive & (fall >= fall[positive].max())
         face = attained if (alive == model.alive).all() else Face(alive, recession)
     return replace(face, certain=bool(positive[alive].all()) or _a_product(model, margins))
@@ -104,7 +104,7 @@ def _never_seen(problem: Problem) -> BoolArray:
     rounding = 64 * float(np.finfo(np.float64).eps) * model.ties.collect_sizes(np.ones(model.ties.n_cells))
     near = np.abs(problem.eta_hat) <= rounding
     for j in np.flatnonzero(near & (model.ties.own < 0)).tolist():
-        feature = model.space.below(np.eye(1, model.n_params, j)[0])
+        feature = model.below(np.eye(1, model.n_params, j)[0])
         never[j] = bool(
             (feature[model.alive] >= -rounding[j]).all() and (feature[problem.mass > 0] <= rounding[j]).all()
         )
@@ -161,7 +161,7 @@ def _empty_between(model: Model, positive: BoolArray) -> FloatArray:
 
 def features(model: Model, cells: BoolArray) -> FloatArray:
     """Rows of zeta for the given merged cells, 1 where u <= v; of ``zeta A`` where parameters are tied."""
-    return feature_rows(model, model.space.cells[cells] if model.space.form == "list" else np.argwhere(cells))
+    return feature_rows(model, model.cells[cells] if isinstance(model, CellList) else np.argwhere(cells))
 
 
 def feature_rows(model: Model, boxes: IntArray) -> FloatArray:
@@ -181,8 +181,8 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
     if len(model.support.shape) > limits.MOST_AXES:
         raise TooLarge(f"a list of vanishing cells of {len(model.support.shape)} modes is never formed. {instead}")
     check_room(math.prod(model.support.shape), 1, "a list of vanishing cells", instead)
-    gone = ~model.space.on_grid(alive)
-    everywhere = model.quotient.spread(gone if model.space.whole else model.alive & gone)
+    gone = ~model.on_grid(alive)
+    everywhere = model.quotient.spread(gone if model.whole else model.alive & gone)
     if model.support.mask is not None:
         everywhere = everywhere & model.support.mask
     return np.argwhere(everywhere).astype(np.int64)
@@ -190,7 +190,7 @@ def vanishing_cells(model: Model, alive: BoolArray | None) -> IntArray:
 
 def vanishing_margins(model: Model, alive: BoolArray | None) -> dict[Modes, IntArray]:
     """List, for each margin that B fits whole, its entries outside the face, in the levels of the original grid."""
-    if alive is None or model.space.form == "list":
+    if alive is None or model.form == "list":
         return {}
     space, every = model.on_face(alive).space, range(len(model.support.shape))
     if space.form == "cliques":
@@ -301,7 +301,7 @@ def _steepest_fall(model: Model, positive: BoolArray, face: Face, directions: Fl
         return face
     changes = np.empty((int(empty.sum()), len(directions)))
     for column, direction in zip(changes.T, directions, strict=True):
-        grid = model.space.below(direction)
+        grid = model.below(direction)
         column[:] = grid[empty] - grid[positive][0]
     rows, where = distinct(round_near(changes.round(9)))
     found = _falling_rows(rows)
@@ -326,7 +326,7 @@ def _outweighing(model: Model, face: Face, positive: BoolArray, direction: Float
         return float(1 + 2 * np.abs(direction).sum())
     if face.alive is None:
         return 1.0
-    fall, rise = model.space.below(face.recession), model.space.below(direction)
+    fall, rise = model.below(face.recession), model.below(direction)
     gone = fall < fall[positive].max() - LOWERED
     falls, rises = fall[positive].max() - fall[gone], rise[gone] - rise[positive].max()
     return 1.0 + 2.0 * float((np.maximum(rises, 0.0) / falls).max(initial=0.0))

@@ -44,7 +44,7 @@ def identify(model: Model, face: BoolArray | None = None) -> Identified | None:
     >>> identify(Model.of(Support((2, 3), mask), None, one_body)).value.tolist()
     [[True, True, False], [True, True, False]]
     """
-    seen = model.alive if face is None else model.space.on_grid(face)
+    seen = model.alive if face is None else model.on_grid(face)
     if seen[(0,) * seen.ndim] and seen[tuple(model.positions.T)].all():  # theta can be read off these cells
         return Identified(np.ones(seen.shape, dtype=np.bool_), np.zeros(seen.shape, dtype=np.bool_))
     functions = vanishing_functions(model, seen)

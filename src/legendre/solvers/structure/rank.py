@@ -21,8 +21,7 @@ from legendre.engines.choose import engine_for
 from legendre.engines.protocol import Engine
 from legendre.model.cliques.tables import Tables, n_carrying, n_free, saturated
 from legendre.model.margins import generating_margins
-from legendre.model.model import Model
-from legendre.model.space import Cliques, Space
+from legendre.model.model import Cliques, Model, Space
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ def _by_own_cells(model: Model, own: BoolArray) -> Rank:
 
     The former are independent, see `independent`, and the constant of them too if some cell is above none of them.
     """
-    above = model.space.above(model.alive.astype(np.float64)) > 0
-    free = bool((model.space.below(own.astype(np.float64))[model.alive] == 0).any())
+    above = model.above(model.alive.astype(np.float64)) > 0
+    free = bool((model.below(own.astype(np.float64))[model.alive] == 0).any())
     return Rank(int(above.sum()), exact=free and bool((above == own).all()))
 
 
@@ -115,10 +114,10 @@ def independent(model: Model) -> IntArray:
     reached = bool(model.carries(model.positions).all())
     if reached:
         bottom = np.zeros((1, model.positions.shape[1]), dtype=np.int64)
-        if model.carries(bottom)[0] or (model.space.below(np.ones(model.n_params))[model.alive] == 0).any():
+        if model.carries(bottom)[0] or (model.below(np.ones(model.n_params))[model.alive] == 0).any():
             return every
     if model.n_params > limits.LARGEST_MATRIX:
-        if not reached or (model.space.below(makes_one := _upwards(model))[model.alive] != 1.0).any():
+        if not reached or (model.below(makes_one := _upwards(model))[model.alive] != 1.0).any():
             return every
         return np.delete(every, np.flatnonzero(makes_one)[-1])  # the features make up the constant: one is left out
     return every[independent_columns(covariance(model), model.n_merged)]
@@ -159,11 +158,10 @@ def covariance(model: Model, *, exact: float = 2.0**50, most_cells: int = 1_000_
     constant lose no digits to the difference. Integers up to `exact`, of up to `most_cells` cells, are known to less
     than a half.
     """
-    if model.space.form == "cliques":  # every cell of a box counts
-        n, counted = n_carrying(model.space.tables), model
+    if isinstance(model, Cliques):  # every cell of a box counts
+        n, engine = n_carrying(model.tables), engine_for(model)
     else:
-        n, counted = model.n_alive, model.on_measure(model.alive.astype(np.float64))
-    engine = engine_for(counted)
+        n, engine = model.n_alive, engine_for(model.on_measure(model.alive.astype(np.float64)))
     g = engine.fisher(engine.at(np.zeros(model.n_params)))
     if model.ties is not None and not (model.ties.whole and model.ties.size**2 * float(n) ** 2 < exact):
         return _without_constants(g, engine, model.ties)
@@ -190,24 +188,24 @@ def _without_constants(g: FloatArray, engine: Engine, ties: Ties) -> FloatArray:
 def same_on_face(model: Model, columns: IntArray, theta: FloatArray) -> FloatArray:
     """Find parameters of some independent columns that make the same tensor as theta of all, on the model's cells."""
     g = covariance(model.with_columns(columns))
-    if model.space.form == "cliques":
+    if model.form == "cliques":
         engine = engine_for(model)
         right = engine.fisher_product(engine.at(np.zeros(model.n_params)), theta)[columns]
-        return factorise(g, model.space.n_summed).solve(right)
-    values = np.where(model.alive, model.space.below(theta), 0.0)
+        return factorise(g, model.n_summed).solve(right)
+    values = np.where(model.alive, model.below(theta), 0.0)
     n = float(model.alive.sum())
     centred = np.where(model.alive, values - values.sum() / n, 0.0) / n
-    right = model.space.above(centred)[columns]
-    return factorise(g, model.space.n_summed).solve(right)
+    right = model.above(centred)[columns]
+    return factorise(g, model.n_summed).solve(right)
 
 
 def _upwards(model: Model) -> FloatArray:
     """Find coefficients, whole numbers, whose sum at or below each basis cell is 1, cell by cell upwards."""
     level, coefficients = model.positions.sum(axis=1), np.zeros(model.n_params)
-    if model.space.form != "list":
+    if model.form != "list":
         for s in np.unique(level):  # cells of one coordinate sum are incomparable; in a list such cells are few
             here = np.flatnonzero(level == s)
-            coefficients[here] = 1.0 - model.space.below_at(coefficients, model.positions[here])
+            coefficients[here] = 1.0 - model.below_at(coefficients, model.positions[here])
         return coefficients
     columns, below = np.asfortranarray(model.positions), np.zeros(model.n_params)
     for i in np.argsort(level, kind="stable"):

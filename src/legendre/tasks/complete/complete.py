@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.basis.basis import Basis, is_basis, untied
 from legendre.basis.parse import as_basis
-from legendre.core.array_libraries import host
+from legendre.core.arguments import check_choice
 from legendre.core.cells import cell_name, frozen
-from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport, unknown_name
+from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting, InvalidSupport
+from legendre.core.labels import Labels
+from legendre.core.origin import host
+from legendre.core.progress import silent
+from legendre.core.text import NamedValues, Table, shape_name
 from legendre.core.tied_parameters import Terms
 from legendre.core.types import BoolArray, FloatArray, IntArray
 from legendre.data.dense import Dense, in_memory
@@ -24,19 +28,197 @@ from legendre.data.readers.labelled import Levels, Names
 from legendre.data.support import Support
 from legendre.fitting.fit import fit_recipe, show_progress, warn_if_not_converged
 from legendre.fitting.plan import Settings
+from legendre.results.base import Certificate, Result, of_fit, rank_name
 from legendre.results.decomposition import Decomposition
 from legendre.results.distribution import box_values, grid_rows
+from legendre.results.distribution import tensor as model_tensor
+from legendre.results.effects import Effect
+from legendre.results.views import ArrayPair
 from legendre.solvers.protocol import Solver
+from legendre.solvers.status import Status
 from legendre.solvers.structure.identifiability import identify
-from legendre.tasks.complete.crossval import CRITERIA, Folding, HoldOut, Rng, select
-from legendre.tasks.complete.result import Completion
+from legendre.tasks.complete.crossval import CrossValidation, Folding, HoldOut, Rng, select
+from legendre.tasks.complete.penalised import PenalisedFit, fit_penalised
 
-UNDETERMINED = ("nan", "theta0")
+if TYPE_CHECKING:
+    from legendre.results.plots.plots import Plots
+    from legendre.results.report import ReportContent
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Completion(Result):
+    """A tensor with its missing cells filled in, and which are determined; theta, eta, status, ... are those of `fit`.
+
+    Attributes
+    ----------
+    values
+        The filled tensor as an array of NumPy; `tensor()` gives it in the form of X.
+    fit
+        The decomposition of the observed cells; without a basis the `PenalisedFit`, with the variances of its terms and
+        the error on held-out cells. ``fit.tensor()`` has the model's values.
+    determined
+        True where the observed cells determine the model's value; ``None`` if that was too large to decide. Without a
+        basis the penalty determines all.
+    observed
+        True where X was observed.
+    rank, n_params
+        The number of parameters that are independent on the observed cells, and of all parameters.
+    cv
+        The table of the cross-validation, if there was one.
+
+    See Also
+    --------
+    complete : Fill missing cells, by a model with a basis or without.
+
+    Examples
+    --------
+    >>> import numpy as np, legendre as ld
+    >>> X = np.outer([1.0, 2, 3], [4.0, 5, 6])
+    >>> X[1, 2] = np.nan
+    >>> done = ld.complete(X, "B1")
+    >>> round(float(done.tensor()[1, 2]), 6), bool(done.determined[1, 2])
+    (12.0, True)
+    """
+
+    values: FloatArray
+    fit: Any  # a Decomposition, or a PenalisedFit
+    determined: BoolArray | None
+    observed: BoolArray
+    cv: CrossValidation | None = None
+
+    def tensor(self) -> Any:
+        """Return X where it was observed and the model's value elsewhere, in the form of X.
+
+        Cells that the observed ones do not determine are NaN, unless `undetermined` asked for a value.
+        """
+        return self.fit.origin.give(self.values)
+
+    @property
+    def labels(self) -> Labels:
+        """What the modes of X and their levels are called."""
+        labels: Labels = self.fit.labels
+        return labels
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of X."""
+        return self.observed.shape
+
+    if not TYPE_CHECKING:  # `Result` declares their types
+        theta = of_fit("theta", "Natural parameters on B.")
+        eta = of_fit("eta", "Expectations on B, on the observed cells.")
+        residual = of_fit("residual", "``max|eta - eta_hat|`` on B.")
+        gap = of_fit("gap", "Upper bound of KL(P, Q) above its minimum.")
+        status = of_fit("status", "How the fit to the observed cells ended.")
+        history = of_fit("history", "One `Step` for each iteration of the fit, the start first.")
+
+    kl = of_fit("kl", "KL(P, Q) on the observed cells, in nats.")
+    tol = of_fit("tol", "The tolerance of the fit.")
+    rank = of_fit("rank", "The number of independent parameters on the observed cells; `fit.rank_is_bound`: a bound.")
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures as of a decomposition, with missing cells marked: ``.slices()``, ``.effects()``, ..."""
+        from legendre.results.plots.plots import FitPlots, Plots
+
+        if isinstance(self.fit, PenalisedFit):
+            return Plots(self, self._pair(), "largest entry of the gradient")
+        return FitPlots(self.fit, self._pair(), fit=self.fit)
+
+    def _pair(self) -> ArrayPair:
+        fit, observed = self.fit, np.where(self.observed, self.values, np.nan)
+        if isinstance(fit, PenalisedFit):
+            means = fit.means
+            return ArrayPair(self.labels, made="smoothed", arrays=lambda: (observed, means))
+        return ArrayPair(self.labels, arrays=lambda: (observed, model_tensor(fit, extend=True)))
+
+    def certificate(self) -> Certificate:
+        """Say in plain words what has been proved of the fit, and of the cells that were filled in."""
+        known = self.fit.certificate()
+        if self.determined is None:
+            more = "Whether the observed cells determine all that was filled in was too large a question to decide."
+        elif isinstance(self.fit, PenalisedFit):
+            more = "Every missing cell has a value; where the observed cells say nothing, that of the surroundings."
+        elif self.determined.all():
+            more = "The observed cells determine the value of every missing one."
+        else:
+            more = f"The observed cells leave {int((~self.determined).sum()):,} missing ones open."
+        return Certificate(known.good, known.verdict, (*known.words, more))
+
+    def content(self, data: TensorLike | None = None) -> ReportContent:
+        """Gather what the page shows: the fit beside the observed cells, and what it fills in."""
+        from legendre.results.report import ReportContent, content_of_fit, refuse_data, shape_line
+
+        refuse_data(data)
+        if isinstance(self.fit, PenalisedFit):  # parameters, one for each cell, are not listed
+            call = "import legendre as ld\n\ndone = ld.complete(X)\ndone.report('report.html')"
+            known = ReportContent(self, "", shape_line(self.labels), call, self.labels)
+        else:
+            known = content_of_fit(self.fit)
+        return replace(
+            known,
+            result=self,
+            title="Completion",
+            line=f"{known.line}, {int((~self.observed).sum()):,} cells missing",
+            pair=self._pair(),
+            call=known.call.replace("fit = ld.decompose(", "fit = ld.complete("),
+        )
+
+    def small_effects(self) -> list[Effect]:
+        """List what single modes and pairs do to the fit."""
+        return list(self.fit.small_effects())
+
+    def tables(self) -> list[Table]:
+        """List what was filled in, what could not be, the cross-validation and the fit."""
+        seen, missing = int(self.observed.sum()), int((~self.observed).sum())
+        rows = [
+            ("tensor", f"{shape_name(self.shape)}, {seen} cells observed, {missing} missing"),
+            *_count_filled(self),
+            *(("nothing observed", text) for text in _name_slices(~self.observed, self.labels, full=True)),
+        ]
+        if isinstance(self.fit, Decomposition):
+            rows += [("parameters", f"{self.n_params}, {rank_name(self.fit)} on the observed cells")]
+        if self.status is Status.UNDECIDED:
+            rows += [("note", "which parameters diverge was too large to decide; some values may be 0 or open")]
+        scores = [] if self.cv is None else self.cv.tables()
+        return [NamedValues("Completion", rows), *scores, *self.fit.tables()]
+
+    def __repr__(self) -> str:
+        missing = int(np.count_nonzero(~self.observed))
+        left = "not checked" if self.determined is None else f"{int(np.count_nonzero(~self.determined))} undetermined"
+        return f"<Completion of {shape_name(self.shape)}: {missing} cells missing, {left}; {self.fit!r}>"
+
+
+def _count_filled(done: Completion) -> list[tuple[str, str]]:
+    """Count the cells that were filled in, and those that are not determined, with their slices."""
+    numbers = ~np.isnan(done.values)
+    count = int((~done.observed & numbers).sum())
+    if done.determined is None:
+        return [("filled in", f"{count}, not checked whether they are determined")]
+    unknown = ~done.determined
+    if not unknown.any():
+        return [("filled in", str(count))]
+    kept = int((unknown & numbers).sum())
+    fate = f"; {kept} of them filled in with open parameters at 0" if kept else ", left NaN"
+    lines = [f"{int(unknown.sum())} cells{fate}", *_name_slices(unknown, done.labels, full=False)]
+    return [("filled in", str(count)), *(("undetermined", line) for line in lines)]
+
+
+def _name_slices(cells: BoolArray, labels: Labels, *, full: bool, named: int = 8) -> list[str]:
+    """Name, mode by mode, the slices with such cells unless all have some; if `full`, those with no other cells."""
+    lines = []
+    for mode, length in enumerate(cells.shape):
+        others = tuple(k for k in range(cells.ndim) if k != mode)
+        found = np.flatnonzero(cells.all(axis=others) if full else cells.any(axis=others))
+        if len(found) and (full or len(found) < length):
+            text = ", ".join(labels.level(mode, i) for i in found[:named]) + (", ..." if len(found) > named else "")
+            lines.append(f"{labels.mode(mode)}: {len(found)} of {length} slices ({text})")
+    return lines
 
 
 def complete(
     X: TensorLike,
-    basis: Basis | str | ArrayLike | Sequence[Basis | str],
+    basis: Basis | str | ArrayLike | Sequence[Basis | str] | None = None,
     *,
     support: str | ArrayLike = "all",
     base: ArrayLike | None = None,
@@ -50,9 +232,14 @@ def complete(
     solver: str | Solver = "auto",
     tol: float = 1e-10,
     max_iter: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Completion:
     """Fill in the missing cells of X by one convex fit to the observed cells.
+
+    Without a basis the model has all interactions, with a penalty: minimise ``n KL(P, Q) + sum of a_c^2 / (2 v_c)``,
+    where n is the number of observed cells and a are the coordinates of log Q in cosine waves, another frame of theta's
+    space. The variances v_c are sums over terms. A term is a set of modes; for each of them it says whether levels are
+    unrelated or neighbours are alike. Held-out cells choose the variance of each term.
 
     Parameters
     ----------
@@ -60,9 +247,10 @@ def complete(
         A nonnegative tensor of any kind that `decompose` takes; NaN means missing. In a sparse tensor, cells that are
         not listed are 0, or missing with ``support="nonzero"``. Every cell is held in memory.
     basis
-        As in `decompose`, but laid out on the whole grid, missing cells included; or several candidates, a list of
-        `Basis` objects and strings, from which cross-validation chooses, see `folds`. Parameters may be tied
-        (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
+        ``None``: all interactions, with a penalty; every cell gets a value, and where the observed cells say nothing it
+        is that of the surroundings. Otherwise as in `decompose`, but laid out on all cells, missing ones included; or
+        several candidates, a list of `Basis` objects and strings, from which cross-validation chooses, see `folds`.
+        Parameters may be tied (`legendre.ties`, `features`, `boxes`): with fewer of them more cells are determined.
     support
         Which cells were observed: ``"all"`` that are numbers, ``"nonzero"`` (0 means missing), or a boolean array. A
         cell outside is missing, whatever its value in X.
@@ -75,18 +263,21 @@ def complete(
         if undetermined parameters are 0 (for large sets of margins, which scaling fits: if undetermined factors are 1);
         still NaN where theta diverges.
     folds
-        The number of folds of observed cells that are held out in turn; ``None``: no cross-validation. For an
-        ``adaptive(n)`` basis, the size is also chosen, among several up to n.
+        The number of folds of observed cells that are held out in turn; ``None``: no cross-validation, or 5 without a
+        basis. For an ``adaptive(n)`` basis, the size is also chosen, among several up to n. Without a basis, of a large
+        tensor only as many folds are held out as give some thousands of cells (or fibres).
     hold_out
-        ``"cells"``: hold out single cells. A mode or several, by name or counted from 0: hold out whole fibres along
+        ``"cells"``: hold out single cells. A mode or several, by name or counted from 0: hold out all of a fibre along
         it, as if a sensor had failed.
     criterion
-        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all observed cells.
+        ``"deviance"`` (Poisson) or ``"rmse"``: the candidate with the least is fitted to all observed cells. Without
+        a basis, the variances minimise it.
     rng
         Assigns the observed cells to folds: an integer, a `numpy.random.Generator`, or ``None`` for other folds each
         time. The fit itself needs no random numbers.
     solver, tol, max_iter, progress
-        As in `decompose`.
+        As in `decompose`; without a basis there is one solver, and tol bounds the largest entry of the gradient, for a
+        total of 1 and coordinates of standard deviation 1.
 
     Returns
     -------
@@ -94,9 +285,8 @@ def complete(
 
     See Also
     --------
-    Completion : The result of `complete`.
-    smooth : Fill missing cells without a basis.
-    CrossValidation : How well candidates predict held-out cells.
+    legendre.results.Completion : The result of `complete`.
+    legendre.results.CrossValidation : How well candidates predict held-out cells.
 
     Examples
     --------
@@ -110,25 +300,41 @@ def complete(
 
     >>> ld.complete([[1, 2, nan], [2, nan, nan]], "B1").tensor().round(6).tolist()
     [[1.0, 2.0, nan], [2.0, 4.0, nan]]
+
+    Without a basis neighbours help.
+
+    >>> x = np.linspace(0, 3, 12)
+    >>> X = np.exp(np.add.outer(np.sin(x), np.cos(x)))
+    >>> hidden = np.random.default_rng(0).random(X.shape) < 0.5
+    >>> done = ld.complete(np.where(hidden, nan, X))
+    >>> bool((abs(done.tensor() / X - 1) < 0.1).all())
+    True
     """
-    if undetermined not in UNDETERMINED:
-        raise InvalidSetting(unknown_name("value of undetermined", str(undetermined), UNDETERMINED))
-    if criterion not in CRITERIA:
-        raise InvalidSetting(unknown_name("criterion", str(criterion), CRITERIA))
-    if folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
+    check_choice(undetermined, "undetermined", ("nan", "theta0"))
+    check_choice(criterion, "criterion", ("deviance", "rmse"))
+    if basis is not None and folds is None and not (isinstance(hold_out, str) and hold_out == "cells"):
         raise InvalidSetting(f"hold_out={hold_out!r} is of use with folds only: pass folds=5, or leave it out.")
+    if basis is None and solver != "auto":
+        raise InvalidSetting(f"solver={solver!r} needs a basis; without one there is nothing to choose. Leave it out.")
     settings = Settings.read(solver, tol, max_iter)
-    recipes = read_bases(basis, folds)
-    with show_progress(bool(progress), None) as (step, say):
-        data, seen = read_gaps(X, support, base, "complete", names, levels)
+    recipes = [] if basis is None else read_bases(basis, folds)
+    with show_progress(progress, None) as (step, say):
+        data, seen = read_gaps(X, support, base, names, levels)
+        values = np.asarray(data.values, dtype=np.float64)
+        if basis is None:
+            folding = Folding.read(5 if folds is None else folds, hold_out, rng, data.labels)
+            smoothed = fit_penalised(data, seen, folding, criterion, settings, silent if say is None else say)
+            filled = frozen(np.where(seen, values, smoothed.means))
+            return Completion(filled, smoothed, frozen(np.ones_like(seen)), frozen(seen))
         recipe, table = recipes[0], None
         if folds is not None:
             folding = Folding.read(folds, hold_out, rng, data.labels)
-            recipe, table = select(data, seen, recipes, settings, folding, criterion, determined_values, say)
+            recipe, table = select(
+                data, seen, recipes, settings, folding, criterion, lambda fit: extrapolate(fit)[0], say
+            )
         fit = fit_recipe(data, recipe, replace(settings, callback=step), say)
     warn_if_not_converged(fit, stacklevel=3)
     value, determined = extrapolate(fit, undetermined)
-    tensor = frozen(np.where(seen, np.asarray(data.values, dtype=np.float64), value))
     if determined is None and not seen.all():
         warnings.warn(
             f"whether the {int((~seen).sum())} missing cells are determined was not checked: {fit.n_params} "
@@ -138,19 +344,18 @@ def complete(
             stacklevel=2,
         )
     known = None if determined is None else frozen(determined | seen)
-    return Completion(tensor, fit, known, frozen(seen), table)
+    return Completion(frozen(np.where(seen, values, value)), fit, known, frozen(seen), table)
 
 
 def read_gaps(
     X: TensorLike,
     support: str | ArrayLike,
     base: ArrayLike | None,
-    task: str,
     names: Names = None,
     levels: Levels = None,
 ) -> tuple[Dense, BoolArray]:
     """Read X into memory and mark what was observed: cells of base measure 0 may be, though they are not in Omega."""
-    data = in_memory(read(X, support, base, names=names, levels=levels), task)
+    data = in_memory(read(X, support, base, names=names, levels=levels), "complete")
     seen = np.ones(data.values.shape, dtype=np.bool_) if data.missing is None else ~data.missing
     if not isinstance(support, str):
         seen &= np.asarray(host(support))
@@ -184,14 +389,9 @@ def extrapolate(fit: Decomposition, undetermined: str = "nan") -> tuple[FloatArr
     return value, determined
 
 
-def determined_values(fit: Decomposition) -> FloatArray:
-    """Compute the model's values, NaN where the support does not determine them."""
-    return extrapolate(fit)[0]
-
-
 @dataclass(frozen=True)
 class OnGrid(Basis):
-    """A basis laid out on the whole grid: a gap in X is no gap in the model.
+    """A basis laid out on all cells of the grid: a gap in X is no gap in the model.
 
     The paper's builders keep to the support, so that the slice of a missing cell would lose its parameter.
     """
@@ -230,7 +430,5 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 
 def _on_grid(recipe: Basis) -> Basis:
     if (growing := recipe.growing) is not None:
-        return replace(growing, start=OnGrid(as_basis(growing.start)))
-    if (boxed := recipe.boxed) is not None:
-        return boxed if boxed.start == "empty" else replace(boxed, start=OnGrid(as_basis(boxed.start)))
+        return replace(growing, include=OnGrid(as_basis(growing.include)))
     return OnGrid(recipe)

@@ -10,7 +10,7 @@ import numpy as np
 
 from legendre.basis.basis import Basis
 from legendre.basis.parse import as_basis
-from legendre.core.arguments import entries, generator_from, is_whole
+from legendre.core.arguments import check_int, entries, generator_from
 from legendre.core.errors import ConvergenceWarning, InvalidBasis, InvalidSetting
 from legendre.core.labels import Labels, Mode
 from legendre.core.progress import Say
@@ -22,10 +22,6 @@ from legendre.fitting.plan import Settings
 from legendre.results.base import Storable
 from legendre.results.decomposition import Decomposition
 
-CRITERIA = ("deviance", "rmse")
-MOSTLY = 0.5  # a basis that leaves more than this share of the held-out cells undetermined is no candidate
-ROUGH = 1e-3  # fits to folds are exact to this share of a mean cell (or to tol): held-out errors are far larger
-SIZES = 8  # how many sizes of an adaptive basis are compared, from its start to the largest
 HoldOut = Mode | Sequence[Mode]  # "cells", or the modes of the fibres that are held out
 Rng = int | np.random.Generator | None  # the same integer always deals in the same way, ``None`` never does
 
@@ -62,7 +58,7 @@ class CrossValidation(Storable):
     See Also
     --------
     complete : Fill missing cells by a model with some basis.
-    Completion : The result of `complete`.
+    legendre.results.Completion : The result of `complete`.
 
     Examples
     --------
@@ -106,14 +102,10 @@ class Folding:
     @classmethod
     def read(cls, folds: int, hold_out: HoldOut, rng: Rng, labels: Labels) -> Folding:
         """Check a caller's arguments."""
-        if not is_whole(folds, 2):
-            raise InvalidSetting(
-                f"folds must be an integer >= 2 (complete also takes None: no cross-validation); got {folds!r}."
-            )
-        along = _modes(hold_out, labels)
+        along = _read_modes(hold_out, labels)
         called = ", ".join(map(str, along) if labels.names is None else map(labels.mode, along))
         name = f"fibres along mode {called}" if along else "cells"
-        return cls(int(folds), along, generator_from(rng, InvalidSetting), name)
+        return cls(check_int(folds, "folds", 2), along, generator_from(rng, InvalidSetting), name)
 
     def deal(self, seen: BoolArray) -> IntArray:
         """Give each observed cell a fold, the same one to all cells of a fibre; -1 elsewhere.
@@ -134,7 +126,7 @@ class Folding:
         return np.where(seen, turn[groups], -1)
 
 
-def _modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
+def _read_modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
     if isinstance(hold_out, str) and hold_out == "cells":
         return ()
     listed = [hold_out] if isinstance(hold_out, (str, int, np.integer)) else entries(hold_out)
@@ -147,14 +139,14 @@ def _modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
     return tuple(sorted(modes))
 
 
-def _sizes(recipe: Basis, data: Dense) -> dict[int, Basis]:
+def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
     """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
     growing = recipe.growing
-    if growing is None or isinstance(growing.size, str):
+    if growing is None or isinstance(growing.n, str):
         return {}
-    least = max(1, len(as_basis(growing.start).select(data)))
-    sizes = np.geomspace(min(least, growing.size), growing.size, SIZES).round()
-    return {n: replace(growing, size=n) for n in sorted({int(size) for size in sizes})}
+    least = max(1, len(as_basis(growing.include).select(data)))
+    sizes = np.geomspace(min(least, growing.n), growing.n, count).round()
+    return {n: replace(growing, n=n) for n in sorted({int(size) for size in sizes})}
 
 
 def select(
@@ -166,12 +158,14 @@ def select(
     criterion: str,
     values_of: Callable[[Decomposition], FloatArray],
     say: Say | None = None,
+    share: float = 1e-3,
 ) -> tuple[Basis, CrossValidation]:
     """Compare the candidates, and the sizes of those that grow; return the best one and the table.
 
-    `values_of` computes the tensor that a fit fills in, NaN where the cells left do not determine it.
+    `values_of` computes the tensor that a fit fills in, NaN where the cells left do not determine it. Fits to folds are
+    exact to this share of a mean cell (or to tol): held-out errors are far larger.
     """
-    offers = [(recipe, _sizes(recipe, data)) for recipe in recipes]
+    offers = [(recipe, _list_sizes(recipe, data)) for recipe in recipes]
     every = [basis for recipe, sizes in offers for basis in sizes.values() or [recipe]]
     values = np.where(seen, np.asarray(data.values, dtype=np.float64), 0.0)
     # a cell of base measure 0 is no test of a model
@@ -179,7 +173,7 @@ def select(
     filled = np.full((len(every), *values.shape), np.nan)
     for turn in range(folding.n_folds):
         left, held = cells_left(values, turns, turn), turns == turn
-        rough = replace(settings, tol=max(settings.tol, ROUGH / int(left.sum())), ranked=False)
+        rough = replace(settings, tol=max(settings.tol, share / int(left.sum())), ranked=False)
         part, fits = replace(observe(values, left, data.base), origin=data.origin), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # a fold's last digits do not matter
@@ -191,7 +185,7 @@ def select(
                 fits += [fit.at(min(n, fit.n_params)) for n in sizes] or [fit]
             for answer, fit in zip(filled, fits, strict=True):
                 answer[held] = values_of(fit)[held]
-    table = compared(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)
+    table = _compare(values, turns, [repr(basis) for basis in every], filled, criterion, folding.name)
     return every[table.best], table
 
 
@@ -203,7 +197,7 @@ def cells_left(values: FloatArray, turns: IntArray, turn: int) -> BoolArray:
     return left
 
 
-def compared(
+def _compare(
     values: FloatArray, turns: IntArray, names: Sequence[str], filled: FloatArray, criterion: str, folds: str
 ) -> CrossValidation:
     """Score the held-out cells that each candidate filled in (candidates x grid, NaN where it determines nothing).
@@ -213,7 +207,7 @@ def compared(
     """
     held_out = turns >= 0
     open_cells = np.isnan(filled[:, held_out])
-    usable = open_cells.mean(axis=1) <= MOSTLY
+    usable = open_cells.mean(axis=1) <= 0.5
     if len(names) > 1 and not usable.any():
         raise InvalidBasis(
             f"folds: every candidate leaves more than half of the held-out cells undetermined ({folds}). "
@@ -224,15 +218,11 @@ def compared(
         _score(name, values, answer, turns, common if ok else np.zeros_like(common), int(lost))
         for name, answer, ok, lost in zip(names, filled, usable, open_cells.sum(axis=1), strict=True)
     )
-    best = min(range(len(scores)), key=lambda at: _merit(scores[at], criterion))
+    # where the deviance is infinite for several, the RMSE decides
+    errors = np.array([((s.deviance if criterion == "deviance" else s.rmse), s.rmse) for s in scores])
+    best = int(np.lexsort(np.where(np.isnan(errors), np.inf, errors).T[::-1])[0])
     scored = int(common.sum()) if usable.any() else 0
     return CrossValidation(scores, best, int(turns.max()) + 1, folds, int(held_out.sum()), scored, criterion)
-
-
-def _merit(score: Score, criterion: str) -> tuple[float, ...]:
-    """Smaller is better: where the deviance is infinite for several, the RMSE decides."""
-    errors = (score.deviance, score.rmse) if criterion == "deviance" else (score.rmse,)
-    return tuple(np.inf if np.isnan(error) else error for error in errors)
 
 
 def _score(
@@ -240,31 +230,20 @@ def _score(
 ) -> Score:
     parts = [cells & (turns == turn) for turn in range(int(turns.max()) + 1)]
     pairs = [(values[part], filled[part]) for part in parts if part.any()]
-    square = np.array([_root_mean_square(x - m) for x, m in pairs])
-    with np.errstate(over="ignore"):
-        deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
+    square = np.array([np.sqrt(np.mean((x - m) ** 2)) for x, m in pairs])
+    deviance = np.array([np.mean(poisson_deviance(x, m)) for x, m in pairs])
     return Score(name, *_mean_and_error(square), *_mean_and_error(deviance), undetermined)
-
-
-def _root_mean_square(errors: FloatArray) -> float:
-    """Square errors in units of the largest: in X's units their squares may leave the range of float64."""
-    unit = float(np.abs(errors).max())
-    return unit * float(np.sqrt(np.mean((errors / unit) ** 2))) if 0.0 < unit < np.inf else unit
 
 
 def poisson_deviance(x: FloatArray, mean: FloatArray) -> FloatArray:
     """``2 (x log(x / m) - x + m)``, cell by cell: twice the generalised KL divergence."""
-    infinite = ((mean == 0) & (x > 0)) | np.isinf(mean)
-    m = np.where(infinite, 1.0, mean)
-    unit = np.maximum(np.maximum(x, m), np.finfo(np.float64).tiny)  # of each cell: sums in X's units may overflow
-    ratio = np.log(np.where(x > 0, x, 1.0)) - np.log(np.where(x > 0, m, 1.0))
-    with np.errstate(over="ignore"):  # a deviance beyond the range of float64 is inf
-        deviance = 2.0 * unit * (x / unit * ratio - x / unit + m / unit)
-    return np.where(infinite, np.inf, deviance)
+    from scipy.special import kl_div
+
+    return np.where(np.isinf(mean), np.inf, 2.0 * kl_div(x, mean))
 
 
 def _mean_and_error(errors: FloatArray) -> tuple[float, float]:
     mean = float(errors.mean()) if len(errors) else np.nan
     if len(errors) < 2 or not np.isfinite(mean):
         return mean, np.nan
-    return mean, _root_mean_square(errors - mean) / float(np.sqrt(len(errors) - 1))
+    return mean, float(errors.std(ddof=1)) / float(np.sqrt(len(errors)))

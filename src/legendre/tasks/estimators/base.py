@@ -1,41 +1,83 @@
-"""What the estimators share: scikit-learn's conventions, without scikit-learn, and rows counted on a grid."""
+"""What the estimators share: scikit-learn's conventions, without scikit-learn, and rows read as cells of a grid."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core import limits
-from legendre.core.arguments import is_real, is_whole
-from legendre.core.array_libraries import rectangular
-from legendre.core.errors import InvalidSamples, InvalidSetting, NotFitted, unknown_name
+from legendre.core.arguments import check_int, entries, generator_from, is_real
+from legendre.core.errors import ImpossibleEvent, InvalidSamples, InvalidSetting, NotFitted, unknown_name
 from legendre.core.labels import Labels
 from legendre.core.memory import size_name
-from legendre.core.origin import Origin
+from legendre.core.origin import Origin, rectangular
 from legendre.core.types import AnyArray, FloatArray, IntArray
-from legendre.data.readers.columns import Table, read_table
-from legendre.data.readers.coordinates import from_coords
-from legendre.data.sparse_tensor import SparseTensor
+from legendre.data.readers.encode import Column, Table, read_table
 from legendre.results.decomposition import Decomposition
 from legendre.results.plots.plots import FitPlots
 
 
-class WithParams:
-    """Keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """How a column is read: by distinct values in the order of the mode, or in bins.
+
+    Bins lie between increasing `edges`, and `values` has their middles; what lies beyond the outermost edges counts as
+    lying on them. Otherwise `edges` is None.
+    """
+
+    values: AnyArray
+    edges: FloatArray | None = None
+
+    def encode(self, column: Column, label: str) -> IntArray:
+        """Find the level of each row; -1 where its value is none."""
+        if self.edges is None:
+            return column.codes_in(self.values)
+        if column.codes is not None:
+            raise InvalidSamples(f"{label} holds {column.at(0)!r}; fit saw numbers, which were put in bins.")
+        return np.searchsorted(self.edges[1:-1], column.values, side="right").astype(np.int64)
+
+    def find(self, value: Any, labels: Labels, k: int) -> int:
+        """Find the level of one value, which column k holds."""
+        if self.edges is None:
+            return labels.find_level(k, value, "given", InvalidSamples)
+        if not is_real(value) or value != value:
+            raise InvalidSamples(f"given: {labels.mode(k)} holds numbers, which were put in bins; got {value!r}.")
+        return int(np.searchsorted(self.edges[1:-1], float(value), side="right"))
+
+    @property
+    def log_widths(self) -> FloatArray:
+        """The logarithm of each bin's width; 0 for values."""
+        return np.zeros(len(self.values)) if self.edges is None else np.log(np.diff(self.edges))
+
+    def draw(self, codes: IntArray, rng: np.random.Generator) -> AnyArray:
+        """Return the value of each level; within a bin it is drawn evenly."""
+        if self.edges is None:
+            return np.asarray(self.values[codes])
+        return np.asarray(self.edges[codes] + rng.random(len(codes)) * np.diff(self.edges)[codes])
+
+
+class Estimator(ABC):
+    """A distribution of rows of observations.
+
+    It keeps the constructor's arguments as they came, so that scikit-learn can copy and search over them.
 
     >>> import legendre as ld
     >>> ld.BoltzmannMachine(2).set_params(alpha=1.0)
     BoltzmannMachine(alpha=1.0)
     """
 
-    _fitted = "decomposition_"  # the attribute that `fit` sets
+    alpha: float
+    decomposition_: Decomposition
+    columns_: list[Levels]
+    names_: list[str] | None
+    n_features_in_: int
     feature_names_in_: AnyArray
 
     @classmethod
@@ -62,90 +104,152 @@ class WithParams:
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether `fit` has been called; scikit-learn reads it."""
-        return hasattr(self, self._fitted)
+        return hasattr(self, "decomposition_")
 
-    def _check_fitted(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, which alone calls this."""
+        from sklearn.utils import InputTags, Tags, TargetTags
 
-    def _keep_names(self, names: Sequence[str] | None) -> None:
-        """Keep the names of the columns, as scikit-learn does, or forget those that an earlier fit saw."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-
-
-class Estimator(WithParams, ABC):
-    """A distribution of rows of observations."""
-
-    alpha: float
-    decomposition_: Decomposition
+        known = InputTags(categorical=True, string=True)
+        return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), input_tags=known)
 
     @abstractmethod
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the distribution of the rows."""
+
     def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Return the log-likelihood of each row."""
+        """Return the log-likelihood of each row: of its cell, divided by the widths of bins.
+
+        Columns that have names are found by them, in whatever order they come.
+        """
+        cells = self._encode(X)
+        known = (cells >= 0).all(axis=1)
+        out = np.full(len(cells), -np.inf)
+        if known.any():
+            out[known] = self.decomposition_.log_prob(cells[known])
+            out[known] -= sum(column.log_widths[cells[known, k]] for k, column in enumerate(self.columns_))
+        return out
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Return the mean log-likelihood of a row."""
         del y
         return float(self.score_samples(X).mean())
 
-    def _as_fitted(self, samples: Table, name: str, optional: int | None = None) -> Table:
-        """Put columns in the order of fit where both tables name them; others stand in that order already.
+    def sample(self, n_samples: int = 1, rng: int | np.random.Generator | None = None) -> AnyArray:
+        """Draw independent rows; a value within a bin is drawn evenly."""
+        self._check_fitted()
+        source, n = generator_from(rng, InvalidSetting), check_int(n_samples, "n_samples", 1)
+        cells = self.decomposition_.without_labels().sample(n, source)
+        drawn = [column.draw(cells[:, k], source) for k, column in enumerate(self.columns_)]
+        kinds = {values.dtype.kind for values in drawn}
+        alike = kinds <= set("biuf") or len(kinds) == 1
+        return np.stack(drawn if alike else [values.astype(object) for values in drawn], axis=1)
 
-        The column with the number `optional` need not be there.
+    def conditional(
+        self, given: Mapping[Any, Any] | None = None, of: Hashable | Sequence[Hashable] | None = None
+    ) -> FloatArray:
+        """Return the joint distribution of the levels of some columns given values of others; the rest is summed out.
+
+        Parameters
+        ----------
+        given
+            Values of columns, by name or number: ``{"class": "crew"}``; a number lies in its bin. None: a marginal.
+        of
+            One column or several: the modes of the result, in this order. By default all that are not given.
+
+        Examples
+        --------
+        >>> import legendre as ld
+        >>> rows = {"class": ["1st", "1st", "crew", "crew", "crew"], "survived": ["yes", "no", "no", "no", "yes"]}
+        >>> ld.LegendreDensity(2).fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
+        [0.6667, 0.3333]
         """
-        seen, now = self._column_names(), samples.text_names
-        if seen is None or now is None or not (hasattr(self, "feature_names_in_") or set(seen) & set(now)):
-            return samples
-        return samples.by_name(seen, name, None if optional is None else seen[optional])
-
-    def _column_names(self) -> list[str] | None:
-        """Return the names of the columns, if fit saw some."""
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(column) for column in names]
-
-    def _pseudo_count(self) -> float:
-        if not ((type(self.alpha) is float or is_real(self.alpha)) and 0 <= self.alpha < np.inf):
-            raise InvalidSetting(f"alpha must be a finite number >= 0, got {self.alpha!r}.")
-        return float(self.alpha)
+        labels = self._labels()
+        if given is not None and not isinstance(given, Mapping):
+            raise InvalidSamples(f"given must be a dict such as {{{labels.mode(0)!r}: value}}, got {given!r}.")
+        fixed = {labels.find_mode(key, "given", InvalidSamples): value for key, value in (given or {}).items()}
+        listed = [k for k in range(len(labels.shape)) if k not in fixed] if of is None else entries(of)
+        wanted = [labels.find_mode(key, "of", InvalidSamples) for key in ([of] if listed is None else listed)]
+        if len({*wanted, *fixed}) < len(wanted) + len(given or {}) or not wanted:
+            raise InvalidSamples(
+                f"given={given!r} and of={of!r} must name columns once each, and none that is given must be asked for."
+            )
+        at = {k: self.columns_[k].find(value, labels, k) for k, value in fixed.items()}
+        try:
+            return np.asarray(self.decomposition_.without_labels().marginal(wanted, given=at or None))
+        except ImpossibleEvent:
+            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0.") from None
 
     @property
     def plot(self) -> FitPlots:
         """Pictures of the fitted `decomposition_`: ``.effects()``, ``.graph()``, ``.margins()``, ..."""
-        self._check_fitted()
-        return replace(self.decomposition_, origin=Origin(self._labels())).plot
+        labels = self._labels()
+        return replace(self.decomposition_, origin=Origin(labels)).plot
 
-    @abstractmethod
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFitted(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+
     def _labels(self) -> Labels:
         """Name the columns and their levels."""
-
-    def _draw(self, n: int, rng: np.random.Generator) -> IntArray:
         self._check_fitted()
-        if not is_whole(n, 1):
-            raise InvalidSetting(f"n_samples must be an integer >= 1, got {n!r}.")
-        drawn: IntArray = self.decomposition_.without_labels().sample(n, rng)
-        return drawn
+        levels = tuple(column.values for column in self.columns_)
+        return Labels(tuple(map(len, levels)), None if self.names_ is None else tuple(self.names_), levels)
 
-    def __sklearn_tags__(self) -> Any:
-        """Describe the estimator to scikit-learn, which alone calls this."""
-        from sklearn.utils import Tags, TargetTags
+    def _keep(self, fit: Decomposition, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> None:
+        """Keep a fit; `own` are the names of the table's columns, as scikit-learn keeps them."""
+        self.decomposition_, self.columns_, self.names_, self.n_features_in_ = fit, columns, names, len(columns)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if own is not None:
+            self.feature_names_in_ = np.array(own, dtype=object)
 
-        return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False))
+    def _encode(self, X: ArrayLike, skip: int | None = None) -> IntArray:
+        """Read rows as fit did; -1 for a value that is no level. Column `skip` need not be there, and is read as 0."""
+        self._check_fitted()
+        table, own = read_rows(X), getattr(self, "feature_names_in_", None)
+        seen, now = self.names_ if own is None else list(map(str, own)), table.text_names
+        if seen is not None and now is not None and (own is not None or set(seen) & set(now)):
+            table = table.by_name(seen, "X", None if skip is None else seen[skip])
+        if len(table.names) != self.n_features_in_:
+            raise InvalidSamples(
+                f"X has {len(table.names)} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        out = np.zeros((table.n, self.n_features_in_), dtype=np.int64)
+        for k, (name, levels) in enumerate(zip(seen or table.names, self.columns_, strict=True)):
+            if k != skip:
+                column, label = read_column(table, k, name)
+                out[:, k] = self._check_codes(levels.encode(column, label), column, label, k)
+        return out
+
+    @abstractmethod
+    def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
+        """Refuse values of column k that are no levels, unless these are allowed."""
 
 
-def samples_of(X: Any, name: str) -> Table:
-    """Read rows of observations, at least one row and one column; `name` is what errors call them."""
-    samples = read_table(X, name)
-    shape = samples.n, len(samples.names)
+def read_rows(X: Any) -> Table:
+    """Read rows of observations, at least one row and one column."""
+    table = read_table(X, "X")
+    shape = table.n, len(table.names)
     if 0 in shape:
         found = f"{shape[0]} sample(s) and {shape[1]} feature(s) (shape={shape})"
         raise InvalidSamples(f"Found array with {found} while a minimum of 1 is required.")
-    return samples
+    return table
 
 
-def row_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
+def read_column(table: Table, k: int, name: Hashable) -> tuple[Column, str]:
+    """Read column k, which errors call by this name; missing and infinite values are refused."""
+    column, label = table.column(table.names[k]), f"column {name!r}"
+    if (row := column.missing(infinite=True)) is not None:
+        raise InvalidSamples(
+            f"Input X contains NaN or infinity: {label} is {column.at(row)} in row {row}. Leave such rows out, or make "
+            "missing a level of its own."
+        )
+    return column, label
+
+
+def read_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     """Check the weights of n rows."""
     if weights is None:
         return None
@@ -153,14 +257,13 @@ def row_weights(weights: ArrayLike | None, n: int) -> FloatArray | None:
     if w.dtype.kind not in "biuf" or w.shape != (n,):
         raise InvalidSamples(f"sample_weight must hold {n} numbers, one per row; got shape {w.shape}, dtype {w.dtype}.")
     bad = np.flatnonzero(~(np.isfinite(w) & (w >= 0)))
-    if len(bad):
-        raise InvalidSamples(f"sample_weight[{bad[0]}] = {w[bad[0]]}; weights must be finite and >= 0.")
-    if not w.any():
-        raise InvalidSamples("every sample_weight is zero: there is nothing to fit.")
+    if len(bad) or not w.any():
+        place = f"sample_weight[{bad[0]}] = {w[bad[0]]}" if len(bad) else "every sample_weight is zero"
+        raise InvalidSamples(f"{place}; weights must be finite and >= 0, and one must be positive.")
     return w.astype(np.float64)
 
 
-def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> AnyArray:
+def count_rows(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float) -> AnyArray:
     """Count the rows that fall on each cell, with `alpha` observations more spread evenly over the grid."""
     n_cells = math.prod(shape)
     flat = np.ravel_multi_index(tuple(cells.T), shape)
@@ -168,34 +271,12 @@ def counts(cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, 
     return counted if alpha == 0 else counted + alpha / n_cells
 
 
-def tabulated(
-    cells: IntArray, shape: tuple[int, ...], weights: FloatArray | None, alpha: float
-) -> AnyArray | SparseTensor:
-    """Count the rows, as a list of cells where the grid is large: its empty cells are not read one by one."""
-    if alpha > 0 or math.prod(shape) < limits.COMPILED_CELLS:
-        return counts(cells, shape, weights, alpha)
-    return from_coords(cells, np.ones(len(cells), dtype=np.int64) if weights is None else weights, shape)
-
-
-def holds_grid(shape: tuple[int, ...]) -> bool:
-    """Whether a grid can be held in memory."""
-    return len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD
-
-
-def grid_trouble(shape: tuple[int, ...]) -> str:
-    """Return the sentence that says why a grid cannot be held in memory."""
+def say_too_large(shape: tuple[int, ...]) -> str | None:
+    """Say why a grid cannot be held in memory; ``None`` if it can."""
+    if len(shape) <= limits.MOST_AXES and math.prod(shape) <= limits.LARGEST_HELD:
+        return None
     levels = " x ".join(map(str, shape if len(shape) <= 8 else (*shape[:6], "...", shape[-1])))
     return (
-        f"{len(shape)} variables with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
-        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} variables can be held."
+        f"{len(shape)} columns with {levels} levels make a grid of {size_name(math.prod(shape))} cells; at most "
+        f"{limits.LARGEST_HELD:,} cells and {limits.MOST_AXES} columns can be held."
     )
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """Read what scikit-learn calls a random_state: nothing, a seed, a Generator, or its older RandomState."""
-    if hasattr(random_state, "randint"):
-        return np.random.default_rng(random_state.randint(0, 2**31 - 1))
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise InvalidSetting(f"random_state must be a seed >= 0 or a Generator, got {random_state!r}.") from None

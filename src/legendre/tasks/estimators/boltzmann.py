@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from legendre.basis.basis import cells
-from legendre.basis.interactions import block
+from legendre.basis.interactions import block, found_modes, mode_sets
+from legendre.basis.parse import as_basis
 from legendre.core import limits
-from legendre.core.arguments import entries, is_whole
-from legendre.core.errors import ImpossibleEvent, InvalidBasis, InvalidSamples, InvalidTensor
+from legendre.core.arguments import check_int, check_number, entries, is_whole
+from legendre.core.errors import InvalidBasis, InvalidSamples, InvalidSetting, InvalidTensor
 from legendre.core.labels import Labels
-from legendre.core.types import AnyArray, FloatArray, IntArray
+from legendre.core.types import FloatArray, IntArray
 from legendre.data.dask import is_dask
 from legendre.data.dense import in_memory, observe
 from legendre.data.observation import Observation
 from legendre.data.read import TensorLike, read
-from legendre.data.readers.columns import Table
 from legendre.data.readers.coordinates import as_sparse_tensor
+from legendre.data.readers.encode import Column, Table
 from legendre.data.sparse import observe_rows
 from legendre.fitting.fit import fit_on, warn_if_not_converged
 from legendre.fitting.plan import Settings
@@ -29,15 +30,16 @@ from legendre.model.cliques.graph import clique_tree
 from legendre.solvers.structure.faces import diverging
 from legendre.tasks.estimators.base import (
     Estimator,
-    counts,
-    generator,
-    grid_trouble,
-    holds_grid,
-    row_weights,
-    samples_of,
+    Levels,
+    count_rows,
+    read_column,
+    read_rows,
+    read_weights,
+    say_too_large,
 )
-from legendre.tasks.estimators.variables import Edges, Name, Variables
 
+Name = str | int
+Edges = int | Iterable[Iterable[Name]]
 Weight = float | FloatArray
 
 
@@ -51,12 +53,12 @@ class BoltzmannMachine(Estimator):
     Parameters
     ----------
     edges
-        An order (2: all pairs; 1: biases alone), or sets of variables such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
-        number or by name. Every variable has a bias.
+        An order (2: all pairs; 1: biases alone), or sets of columns such as ``[(0, 1), (1, 2), (0, 1, 2)]``, by
+        number or by name. Every column has a bias.
     names
-        Names of the variables; by default those of a data frame's columns, or else numbers.
-    levels
-        How many levels the variables have, one number for all or one each. Default 2. A variable with L levels 0, ...,
+        Names of the columns; by default those of a data frame's columns, or else numbers.
+    n_levels
+        How many levels the columns have, one number for all or one each. Default 2. A column with L levels 0, ...,
         L-1 has L-1 biases, and the k-th counts once ``x_i >= k``; so for weights, ``w[a-1, b-1]`` counts once
         ``x_i >= a`` and ``x_j >= b``.
     alpha
@@ -67,19 +69,18 @@ class BoltzmannMachine(Estimator):
     Attributes
     ----------
     biases_, weights_
-        By variable, and by tuple of variables: a float, or an array where a variable has more than two levels. Where no
+        By column, and by tuple of columns: a float, or an array where a column has more than two levels. Where no
         finite weight attains the maximum it is ``-inf`` or ``inf``; ``alpha > 0`` keeps all of them finite.
-    psi_, log_partition_
+    psi_
         The logarithm of the partition function Z.
     decomposition_
         The `Decomposition`, with its certificate.
-    names_, levels_, categories_, n_features_in_, feature_names_in_
-        What the columns of the data are: names, numbers of levels, and their labels where they are texts or categories;
-        the names of the table's own columns, by which other tables are read.
+    names_, n_levels_, columns_, n_features_in_, feature_names_in_
+        What the columns of the data are: names if they have some, numbers of levels, and how each is read: its
+        `values`; the names of the table's own columns, by which other tables are read.
 
     See Also
     --------
-    interactions : All that sets of modes do together.
     LegendreDensity : The distribution of rows of categories.
     Decomposition : The result of `decompose`.
 
@@ -96,203 +97,184 @@ class BoltzmannMachine(Estimator):
 
     biases_: dict[Name, Weight]
     weights_: dict[tuple[Name, ...], Weight]
-    names_: tuple[Name, ...]
-    levels_: tuple[int, ...]
-    categories_: tuple[AnyArray | None, ...] | None
+    n_levels_: tuple[int, ...]
     psi_: float
-    log_partition_: float
-    n_features_in_: int
 
     def __init__(
         self,
         edges: Edges = 2,
         *,
         names: Sequence[str] | None = None,
-        levels: int | Sequence[int] | None = None,
+        n_levels: int | Sequence[int] | None = None,
         alpha: float = 0.0,
         tol: float = 1e-10,
     ) -> None:
-        self.edges, self.names, self.levels, self.alpha, self.tol = edges, names, levels, alpha, tol
+        self.edges, self.names, self.n_levels, self.alpha, self.tol = edges, names, n_levels, alpha, tol
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from n rows of N levels (counted from 0) or labels. For a tensor of counts use `fit_tensor`."""
         del y
-        samples = samples_of(X, "samples")
-        own = samples.text_names
-        names = own if self.names is None else self.names
-        if own is not None and self.names is not None and set(map(str, entries(names) or ())) == set(own):
-            samples = samples.by_name(list(names or ()), "samples")
-        variables = Variables.learned(samples, names, self.levels)
-        weights, alpha = row_weights(sample_weight, samples.n), self._pseudo_count()
-        states = variables.cells(samples)
-        if math.prod(variables.shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
-            return self._learn(observe(counts(states, variables.shape, weights, alpha)), variables, samples)
+        table = read_rows(X)
+        own = table.text_names
+        if own is not None and self.names is not None and set(map(str, entries(self.names) or ())) == set(own):
+            table = table.by_name(list(self.names), "X")
+        names, sizes = self._read_columns(len(table.names))
+        names = own if names is None else names
+        columns, codes = self._read_codes(table, names or table.names, sizes)
+        shape = tuple(len(levels.values) for levels in columns)
+        weights, alpha = read_weights(sample_weight, table.n), check_number(self.alpha, "alpha", 0)
+        if math.prod(shape) < limits.COMPILED_CELLS:  # beyond, empty states are not read one by one
+            return self._learn(observe(count_rows(codes, shape, weights, alpha)), columns, names, own)
         try:
-            _check_states(variables, variables.groups(self.edges))
-            return self._learn(observe_rows(states, weights, variables.shape, alpha), variables, samples)
+            return self._learn(observe_rows(codes, weights, shape, alpha), columns, names, own)
         except InvalidBasis as problem:
-            if holds_grid(variables.shape):
+            if (trouble := say_too_large(shape)) is None:
                 raise
-            trouble = grid_trouble(variables.shape)
             raise InvalidSamples(f"{trouble} Rows on larger ones need narrow edges: {problem}") from None
 
     def fit_tensor(self, X: TensorLike) -> Self:
-        """Learn from any tensor that `decompose` takes, one mode per variable; NaN is a state not observed."""
-        data, alpha = read(X), self._pseudo_count()
-        shape, variables = data.shape, Variables.of(len(data.shape), self.names, self.levels)
-        if shape != variables.shape:
-            way_out = f"If X is right, set levels={list(shape)}."
+        """Learn from any tensor that `decompose` takes, one mode per column; NaN is a state not observed."""
+        data, alpha = read(X), check_number(self.alpha, "alpha", 0)
+        shape = data.shape
+        names, sizes = self._read_columns(len(shape))
+        if shape != tuple(sizes):
+            remedy = f"If X is right, set n_levels={list(shape)}."
             if 1 in shape:
-                way_out = f"Mode {shape.index(1)} of X has a single level, and so is no variable: leave it out."
+                remedy = f"Mode {shape.index(1)} of X has a single level, and so says nothing: leave it out."
             raise InvalidTensor(
-                f"X has shape {shape}; {len(shape)} variables with these levels make a tensor of shape "
-                f"{variables.shape}. {way_out} Rows of samples go to fit."
+                f"X has shape {shape}; {len(shape)} columns with these levels make a tensor of shape {tuple(sizes)}. "
+                f"{remedy} Rows of samples go to fit."
             )
-        _check_states(variables, variables.groups(self.edges))
-        return self._learn(_with_pseudo_count(X, data, alpha) if alpha else data, variables)
+        if alpha and (listed := as_sparse_tensor(X)) is not None:
+            data = observe_rows(listed.cells, listed.values, listed.shape, alpha)
+        elif alpha:
+            values: Any = X if is_dask(X) else in_memory(data, "alpha").values
+            data = read(values.astype(np.float64) + alpha / math.prod(shape))
+        return self._learn(data, [Levels(np.arange(n)) for n in shape], names, None)
 
-    def _learn(self, X: Observation, variables: Variables, samples: Table | None = None) -> Self:
-        singles, groups = [(k,) for k in range(len(variables.names))], variables.groups(self.edges)
-        blocks = [*singles, *groups]  # biases first, then the groups in the order given
-        basis = cells(np.concatenate([block(variables.shape, g) for g in blocks]))
-        fit = warn_if_not_converged(fit_on(X, basis, Settings.read(tol=self.tol)))
-        self.decomposition_, self.psi_, self.log_partition_ = fit, fit.psi, fit.psi
-        self.names_, self.levels_, self.n_features_in_ = variables.names, variables.shape, len(variables.names)
-        self.categories_ = variables.categories
-        self._keep_names(None if samples is None else samples.text_names)
+    def _read_columns(self, n: int) -> tuple[list[str] | None, list[int]]:
+        """Check names and numbers of levels against the number of columns."""
+        names = None if self.names is None else entries(self.names)
+        texts = all(isinstance(name, str) for name in names or ())
+        if self.names is not None and (names is None or not texts or len(set(names)) < len(names) or len(names) != n):
+            raise InvalidSetting(f"names must be {n} different strings, one per column; got {self.names!r}.")
+        given: Any = 2 if self.n_levels is None else self.n_levels
+        sizes = [given] * n if is_whole(given) else entries(given)
+        if sizes is None or len(sizes) != n or not all(is_whole(size, 2) for size in sizes):
+            raise InvalidSetting(f"n_levels must be an integer >= 2 for all columns, or {n} of them; got {given!r}.")
+        return names, [int(size) for size in sizes]
+
+    def _read_codes(self, table: Table, names: Sequence[Any], sizes: list[int]) -> tuple[list[Levels], IntArray]:
+        """Take the values of columns of texts and categories as levels; other columns hold indices of levels."""
+        columns, codes = [], np.empty((table.n, len(sizes)), dtype=np.int64)
+        for k, size in enumerate(sizes):
+            column, label = read_column(table, k, names[k])
+            labelled = column.codes is not None
+            levels = Levels(column.levels(label) if labelled else np.arange(size))
+            if labelled and (len(levels.values) < 2 or (self.n_levels is not None and len(levels.values) != size)):
+                raise InvalidSamples(
+                    f"{label} has {len(levels.values)} levels, {', '.join(map(repr, levels.values.tolist()[:5]))}, "
+                    f"where {'at least 2' if self.n_levels is None else size} are expected. Leave "
+                    f"{'it' if len(levels.values) < 2 else 'n_levels'} out."
+                )
+            columns.append(levels)
+            codes[:, k] = _check_indices(levels, levels.encode(column, label), column, label)
+        return columns, codes
+
+    def _check_codes(self, codes: IntArray, column: Column, label: str, k: int) -> IntArray:
+        return _check_indices(self.columns_[k], codes, column, label)
+
+    def _read_edges(self, labels: Labels) -> list[tuple[int, ...]]:
+        """List the sets of two and more columns that interact, in the order given."""
+        n, edges = len(labels.shape), self.edges
+        if is_whole(edges):
+            order = check_int(edges, "edges: the order", 1, InvalidBasis)
+            return [group for size in range(2, min(order, n) + 1) for group in combinations(range(n), size)]
+        if isinstance(edges, (bool, float, str, Iterator)):
+            raise InvalidBasis(f"edges={edges!r}: pass an order such as 2, or edges such as [(0, 1), (1, 2)].")
+        listed: Any = edges
+        found = found_modes("edges", mode_sets("edges", listed), n, labels)
+        seen = [frozenset(group) for group in found]
+        for group, members in zip(found, seen, strict=True):
+            if not group or seen.count(members) > 1:
+                raise InvalidBasis(f"edges: {group} {'stands there twice' if group else 'names no column'}.")
+        return [group for group in found if len(group) > 1]
+
+    def _learn(self, data: Observation, columns: list[Levels], names: list[str] | None, own: list[str] | None) -> Self:
+        shape = tuple(len(levels.values) for levels in columns)
+        groups = self._read_edges(Labels(shape, None if names is None else tuple(names)))
+        _check_states(shape, groups)
+        blocks = [*((k,) for k in range(len(shape))), *groups]  # biases first, then the groups in the order given
+        basis = as_basis(np.concatenate([block(shape, group) for group in blocks]))
+        fit = warn_if_not_converged(fit_on(data, basis, Settings.read(tol=self.tol)))
+        self._keep(fit, columns, names, own)
+        self.n_levels_, self.psi_ = shape, fit.psi
         # theta, infinite where it is on its way there: Q is the limit of theta + t * recession
         theta = np.where(diverging(fit.recession), np.copysign(np.inf, fit.recession), fit.theta)
-        found = _by_group(theta, [[variables.shape[k] - 1 for k in group] for group in blocks])
-        self.biases_ = dict(zip(variables.names, found, strict=False))
-        names = [tuple(variables.names[k] for k in group) for group in groups]
-        self.weights_ = dict(zip(names, found[len(singles) :], strict=True))
+        parts = np.split(theta, np.cumsum([math.prod(shape[k] - 1 for k in group) for group in blocks])[:-1])
+        keys: Sequence[Name] = range(len(shape)) if names is None else names
+        weights: dict[tuple[Name, ...], Weight] = {}
+        for group, part in zip(blocks, parts, strict=True):
+            sizes = [shape[k] - 1 for k in group]
+            weights[tuple(keys[k] for k in group)] = float(part[0]) if set(sizes) == {1} else part.reshape(sizes)
+        self.biases_ = {key[0]: weight for key, weight in weights.items() if len(key) == 1}
+        self.weights_ = {key: weight for key, weight in weights.items() if len(key) > 1}
         return self
-
-    def _labels(self) -> Labels:
-        return self._variables.labels()
-
-    @property
-    def _variables(self) -> Variables:
-        self._check_fitted()
-        return Variables(self.names_, self.levels_, self.categories_)
-
-    def score_samples(self, X: ArrayLike) -> FloatArray:
-        """Return the log probability of each row; columns that have names are found by them, in whatever order."""
-        states = self._states(X)
-        return self.decomposition_.log_prob(states)
-
-    def _states(self, X: ArrayLike, unread: int | None = None) -> IntArray:
-        """Read rows; the variable `unread` is read as 0, and a table with names may lack it."""
-        variables = self._variables
-        return variables.cells(self._as_fitted(samples_of(X, "samples"), "samples", unread), unread)
-
-    def _column_names(self) -> list[str] | None:
-        named = [name for name in self.names_ if isinstance(name, str)]
-        return super()._column_names() or (named if len(named) == len(self.names_) else None)
 
     def log_likelihood(self, X: ArrayLike) -> float:
         """Return the log-likelihood of all rows together, in nats."""
         return float(self.score_samples(X).sum())
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> AnyArray:
-        """Draw n independent rows from the machine, n x N; labels as in `fit`."""
-        drawn = self._draw(n_samples, generator(random_state))
-        if self.categories_ is None:
-            return drawn
-        labels = self._labels()
-        return np.stack([labels.levels_of(k)[drawn[:, k]].astype(object) for k in range(len(self.names_))], axis=1)
-
-    def conditional(
-        self, given: Mapping[Name, Any] | None = None, of: Name | Sequence[Name] | None = None
-    ) -> FloatArray:
-        """Return the joint distribution of some variables given others; the rest is summed out.
-
-        Parameters
-        ----------
-        given
-            Levels of variables, by name or number, ``{"class": "crew"}``; none for a marginal distribution.
-        of
-            One variable or several: the modes of the result, in this order. By default all that are not given.
-
-        Examples
-        --------
-        >>> import legendre as ld
-        >>> rows = {"class": ["1st", "1st", "crew", "crew", "crew"], "survived": ["yes", "no", "no", "no", "yes"]}
-        >>> ld.BoltzmannMachine().fit(rows).conditional({"class": "crew"}, of="survived").round(4).tolist()
-        [0.6667, 0.3333]
-        """
-        variables = self._variables
-        if given is not None and not isinstance(given, Mapping):
-            raise InvalidSamples(f"given must be a dict such as {{{self.names_[0]!r}: 1}}, got {given!r}.")
-        fixed = {variables.index(name): level for name, level in (given or {}).items()}
-        for k in [k for k in fixed if self.categories_ is not None and self.categories_[k] is not None]:
-            fixed[k] = self._labels().find_level(k, fixed[k], "given", InvalidSamples)
-        if len(fixed) < len(given or {}):
-            raise InvalidSamples(f"given names a variable twice, by name and by number: {dict(given or {})}.")
-        for k, level in fixed.items():
-            top = self.levels_[k] - 1
-            if not is_whole(level, 0) or level > top:
-                raise InvalidSamples(f"{self.names_[k]!r} cannot be {level!r}: its levels are 0 to {top}.")
-        listed = [k for k in range(len(self.names_)) if k not in fixed] if of is None else entries(of)
-        wanted = [variables.index(name) for name in ([of] if listed is None else listed)]
-        if len({*wanted, *fixed}) < len(wanted) + len(fixed) or not wanted:
-            raise InvalidSamples(f"of={of!r} must name variables once each, and none that is given.")
-        try:
-            return np.asarray(self.decomposition_.without_labels().marginal(wanted, given=fixed or None))
-        except ImpossibleEvent:
-            raise InvalidSamples(f"what is given, {dict(given or {})}, has probability 0 in this machine.") from None
-
     def predict_proba(self, X: ArrayLike, of: Name) -> FloatArray:
-        """Return the probability of each level of one variable given all others, row by row, n x levels.
+        """Return the probability of each level of one column given all others, row by row, n x levels.
 
-        An array has a column for that variable too, whose values do not matter: NaN will do. A table with names need
-        not have it.
+        An array holds that column too, whose values do not matter: NaN will do. A table with names need not have it.
         """
-        k = self._variables.index(of)
-        states = self._states(X, unread=k)
-        log_q = np.empty((len(states), self.levels_[k]))
-        for level in range(self.levels_[k]):
+        k = self._labels().find_mode(of, "of", InvalidSamples)
+        states = self._encode(X, skip=k)
+        log_q = np.empty((len(states), self.n_levels_[k]))
+        for level in range(self.n_levels_[k]):
             states[:, k] = level
             log_q[:, level] = self.decomposition_.log_prob(states)
         peak = log_q.max(axis=1, keepdims=True)
         impossible = np.flatnonzero(peak == -np.inf)
         if len(impossible):
             raise InvalidSamples(
-                f"samples[{impossible[0]}]: the other variables' levels have probability 0 in this machine, "
-                f"so that nothing follows for {of!r}. With alpha > 0 every state has a probability."
+                f"row {impossible[0]}: the levels of the other columns have probability 0 in this machine, so that "
+                f"nothing follows for {of!r}. With alpha > 0 every state has a probability."
             )
         q = np.exp(log_q - peak)
         return np.asarray(q / q.sum(axis=1, keepdims=True))
 
 
-def _check_states(variables: Variables, groups: Sequence[Sequence[int]]) -> None:
-    """Refuse to learn what would be summed state by state for minutes: many variables that are all coupled."""
-    shape = variables.shape
+def _check_indices(levels: Levels, codes: IntArray, column: Column, label: str) -> IntArray:
+    """Refuse a value that is no level, and say what may be meant."""
+    if codes.min() >= 0:
+        return codes
+    row, top = int(codes.argmin()), len(levels.values) - 1
+    value = column.at(row)
+    text = f"{label} holds {value!r} in row {row}"
+    if column.codes is not None or levels.values.dtype.kind not in "iu":
+        raise InvalidSamples(f"{text}, which was not seen in fit.")
+    hint = f"For more levels set n_levels, here at least {value + 1}. A tensor of counts goes to fit_tensor."
+    if value == -1:
+        hint = "If -1 and +1 are meant as 0 and 1, pass (X + 1) // 2."
+    elif value < 0 or value % 1:
+        hint = "Levels are integers counted from 0; bin continuous columns first."
+    raise InvalidSamples(f"{text}; its levels are 0 to {top}. {hint}")
+
+
+def _check_states(shape: tuple[int, ...], groups: Sequence[Sequence[int]]) -> None:
+    """Refuse to learn what would be summed state by state for minutes: many columns that are all coupled."""
     n_states, graph = math.prod(shape), np.zeros((len(shape), len(shape)), dtype=np.bool_)
     if n_states <= limits.LARGEST_LEARNED:
         return
     for group in groups:
         graph[np.ix_(group, group)] = True
     tree = clique_tree(graph, shape)
-    swept = n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states
-    if swept:
-        minutes = limits.USUAL_STEPS * n_states * len(shape) * limits.SWEEP_TIME / 6e10
+    if n_states <= limits.MOST_SWEPT and limits.CLIQUES_GAIN * tree.n_cells > n_states:
         raise InvalidBasis(
-            f"the edges couple {len(tree.largest.modes)} variables with each other: all {n_states:,} states are "
-            f"summed in every step: about {minutes:,.0f} minutes. Up to {limits.LARGEST_LEARNED:,} states are learned "
-            "here. Take fewer variables or edges; decompose fits larger ones, and shows its progress."
+            f"the edges couple {len(tree.largest.modes)} columns with each other: all {n_states:,} states would be "
+            f"summed in every step, which takes minutes. Up to {limits.LARGEST_LEARNED:,} states are learned here. "
+            "Take fewer columns or edges; decompose fits larger ones, and shows its progress."
         )
-
-
-def _with_pseudo_count(X: Any, data: Observation, alpha: float) -> Observation:
-    """Spread `alpha` observations evenly over all cells."""
-    if (listed := as_sparse_tensor(X)) is not None:
-        return observe_rows(listed.cells, listed.values, listed.shape, alpha)
-    values = X if is_dask(X) else in_memory(data, "alpha").values
-    return read(values.astype(np.float64) + alpha / math.prod(data.shape))
-
-
-def _by_group(theta: FloatArray, sizes: list[list[int]]) -> list[Weight]:
-    """Cut theta into the parts of groups with these numbers of levels above 0; a part of one number is a float."""
-    parts = np.split(theta, np.cumsum([math.prod(size) for size in sizes])[:-1])
-    return [float(part[0]) if set(size) == {1} else part.reshape(size) for size, part in zip(sizes, parts, strict=True)]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from legendre.core.arguments import expect
-from legendre.core.array_libraries import rectangular
 from legendre.core.cells import cell_name, frozen
 from legendre.core.errors import InvalidSetting, InvalidTensor
+from legendre.core.origin import rectangular
 from legendre.core.text import NamedValues, fragment
 from legendre.core.types import FloatArray
 from legendre.data.dense import in_memory

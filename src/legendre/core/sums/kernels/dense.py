@@ -97,6 +97,12 @@ def column_blocks(grid: FloatArray) -> int:
     return int(-(-grid.shape[1] // BLOCK))
 
 
+def sum_grid(work: float, grid: FloatArray, modes: IntArray, *, back: bool) -> None:
+    """Prefix sums over every mode; suffix sums if `back`."""
+    sum_slabs(work, len(grid), grid, modes, back)
+    sum_columns(work, column_blocks(grid), grid, back)
+
+
 @ParallelKernel
 def _largest_exponents(first, last, logq, w, tops):
     """Find the largest exponent of each row, where w > 0."""
