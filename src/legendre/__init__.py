@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from legendre import solvers as solvers
     from legendre.basis import ties as ties
     from legendre.basis.adaptive import adaptive as adaptive
+    from legendre.basis.adaptive import boxes as boxes
     from legendre.basis.basis import Basis as Basis
     from legendre.basis.basis import full as full
-    from legendre.basis.boxes import boxes as boxes
     from legendre.basis.features import features as features
     from legendre.basis.interactions import interactions as interactions
     from legendre.basis.paper import B1 as B1
@@ -33,25 +33,21 @@ if TYPE_CHECKING:
     from legendre.model import dual as dual
     from legendre.results.decomposition import Decomposition as Decomposition
     from legendre.results.files import load as load
-    from legendre.results.inference.likelihood_ratio import LikelihoodRatio as LikelihoodRatio
-    from legendre.results.inference.likelihood_ratio import likelihood_ratio as likelihood_ratio
     from legendre.tasks import geometry as geometry
     from legendre.tasks.balance.balance import balance as balance
     from legendre.tasks.compare import compare as compare
     from legendre.tasks.complete.complete import complete as complete
     from legendre.tasks.estimators.boltzmann import BoltzmannMachine as BoltzmannMachine
     from legendre.tasks.estimators.density import LegendreDensity as LegendreDensity
-    from legendre.tasks.hidden.hidden import hidden as hidden
+    from legendre.tasks.hidden import hidden as hidden
     from legendre.tasks.loglinear.anova import anova as anova
     from legendre.tasks.loglinear.loglinear import loglinear as loglinear
-    from legendre.tasks.loglinear.partial import PartialLogLinear as PartialLogLinear
 
 __version__ = "0.3.0"
 
 _PLACES = {
-    "basis.adaptive": "adaptive",
+    "basis.adaptive": "adaptive boxes",
     "basis.basis": "Basis full",
-    "basis.boxes": "boxes",
     "basis.features": "features",
     "basis.interactions": "interactions",
     "basis.paper": "B1 B2 B3",
@@ -64,16 +60,14 @@ _PLACES = {
     "fitting.plan": "plan",
     "results.decomposition": "Decomposition",
     "results.files": "load",
-    "results.inference.likelihood_ratio": "LikelihoodRatio likelihood_ratio",
     "tasks.balance.balance": "balance",
     "tasks.compare": "compare",
     "tasks.complete.complete": "complete",
     "tasks.estimators.boltzmann": "BoltzmannMachine",
     "tasks.estimators.density": "LegendreDensity",
-    "tasks.hidden.hidden": "hidden",
+    "tasks.hidden": "hidden",
     "tasks.loglinear.anova": "anova",
     "tasks.loglinear.loglinear": "loglinear",
-    "tasks.loglinear.partial": "PartialLogLinear",
 }
 """Where each public name lives: it is imported when it is first used, so that importing the package is quick."""
 

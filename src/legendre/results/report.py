@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from legendre.core.box_features import short_of_boxes
 from legendre.core.errors import InvalidQuery, LegendreError
 from legendre.core.figures import is_ordered
 from legendre.core.files import check_writable, replacing
@@ -193,7 +192,7 @@ def effects_data(content: ReportContent, effects: Sequence[Effect], least: float
 def parameters_data(terms: Terms, result: Result, labels: Labels, most: int = 4_000) -> tuple[list[list[Any]], str]:
     """List parameters: number, what each acts on, theta and eta; of many those with the largest ``|theta|``."""
     cells, titles = terms.own_cells(), terms.titles()
-    eta = result.eta + short_of_boxes(terms, labels.shape)
+    eta = result.eta + terms.tied().shortfall
 
     def name(i: int) -> str:
         parts = [labels.from_on(k, int(cells[i, k]), "≥") for k in np.flatnonzero(cells[i]).tolist()]

@@ -430,7 +430,5 @@ def read_bases(basis: Basis | str | ArrayLike | Sequence[Basis | str], folds: in
 
 def _on_grid(recipe: Basis) -> Basis:
     if (growing := recipe.growing) is not None:
-        return replace(growing, start=OnGrid(as_basis(growing.start)))
-    if (boxed := recipe.boxed) is not None:
-        return boxed if boxed.start == "empty" else replace(boxed, start=OnGrid(as_basis(boxed.start)))
+        return replace(growing, include=OnGrid(as_basis(growing.include)))
     return OnGrid(recipe)

@@ -142,11 +142,11 @@ def _read_modes(hold_out: HoldOut, labels: Labels) -> tuple[int, ...]:
 def _list_sizes(recipe: Basis, data: Dense, count: int = 8) -> dict[int, Basis]:
     """List the bases to compare in place of one that grows up to a size: sizes spaced evenly in the logarithm."""
     growing = recipe.growing
-    if growing is None or isinstance(growing.size, str):
+    if growing is None or isinstance(growing.n, str):
         return {}
-    least = max(1, len(as_basis(growing.start).select(data)))
-    sizes = np.geomspace(min(least, growing.size), growing.size, count).round()
-    return {n: replace(growing, size=n) for n in sorted({int(size) for size in sizes})}
+    least = max(1, len(as_basis(growing.include).select(data)))
+    sizes = np.geomspace(min(least, growing.n), growing.n, count).round()
+    return {n: replace(growing, n=n) for n in sorted({int(size) for size in sizes})}
 
 
 def select(
