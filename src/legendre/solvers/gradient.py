@@ -85,7 +85,7 @@ class Gradient(Solver):
         if landed is None:
             return None
         moved = landed.point.theta - before
-        curvature = float(moved @ landed.point.eta - point.eta)
+        curvature = float(moved @ (landed.point.eta - point.eta))
         return replace(landed, memory=float(moved @ moved) / curvature if curvature > 0 else 1.0)
 
     def finish(self, target: Target, state: State) -> State:
